@@ -22,10 +22,10 @@ from allotment.model.features import Features
 from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import Packing
 from allotment.packing.solve import solve
-from allotment.tools.plan.formulation.problem import Question
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.replay.manifests import SOLD, objects_of
+from allotment.tools.plan.formulation.problem import Formulation
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.tools.replay.manifests import PRODUCTS, objects_of
 from allotment.tools.replay.trace import WHOLE, TracePod, read_pods
 from bench.replay import MIXES, Absent, folder
 
@@ -74,19 +74,19 @@ def planned(pods: Iterable[TracePod], seconds: float, *, rivals: bool) -> Planne
     """Plan for so long; then let the rivals buy."""
     chosen = tuple(pods)
     began = perf_counter()
-    demand = demand_of((*CLASSES["nvidia"], *objects_of(chosen, SOLD)), Features(kube="1.36"))
-    question = Question(demand, catalog(), Limits(modes=(MODE,)))
+    demand = read_demand((*CLASSES["nvidia"], *objects_of(chosen, PRODUCTS)), Features(kube="1.36"))
+    question = Formulation(demand, catalog(), PlanLimits(modes=(MODE,)))
     asked = perf_counter() - began
     course = Course(began)
     packing = solve(
-        question.problem, question.truth, keep_going=lambda: perf_counter() - began < seconds, seconds=seconds,
+        question.problem, question.oracle, keep_going=lambda: perf_counter() - began < seconds, seconds=seconds,
         progress=course.note,
     )  # fmt: skip
     course.note(packing.cost, packing.bound)
     others: list[tuple[str, float, int]] = []
     rules: tuple[tuple[str, Callable[[], Packing]], ...] = (
-        ("Karpenter", lambda: karpenter(question.problem, question.truth)),
-        ("cluster-autoscaler", lambda: cluster_autoscaler(question.problem, question.truth)),
+        ("Karpenter", lambda: karpenter(question.problem, question.oracle)),
+        ("cluster-autoscaler", lambda: cluster_autoscaler(question.problem, question.oracle)),
     )
     for name, rule in rules if rivals else ():
         theirs = rule()

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from allotment.tools.replay.experiment import Question, answer
-from allotment.tools.replay.policies import POLICIES, Policy
-from allotment.tools.replay.report import FULL
+from allotment.tools.replay.experiment import Experiment, run_experiment
+from allotment.tools.replay.policies import POLICIES, PlacementPolicy
+from allotment.tools.replay.report import FULL_DEMAND
 from allotment.tools.replay.trace import TraceNode, read_nodes, read_pods
 
 MIXES = (
@@ -51,21 +51,21 @@ def published(traces: Path) -> dict[tuple[str, str], float]:
         return {
             (row["workload"].removeprefix("openb_pod_list_"), row["policy"]): float(row["unalloc_pct_median"])
             for row in csv.DictReader(file)
-            if float(row["arrived_pct"]) == FULL
+            if float(row["arrived_pct"]) == FULL_DEMAND
         }
 
 
-def unallocated(traces: Path, nodes: tuple[TraceNode, ...], mix: str, policy: Policy) -> tuple[list[float], float]:
+def unallocated(traces: Path, nodes: tuple[TraceNode, ...], mix: str, policy: PlacementPolicy) -> tuple[list[float], float]:
     """Per cent for each seed, and the seconds that the slowest run took."""
     pods = read_pods((traces / f"openb_pod_list_{mix}.csv").read_text(encoding="utf-8"))
-    question = Question(pods, nodes)
+    question = Experiment(pods, nodes)
     values: list[float] = []
     slowest = 0.0
     for seed in SEEDS:
         begin = time.perf_counter()
-        marks = answer(question, policy, seed)
+        marks = run_experiment(question, policy, seed)
         slowest = max(slowest, time.perf_counter() - begin)
-        values.append(100 - next(mark.allocated for mark in marks if mark.at == FULL))
+        values.append(100 - next(mark.allocated for mark in marks if mark.at == FULL_DEMAND))
     return values, slowest
 
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from allotment.engine.refusal import Change
+from allotment.engine.refusal import SuggestedChange
 
 
-def changed(trees: Iterable[dict[str, Any]], change: Change) -> bool:
+def changed(trees: Iterable[dict[str, Any]], change: SuggestedChange) -> bool:
     """Make a change in the tree of its object; false if that is not among the trees (or nobody's to write)."""
     kind, _, full = change.object.partition(" ")
     namespace, _, name = full.rpartition("/")

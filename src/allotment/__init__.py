@@ -1,4 +1,4 @@
-"""Dynamic Resource Allocation for GPUs: Kubernetes' own answers, with the reasons."""
+"""Dynamic Resource Allocation for GPUs: Kubernetes' own decisions, with the reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab", "NotApplied", "StatusError", "__version__"]
 __version__ = "0.1.0"
 
-#: Imported at the first access: a lab brings a whole control plane, which ``import allotment`` does without.
+#: Imported at first access, so that ``import allotment`` does not import the control plane of the lab.
 _MODULES = {"Lab": "allotment.lab.lab", "NotApplied": "allotment.lab.lab", "StatusError": "allotment.cluster.errors"}
 
 

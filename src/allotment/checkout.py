@@ -1,4 +1,4 @@
-"""The source tree of Allotment: the application of its demonstration is there, and in no wheel."""
+"""Locates the demo application, which is part of the source tree and not of the wheel."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-#: The demonstration's application: a package in the folder of examples.
+#: The package of the demo application in the examples folder.
 APPLICATION = "gpu_fractal"
 
 
 def examples_folder() -> Path | None:
-    """The folder of examples, if this package is that of a source tree; None where it is installed by itself."""
+    """The examples folder of the source tree, or None if the package is installed from a wheel."""
     folder = Path(__file__).parents[2] / "examples"
     return folder if (folder / APPLICATION).is_dir() else None
 
 
 def application_module(folder: Path, module: str) -> ModuleType:
-    """A module of the demonstration's application, whose source is in ``folder``."""
+    """Import a module of the demo application from ``folder``."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
     return import_module(f"{APPLICATION}.{module}")

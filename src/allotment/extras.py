@@ -1,7 +1,6 @@
-"""Optional dependencies: what each extra of the package installs, and one error for what is missing.
+"""Optional dependencies: the modules of each extra, and the error for missing packages.
 
-A command names its extras before it does anything, so that the error lists all of them at once and ends with the
-command that installs them.
+A command checks its extras first, so that one error lists all missing packages and the command that installs them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Final
 
-#: Modules by the extra that installs them. Left out: what works without, as uvloop.
+#: The required modules of each extra, without optional accelerators such as uvloop.
 MODULES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({
     "cluster": ("aiohttp",),
     "lab": ("aiohttp", "cryptography", "httptools"),
@@ -23,7 +22,7 @@ MODULES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({
     "plan": ("highspy", "matplotlib", "numpy"),
 })  # fmt: skip
 
-#: The packages whose names differ from their modules'.
+#: Package names that differ from the module name.
 PACKAGES: Final[Mapping[str, str]] = MappingProxyType({
     "google.protobuf": "protobuf",
     "grpc": "grpcio",
@@ -35,35 +34,35 @@ PACKAGES: Final[Mapping[str, str]] = MappingProxyType({
 
 
 class MissingExtraError(ImportError):
-    """Raised where packages of an extra are required and not installed; the text names them and how to install them."""
+    """Raised if required packages of an extra are not installed; the message contains the install command."""
 
 
 def missing_packages(*extras: str, modules: Sequence[str] = ()) -> list[str]:
-    """The packages of the extras that are not installed. ``modules``: those that are looked for, if not all."""
-    wanted = modules or [module for extra in extras for module in MODULES[extra]]
-    return [PACKAGES.get(module, module) for module in dict.fromkeys(wanted) if not _installed(module)]
+    """The packages of the extras that are not installed. ``modules``: the required modules, if not all."""
+    required = modules or [module for extra in extras for module in MODULES[extra]]
+    return [PACKAGES.get(module, module) for module in dict.fromkeys(required) if not _is_installed(module)]
 
 
 def install_command(*extras: str) -> str:
-    """The command that installs the extras.
+    """The pip command that installs the extras.
 
-    >>> install("cluster", "drivers")
+    >>> install_command("cluster", "drivers")
     "pip install 'allotment[cluster,drivers]'"
     """
     return f"pip install 'allotment[{','.join(extras)}]'"
 
 
 def require(purpose: str, *extras: str, modules: Sequence[str] = ()) -> None:
-    """Raise MissingExtra unless all packages of the extras are installed.
+    """Raise MissingExtraError unless all packages of the extras are installed.
 
-    ``purpose`` is the subject of the error: "connecting to a cluster". ``modules``: those that it needs, if not all.
+    ``purpose``: the subject of the message: "connecting to a cluster". ``modules``: the required modules, if not all.
     """
     if packages := missing_packages(*extras, modules=modules):
         raise MissingExtraError(f"{purpose} requires {', '.join(packages)}: {install_command(*extras)}")
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package that it is in
+    except ModuleNotFoundError:  # the parent package is missing
         return False

@@ -1,4 +1,4 @@
-"""Numbers and lists as sentences have them: ``2 pods``, ``a, b and c``, ``a, b, c and 4 more``."""
+"""Formats counts and lists for messages: ``2 pods``, ``a, b and c``, ``a, b, c and 4 more``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SIBILANTS: Final = ("s", "x", "ch", "sh")
 
 
 def plural(noun: str) -> str:
-    """The plural of a regular noun, or of each of two.
+    """The plural of a regular noun, or of two nouns joined by "or".
 
     >>> plural("pod"), plural("DeviceClass"), plural("claim or template")
     ('pods', 'DeviceClasses', 'claims or templates')
@@ -18,7 +18,7 @@ def plural(noun: str) -> str:
 
 
 def counted(number: int, singular: str, plural_form: str = "") -> str:
-    """A number and what it counts; ``many`` is the plural where it is not regular.
+    """A number with its noun; ``plural_form``: an irregular plural.
 
     >>> counted(1, "pod"), counted(0, "pod"), counted(2, "device that matches", "devices that match")
     ('1 pod', '0 pods', '2 devices that match')
@@ -27,7 +27,7 @@ def counted(number: int, singular: str, plural_form: str = "") -> str:
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:
-    """Words as a sentence lists them.
+    """Words joined by commas and "and".
 
     >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
     ('a', 'a and b', 'a, b and c')
@@ -37,7 +37,7 @@ def listed(words: Iterable[str], last: str = "and") -> str:
 
 
 def either(words: Iterable[str]) -> str:
-    """Words of which one is enough.
+    """Words joined by commas and "or".
 
     >>> either(["a", "b", "c"])
     'a, b or c'
@@ -46,9 +46,9 @@ def either(words: Iterable[str]) -> str:
 
 
 def first_few(names: Sequence[str], limit: int = 3, noun: str = "") -> str:
-    """The first names, and how many more there are; ``noun``: what they are.
+    """The first ``limit`` names and the number of the others; ``noun``: the noun for them.
 
-    >>> some(["a", "b"]), some(["a", "b", "c", "d"]), some(["a", "b", "c"], 1, "claim")
+    >>> first_few(["a", "b"]), first_few(["a", "b", "c", "d"]), first_few(["a", "b", "c"], 1, "claim")
     ('a, b', 'a, b, c and 1 more', 'a and 2 more claims')
     """
     rest = len(names) - limit
@@ -57,5 +57,5 @@ def first_few(names: Sequence[str], limit: int = 3, noun: str = "") -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as messages have it."""
+    """A name in double quotes."""
     return f'"{name}"'

@@ -28,7 +28,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.main import main
-from allotment.cli.plan.command import progress
+from allotment.cli.plan import progress
 from allotment.engine import refusal
 from allotment.exporter import reference as metrics
 from allotment.tools.check import reference

@@ -18,8 +18,8 @@ from allotment.cli.live.examined import examined_live
 from allotment.cli.main import main
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
-from allotment.tools.doctor.examination import examine
-from allotment.tools.doctor.finding import Finding
+from allotment.tools.doctor.examination import run_checks
+from allotment.tools.doctor.finding import ClusterFinding
 from bench.real_kube import ApiServer
 from tests.waiting import wait_until
 
@@ -111,7 +111,7 @@ def broken(allot: Allot, tmp_path_factory: pytest.TempPathFactory) -> None:
         assert ran.code == 0, ran.out
 
 
-def found(kube: ApiServer) -> dict[str, Finding]:
+def found(kube: ApiServer) -> dict[str, ClusterFinding]:
     """What is found three minutes from now, when nobody can say that it has only just begun."""
     arguments = Namespace(
         kubeconfig=str(kube.kubeconfig), context=None, kube_version=None, feature_gates=[], cluster=[]
@@ -120,12 +120,12 @@ def found(kube: ApiServer) -> dict[str, Finding]:
     assert notes == ()
     assert seen.now is not None
     assert (seen.unread, seen.denied) == ({}, [])
-    return {finding.code: finding for finding in examine(replace(seen, now=seen.now + timedelta(minutes=3)))}
+    return {finding.code: finding for finding in run_checks(replace(seen, now=seen.now + timedelta(minutes=3)))}
 
 
-def until(kube: ApiServer, wanted: set[str], **said: str) -> dict[str, Finding]:
+def until(kube: ApiServer, wanted: set[str], **said: str) -> dict[str, ClusterFinding]:
     """The findings, once these are among them, and say so: schedulers and controllers take their time."""
-    now: dict[str, Finding] = {}
+    now: dict[str, ClusterFinding] = {}
 
     def there() -> bool:
         now.clear()

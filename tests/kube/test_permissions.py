@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
-from allotment.tools.permissions.access_reviews import Ask, asks
-from allotment.tools.permissions.components import PARTS
-from allotment.tools.permissions.rule import Part
+from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
+from allotment.tools.permissions.components import COMPONENTS
+from allotment.tools.permissions.rule import ComponentPermissions
 from tests.kube.permitted import (
     annotating,
     claiming,
@@ -57,13 +57,13 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_every_part_has_a_story() -> None:
-    assert list(PLAYS) == list(PARTS)
+    assert list(PLAYS) == list(COMPONENTS)
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_what_a_part_has_is_enough_and_is_used(here: Ground, name: str) -> None:
     async def run() -> Account:
-        account = await _account(here, name, PARTS[name])
+        account = await _account(here, name, COMPONENTS[name])
         async with asyncio.timeout(_SECONDS):
             await PLAYS[name].play(here, account)
         return account
@@ -73,19 +73,19 @@ def test_what_a_part_has_is_enough_and_is_used(here: Ground, name: str) -> None:
 
     def unused() -> list[str]:
         asked = [one for one in here.asked_by(account) if one.code != 0]
-        wanted = [ask for ask in asks(PARTS[name]) if not _is_looked_up(ask)]
+        wanted = [ask for ask in access_requests(COMPONENTS[name]) if not _is_looked_up(ask)]
         return [f"{ask.verb} {ask}" for ask in wanted if not any(one.uses(ask) for one in asked)]
 
     wait_until(lambda: not unused(), lambda: f"not used: {unused()}")  # the log is written a moment after it was seen
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_without_any_one_of_them_something_fails(here: Ground, name: str) -> None:
     async def run() -> list[str]:
-        account = await _account(here, name, PARTS[name]._replace(everywhere=(), at_home=()))
+        account = await _account(here, name, COMPONENTS[name]._replace(cluster_wide=(), in_namespace=()))
         try:
             async with asyncio.timeout(_SECONDS):
-                left = await never_refused(here, account, PARTS[name], PLAYS[name].play)
+                left = await never_refused(here, account, COMPONENTS[name], PLAYS[name].play)
         except TimeoutError:
             asked = "\n".join(map(str, here.asked_by(account)[-20:]))
             pytest.fail(f"the story stops, and nothing is refused; asked last:\n{asked}")
@@ -94,7 +94,7 @@ def test_without_any_one_of_them_something_fails(here: Ground, name: str) -> Non
     assert asyncio.run(run()) == [], "nothing asked for these: they are more than the part needs"
 
 
-async def _account(here: Ground, name: str, part: Part) -> Account:
+async def _account(here: Ground, name: str, part: ComponentPermissions) -> Account:
     """Whose story begins now."""
     await here.clear()
     story = PLAYS[name]
@@ -104,6 +104,6 @@ async def _account(here: Ground, name: str, part: Part) -> Account:
     return await here.account(part)
 
 
-def _is_looked_up(ask: Ask) -> bool:
+def _is_looked_up(ask: AccessRequest) -> bool:
     # Server-side apply of what is not there yet looks up create, too.
     return (ask.verb, f"{ask.resource}/{ask.subresource}") in _LOOKED_UP or (ask.verb == "create" and bool(ask.name))

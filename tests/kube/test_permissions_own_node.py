@@ -14,7 +14,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import SLICES
 from allotment.model.trees import Tree
 from allotment.tools.permissions.admission_policy import own_node_policy
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import name_of
 from tests.kube.permitted.ground import NODE, Ground, ground
 from tests.kube.permitted.playing import until
@@ -48,10 +48,10 @@ async def refusal(client: HttpClient, tree: Tree) -> str:
 
 def test_a_driver_writes_slices_of_its_own_node_and_of_no_other(here: Ground) -> None:
     async def run() -> None:
-        account = await here.account(PARTS["driver"], "mine")
+        account = await here.account(COMPONENTS["driver"], "mine")
         async with here.client() as admin, HttpClient(account.target) as driver:
             assert await refusal(driver, slice_of("all", "theirs")) == "", "the role cannot tell nodes apart"
-            policy, binding = own_node_policy(PARTS["driver"], account=account.name)
+            policy, binding = own_node_policy(COMPONENTS["driver"], account=account.name)
             await admin.create(_POLICIES, policy)
             await admin.create(_BINDINGS, binding)
 
@@ -78,9 +78,9 @@ def test_a_driver_writes_slices_of_its_own_node_and_of_no_other(here: Ground) ->
 
 def test_a_token_that_is_of_no_pod_publishes_nothing(here: Ground) -> None:
     async def run() -> None:
-        account = await here.account(PARTS["driver"])
+        account = await here.account(COMPONENTS["driver"])
         async with here.client() as admin, HttpClient(account.target) as driver:
-            part = PARTS["driver"]._replace(name="driver-elsewhere")
+            part = COMPONENTS["driver"]._replace(name="driver-elsewhere")
             policy, binding = own_node_policy(part, account=account.name)
             assert policy["metadata"]["name"] == f"{name_of(part)}-own-node"
             await admin.create(_POLICIES, policy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.model.trees import Tree
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import manifests
 from bench.real_kube import ApiServer
 
@@ -34,7 +34,7 @@ def create(kube: ApiServer, tree: Tree) -> None:
 
 def account(kube: ApiServer, part: str) -> None:
     """An account that may do what a part needs and nothing else."""
-    for tree in manifests(PARTS[part], namespace=NAMESPACE):
+    for tree in manifests(COMPONENTS[part], namespace=NAMESPACE):
         create(kube, tree)
 
 

@@ -31,7 +31,7 @@ from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import manifests
 from tests.lab.scaled import running, until
 
@@ -263,7 +263,7 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
 def test_what_it_is_allowed_is_enough_and_nothing_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     """With its own permissions; the cloud is somebody else."""
     with Lab(fleet="", speed=SPEED) as cluster:
-        cluster.apply(manifests(PARTS["autoscaler"], account=NAME))
+        cluster.apply(manifests(COMPONENTS["autoscaler"], account=NAME))
         cluster.apply([to_tree(known, "resource.k8s.io/v1", "DeviceClass") for known in CLASSES["nvidia"]])
         objects = cluster.apply(one_gpu(replicas=2))
         chosen = scaled(catalog="aws", consolidation="empty", consolidate_after=5.0, budget="100%")

@@ -19,7 +19,7 @@ import yaml
 
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, NODES, PODS
-from allotment.engine.refusal import CODES, Change
+from allotment.engine.refusal import CODES, SuggestedChange
 from allotment.lab.programs import programs
 from allotment.model.features import Features
 from allotment.model.trees import Tree
@@ -80,12 +80,12 @@ def same_names(text: str) -> str:
     return re.sub(rf"({POD}-[a-z-]+)-([a-z0-9]{{5}}|\d)\b", r"\1-*", text)
 
 
-def read_off(message: str) -> list[Change]:
+def read_off(message: str) -> list[SuggestedChange]:
     """The changes that a message tells: objects, places and values under "to make it fit"."""
     return list(_changes(message.splitlines()))
 
 
-def _changes(told: list[str]) -> Iterator[Change]:
+def _changes(told: list[str]) -> Iterator[SuggestedChange]:
     signs = ("  to make it fit", "  what to do: ")
     start = next((n for n, line in enumerate(told) if line.startswith(signs)), len(told))
     block = []
@@ -97,11 +97,11 @@ def _changes(told: list[str]) -> Iterator[Change]:
     for line in rest:
         path, removed = next(rest).strip(), None
         if path.endswith(" (remove it)"):
-            yield Change(text="", object=line.strip(), path=path.removesuffix(" (remove it)"), becomes=removed)
+            yield SuggestedChange(text="", object=line.strip(), path=path.removesuffix(" (remove it)"), becomes=removed)
         else:
             value = next(rest).strip()
             becomes = value if path.endswith("expression:") else yaml.safe_load(value)
-            yield Change(text="", object=line.strip(), path=path.removesuffix(":"), becomes=becomes)
+            yield SuggestedChange(text="", object=line.strip(), path=path.removesuffix(":"), becomes=becomes)
 
 
 # --- the scenarios ---------------------------------------------------------------------------------------------------

@@ -209,7 +209,7 @@ def test_a_rule_for_a_device_evicts_its_pods_and_the_driver_undoes_what_they_had
         (FAULTS, "gpu-7=gone", "UnknownFault", "no GPU gpu-7; this node has gpu-0, gpu-1"),
         (FAULTS, "gpu-0=broken", "UnknownFault", "found 'gpu-0=broken'"),
         (GATES, "MPS=false", "UnknownGate", "one of TimeSlicingSettings, MPSSupport, found 'MPS=false'"),
-        (GATES, "MPSSupport=off", "UnknownGate", "wanted NAME=true or NAME=false"),
+        (GATES, "MPSSupport=off", "UnknownGate", "expected NAME=true or NAME=false"),
     ],
 )
 def test_an_annotation_that_says_nothing_sensible_is_told_on_its_node(

@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_session, "USUAL", driver_session.Timeouts(quiet=0.5, interrupt_at=(0.5,)))
+    monkeypatch.setattr(driver_session, "USUAL", driver_session.Timeouts(stable=0.5, interrupt_at=(0.5,)))
     monkeypatch.setenv("COLUMNS", "80")
 
 
@@ -86,7 +86,7 @@ def test_a_driver_that_runs_and_is_broken(lab: Lab, folder: Path, capsys: pytest
     assert "out of order" in rows["prepare"]["seen"]
     assert rows["prepare"]["remedy"]
     assert rows["cdi"]["result"] == "skipped"
-    assert rows["kill-prepare"]["seen"] == "needs --command: the kit must start the driver itself"
+    assert rows["kill-prepare"]["seen"] == "requires --command: the driver must be started by this command"
     assert report["summary"]["FAIL"] == 1
     assert sum(report["summary"].values()) == len(CHECKS)
 

@@ -30,9 +30,9 @@ from allotment.model.core import Node, Pod, Taint
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import to_tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, node_claims
-from allotment.tools.plan.report import Plan, PlannedMachine, Seat
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings, node_claims
+from allotment.tools.plan.report import PlannedMachine, PodPlacement, ProvisioningPlan
 from tests.definitions import KARPENTER, definitions
 from tests.lab import karpenter
 from tests.lab.stage import Stage, stage
@@ -109,7 +109,7 @@ async def until(provider: Karpenter, true: Callable[[Sequence[Standing]], bool])
 
 @played
 async def test_karpenters_definition_accepts_what_is_planned() -> None:
-    settings = ClaimSettings(
+    settings = NodeClaimSettings(
         termination_grace="2h30m",
         labels={"team": "ml"},
         taints=(Taint(key="nvidia.com/gpu", effect="NoSchedule"),),
@@ -246,7 +246,7 @@ async def test_what_can_not_be_ordered_is_said() -> None:
 @played
 async def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
     async with with_karpenter(controller=False) as (on, _):
-        other = ClaimSettings(owner="other", node_classes={"lambda": NodeClass(group="a.io", kind="Any")})
+        other = NodeClaimSettings(owner="other", node_classes={"lambda": NodeClass(group="a.io", kind="Any")})
         (tree,) = node_claims([planned("g5-1", "lambda/gpu_1x_a10")], other)
         await on.client.create(NODE_CLAIMS, tree)
         provider = Karpenter(on.client)
@@ -282,17 +282,17 @@ DEPLOYMENT = {
 }
 
 
-def cheapest(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+def cheapest(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
     """A machine for every pod that waits and was promised none, of the first type that is to be had."""
     short = {instance for instance, _, _ in limits.unavailable}
     kind = next(one for one in TYPES if one.key not in short)
     waiting = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
     machines = []
     for number, pod in enumerate(waiting):
-        seat = Seat(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
+        seat = PodPlacement(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
         changes = {"node": f"new-{number}", "instance": kind.key, "form": kind.hardware, "seats": (seat,)}
         machines.append(replace(planned(), **changes))
-    return Plan(machines=tuple(machines))
+    return ProvisioningPlan(machines=tuple(machines))
 
 
 @played

@@ -14,7 +14,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import SERVICE_ACCOUNTS
 from allotment.lab.lab import Lab
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import manifests, name_of
 from tests.kube.permitted import annotating, claiming, exporting, scheduling, tainting
 from tests.kube.permitted.ground import FEATURES, HARDWARE, Account
@@ -42,8 +42,8 @@ class Here:
 
     async def account(self, name: str) -> Account:
         """An account with exactly a part's permissions."""
-        account = name_of(PARTS[name])
-        self._lab.apply(manifests(PARTS[name]))
+        account = name_of(COMPONENTS[name])
+        self._lab.apply(manifests(COMPONENTS[name]))
         async with self.client() as admin:
             asked = {"spec": {"audiences": [], "expirationSeconds": 3600}}
             told = await admin.create(SERVICE_ACCOUNTS, asked, "kube-system", name=account, subresource="token")

@@ -63,7 +63,7 @@ def test_a_driver_is_ready_when_its_kubelet_has_registered_it(lab: Lab, promtool
     words = ("driver", "amd", f"--node={NODE}", f"--driver-root={folder}", f"--kubelet-root={folder}/kubelet",
              f"--cdi-root={folder}/cdi")  # fmt: skip
     with running(*words, f"--kubeconfig={lab.kubeconfig}", "--metrics-bind-address=127.0.0.1:0") as driver:
-        driver.says("waits for its kubelet")
+        driver.says("waiting for its kubelet")
         code, text = driver.health("/readyz")
         assert code == 500
         assert "[-]driver failed: the kubelet has not registered the driver yet\n" in text

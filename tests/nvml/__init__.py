@@ -1,1 +1,1 @@
-"""A host with NVIDIA's driver and no GPU: a stand-in for NVML, in C, and made-up folders of the kernel."""
+"""A host with NVIDIA's driver and no GPU: a fake NVML, in C, and temporary folders with the kernel's files."""

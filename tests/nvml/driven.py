@@ -1,7 +1,7 @@
-"""NVIDIA's driver as a program over NVML's stand-in: ``python -m tests.nvml.driven FOLDER MODE --node NAME …``.
+"""NVIDIA's driver as a program on the fake NVML: ``python -m tests.nvml.driven FOLDER MODE --node NAME …``.
 
-FOLDER is a host that :mod:`.machine` built. What the program says and does is that of ``allot driver run nvidia``, but
-for where the kernel's files are.
+FOLDER is a host that :mod:`.machine` built. The program behaves like ``allot driver run nvidia``, except for the
+location of the kernel's files.
 """
 
 from __future__ import annotations

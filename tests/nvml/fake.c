@@ -1,8 +1,8 @@
-/* A libnvidia-ml.so.1 without GPUs: the calls that the driver makes, on a table in memory.
+/* A libnvidia-ml.so.1 without GPUs: the functions that the driver calls, on a table in memory.
  *
- * It answers with the structures of NVIDIA's published header, so that the true path through ctypes is taken. What it
- * refuses, it refuses as the real library does: places that overlap, instances in use, GPUs without MIG, places of a GPU
- * whose MIG is off. Functions that begin with fake_ are for the test.
+ * It uses the structures of NVIDIA's published header, so that the calls through ctypes are tested. It returns the
+ * errors of the real library: overlapping placements, instances in use, GPUs without MIG, placements of a GPU whose MIG
+ * is disabled. Functions that begin with fake_ are for the test.
  */
 
 #include <stdint.h>
@@ -33,7 +33,7 @@ enum {
 
 typedef unsigned int uint;
 
-/* --- what is known of models ------------------------------------------------------------------------------------- */
+/* --- models ------------------------------------------------------------------------------------------------------ */
 
 typedef struct {
     uint number, id, slices, count, multiprocessors, copy, decoders, encoders, jpeg, ofa;
@@ -157,7 +157,7 @@ void fake_xid(uint gpu, unsigned long long number) {
     }
 }
 
-/* GPU instances there are, whole or half made. */
+/* The number of GPU instances, incomplete ones included. */
 int fake_instances(uint gpu) {
     int count = 0;
     for (int n = 0; n < MOST_INSTANCES; n++) count += gpus[gpu].instances[n].used;
@@ -166,8 +166,8 @@ int fake_instances(uint gpu) {
 
 /* --- GPUs that outlive a process ------------------------------------------------------------------------------------ */
 
-/* $FAKE_NVML_STATE is a file with a line for each GPU, "gpu MODEL BUS UUID MIG", and behind it one for each of its
- * GPU instances, "instance SLOT PROFILE START UUID", with "-" for one whose compute instance is not made yet. */
+/* $FAKE_NVML_STATE is a file with a line for each GPU, "gpu MODEL BUS UUID MIG", followed by one for each of its GPU
+ * instances, "instance SLOT PROFILE START UUID", with "-" for one without a compute instance. */
 
 static const Profile *by_id(const Model *model, uint id);
 

@@ -1,4 +1,4 @@
-"""The fake NVML, compiled and installed under a driver root, and its switches."""
+"""The fake NVML, compiled and installed under a driver root, and its controls."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ A100, T4, H100 = 0, 1, 2
 
 
 def compiled(folder: Path) -> Path:
-    """The library; skips the test, loudly, where there is no C compiler."""
+    """Compile the library; skips the test with a message if there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("NOT TESTED: NVML, for there is no C compiler to make a stand-in with")
+        pytest.skip("NOT TESTED: NVML, because there is no C compiler to build the fake library")
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O0", "-Wall", "-Werror", "-o", str(library), str(SOURCE)], check=True
@@ -28,9 +28,9 @@ def compiled(folder: Path) -> Path:
 
 
 def preset(folder: Path, gpus: Iterable[tuple[int, int, str, bool]]) -> dict[str, str]:
-    """What a process needs in its environment to find these GPUs: model, bus, UUID, and whether MIG is on.
+    """The environment in which a process finds these GPUs: model, bus, UUID, and whether MIG is enabled.
 
-    What it sets and makes on them is kept in a file of ``folder``, where the next process finds it.
+    Its changes to them are stored in a file of ``folder``, where the next process finds them.
     """
     state = folder / "nvml"
     state.write_text("".join(f"gpu {model} {bus} {uuid} {int(mig)}\n" for model, bus, uuid, mig in gpus))
@@ -38,69 +38,69 @@ def preset(folder: Path, gpus: Iterable[tuple[int, int, str, bool]]) -> dict[str
 
 
 def instances(variables: Mapping[str, str]) -> frozenset[str]:
-    """UUIDs of the MIG devices that processes made there, and did not destroy; empty ones are half made."""
+    """UUIDs of the existing MIG devices that processes created, ``-`` for incomplete ones."""
     lines = Path(variables["FAKE_NVML_STATE"]).read_text().splitlines()
     return frozenset(line.split(" ")[-1] for line in lines if line.startswith("instance "))
 
 
 class Fake:
-    """The switches of one loaded copy: what GPUs there are, and what goes wrong."""
+    """The controls of one loaded library: its GPUs, and injected failures."""
 
     def __init__(self, path: Path) -> None:
         self._library = CDLL(str(path))
 
     def gpu(self, model: int, bus: int, uuid: str, *, mig: bool = False) -> None:
-        """Put a GPU in, at ``0000:<bus>:00.0``."""
+        """Add a GPU at ``0000:<bus>:00.0``."""
         self._library.fake_gpu(model, c_uint(bus), c_char_p(uuid.encode()), int(mig))
 
     def clear(self) -> None:
-        """Take all GPUs out."""
+        """Remove all GPUs."""
         self._library.fake_clear()
 
     def old_driver(self) -> None:
-        """From now on only what drivers of 2020 knew."""
+        """Support only the functions of drivers of 2020."""
         self._library.fake_old_driver(1)
 
     def absent(self, yes: bool = True) -> None:
-        """The kernel module is not loaded."""
+        """Unload the kernel module."""
         self._library.fake_driver_absent(int(yes))
 
     def fail_compute(self, times: int) -> None:
-        """The next compute instances cannot be made."""
+        """Let the creation of the next compute instances fail."""
         self._library.fake_fail_compute(times)
 
     def fail_destroy(self, times: int) -> None:
-        """The next GPU instances cannot be destroyed."""
+        """Let the destruction of the next GPU instances fail."""
         self._library.fake_fail_destroy(times)
 
     def xid(self, gpu: int, number: int) -> None:
-        """A critical event."""
+        """Report a critical event."""
         self._library.fake_xid(c_uint(gpu), c_ulonglong(number))
 
     def lose(self, gpu: int) -> None:
-        """A GPU falls off the bus."""
+        """Let a GPU fall off the bus."""
         self._library.fake_lose(c_uint(gpu))
 
     def coherent(self, gpu: int) -> None:
-        """A GPU whose memory is the CPU's, too."""
+        """Make a GPU's memory part of the CPU's."""
         self._library.fake_coherent(c_uint(gpu))
 
     def fabric(self, gpu: int, clique: int) -> None:
-        """A GPU of a multi-node NVLink domain."""
+        """Put a GPU into a multi-node NVLink domain."""
         self._library.fake_fabric(c_uint(gpu), c_uint(clique))
 
     def mig_mode(self, gpu: int) -> bool:
-        """Whether MIG is on."""
+        """Whether MIG is enabled."""
         return bool(self._library.fake_mig_mode(c_uint(gpu)))
 
     def instances(self, gpu: int) -> int:
-        """GPU instances there are, whole or half made."""
+        """The number of GPU instances, incomplete ones included."""
         return int(self._library.fake_instances(c_uint(gpu)))
 
     def registered(self, gpu: int) -> bool:
-        """Whether somebody wants to know of its critical events."""
+        """Whether a client registered for the GPU's critical events."""
         return bool(self._library.fake_registered(c_uint(gpu)))
 
     def started(self) -> int:
-        """How often NVML is started and not stopped."""
+        """The number of clients that started NVML and did not stop it."""
         return int(self._library.fake_started())

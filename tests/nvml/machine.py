@@ -1,4 +1,4 @@
-"""A host's folders in a temporary one: what the kernel tells of GPUs, a driver's files, programs that record calls."""
+"""A temporary host: the kernel's files of GPUs, the driver's files, and programs that record their calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSION = "550.163.01"
 
 _LIBRARIES = ("libcuda.so", "libnvidia-ptxjitcompiler.so")
 
-#: Each call as one line of words; what the MPS control daemon was told, too.
+#: Records each call as one line, and each command of the MPS control daemon.
 _RECORD = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$(dirname "$0")/../../calls"
 """
@@ -33,7 +33,7 @@ if [ "$1" = "-d" ]; then
     exit 0
 fi
 while read -r command; do
-    echo "told $command" >> "$root/calls"
+    echo "command $command" >> "$root/calls"
     [ -e "$control" ] || { echo "Cannot find MPS control daemon process"; exit 1; }
     case "$command" in
         quit) [ -e "$root/mps-stubborn" ] || rm "$control" ;;
@@ -45,24 +45,24 @@ exit 0
 
 
 class Machine(NamedTuple):
-    """A made-up host. ``nvml``: its library's switches."""
+    """A temporary host. ``nvml``: the controls of its library."""
 
     roots: Roots
     nvml: Fake
 
     @property
     def root(self) -> Path:
-        """The driver's root, where switches of the programs lie, too."""
+        """The driver's root, which also contains the files that control the programs."""
         return self.roots.driver
 
     def calls(self) -> list[str]:
-        """What programs were called, and told."""
+        """The recorded calls and commands."""
         path = self.root / "calls"
         return path.read_text().splitlines() if path.exists() else []
 
     def gpu(self, model: int, bus: int, uuid: str, *, mig: bool = False, numa: int = 0, root: str = "pci0000:00",
             device: str = "0x20b0", bar: int = 1 << 36, group: int | None = None) -> str:  # fmt: skip
-        """Put a GPU in; its PCI address."""
+        """Add a GPU; returns its PCI address."""
         self.nvml.gpu(model, bus, uuid, mig=mig)
         pci = f"0000:{bus:02x}:00.0"
         self.wire(pci, numa=numa, root=root, device=device, bar=bar, group=group)
@@ -70,7 +70,7 @@ class Machine(NamedTuple):
         return pci
 
     def wire(self, pci: str, *, numa: int, root: str, device: str, bar: int, group: int | None) -> None:
-        """What the kernel tells of a device."""
+        """Write the kernel's files of a device."""
         folder = self.roots.sys / "devices" / root / "0000:00:01.1" / pci
         (folder / "drm/card1").mkdir(parents=True)
         (folder / "drm/renderD129").mkdir()
@@ -94,7 +94,7 @@ class Machine(NamedTuple):
             (folder / "iommu_group").symlink_to(home)
 
     def bind(self, pci: str, driver: str) -> None:
-        """Let a kernel driver have a device; empty for none."""
+        """Bind a device to a kernel driver; empty for none."""
         folder = self.roots.sys / "bus/pci/devices" / pci
         link = folder / "driver"
         if link.is_symlink():
@@ -107,7 +107,7 @@ class Machine(NamedTuple):
             link.symlink_to(home)
 
     def capability(self, minor: int, path: str, number: int) -> None:
-        """A MIG instance's capability, as the driver tells its device number."""
+        """Write the device number of a MIG instance's capability."""
         file = self.roots.proc / f"driver/nvidia/capabilities/gpu{minor}/mig/{path}/access"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"DeviceFileMinor: {number}\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
@@ -137,6 +137,6 @@ def build(folder: Path, library: Path) -> Machine:
 
 
 def roots_of(folder: Path) -> Roots:
-    """Where a host that was built in a folder has what."""
+    """The roots of a host that was built in a folder."""
     parts = {name: folder / name for name in ("driver", "sys", "proc", "dev", "state")}
     return Roots(**parts)

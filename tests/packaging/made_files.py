@@ -20,9 +20,9 @@ from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.permissions.admission_policy import own_node_policy
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import rule_tree
-from allotment.tools.permissions.rule import Part, Rule
+from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
 from tests.language import glossary
 from tests.packaging import helm, values_page
 
@@ -42,12 +42,12 @@ _OF_HELM: Final = ("app.kubernetes.io/managed-by", "helm.sh/chart")
 def chart_files() -> Iterator[tuple[Path, str]]:
     """The files of the chart that are made, and what they say."""
     files = helm.CHART / "files"
-    for name, part in PARTS.items():
+    for name, part in COMPONENTS.items():
         if name not in ELSEWHERE:
             yield files / "rules" / f"{name}.yaml", _rules(part)
     for vendor, driver in DRIVERS.items():
-        yield files / "rules" / f"driver-{vendor}.yaml", _rules(_of_driver(PARTS["driver"], driver))
-    policy = own_node_policy(PARTS["driver"], namespace="NAMESPACE", account="ACCOUNT")[0]["spec"]
+        yield files / "rules" / f"driver-{vendor}.yaml", _rules(_of_driver(COMPONENTS["driver"], driver))
+    policy = own_node_policy(COMPONENTS["driver"], namespace="NAMESPACE", account="ACCOUNT")[0]["spec"]
     yield files / "rules" / "own-node.yaml", f"{_MADE} from allotment.tools.permissions\n{to_yaml([policy])}"
     yield files / "alerts.yaml", alert_files()["allotment.rules.yaml"]
     for name, text in dashboard_files().items():
@@ -75,12 +75,12 @@ def kustomize_files(program: str) -> Iterator[tuple[Path, str]]:
     yield folder / "base" / "network-policy.yaml", _plain(policy)
 
 
-def _rules(part: Part) -> str:
-    lines = [f"{_MADE} from allotment.tools.permissions", f"# {part.summary}", *_section("everywhere", part.everywhere)]
-    return "\n".join([*lines, *_section("atHome", part.at_home)]) + "\n"
+def _rules(part: ComponentPermissions) -> str:
+    lines = [f"{_MADE} from allotment.tools.permissions", f"# {part.summary}", *_section("everywhere", part.cluster_wide)]
+    return "\n".join([*lines, *_section("atHome", part.in_namespace)]) + "\n"
 
 
-def _section(name: str, rules: Iterable[Rule]) -> Iterator[str]:
+def _section(name: str, rules: Iterable[PermissionRule]) -> Iterator[str]:
     rules = tuple(rules)
     if not rules:
         yield f"{name}: []"
@@ -99,10 +99,10 @@ def _quoted(word: str) -> str:
     return f'"{word}"' if not word or ":" in word else word
 
 
-def _of_driver(part: Part, driver: str) -> Part:
+def _of_driver(part: ComponentPermissions, driver: str) -> ComponentPermissions:
     """The rules of the one driver: what is limited to names of drivers is limited to its own."""
-    mine = tuple(rule._replace(names=(driver,)) if driver in rule.names else rule for rule in part.everywhere)
-    return part._replace(everywhere=mine, summary=f"{part.summary}: {driver}")
+    mine = tuple(rule._replace(names=(driver,)) if driver in rule.names else rule for rule in part.cluster_wide)
+    return part._replace(cluster_wide=mine, summary=f"{part.summary}: {driver}")
 
 
 def _classes() -> Tree:

@@ -20,7 +20,7 @@ from allotment.cli import main as screens
 from allotment.cli.main import main
 from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.cli.run import settings_of
-from allotment.tools.permissions.components import PARTS, lease_of
+from allotment.tools.permissions.components import COMPONENTS, lease_of
 from allotment.tools.permissions.roles import manifests
 from tests.lab.stage import stage
 from tests.packaging import made_files, restricted, values_page
@@ -76,10 +76,10 @@ def test_each_component_alone_is_valid(helm: str, piece: str) -> None:
     assert [tree["metadata"]["name"] for tree in workloads] == [f"allotment-{piece.replace('.', '-')}"]
 
 
-@pytest.mark.parametrize("part", [name for name in PARTS if name not in ("reader", *made_files.ELSEWHERE)])
+@pytest.mark.parametrize("part", [name for name in COMPONENTS if name not in ("reader", *made_files.ELSEWHERE)])
 def test_it_grants_what_the_table_says(helm: str, part: str) -> None:
     trees = template(helm, *only(part))
-    for wanted in manifests(PARTS[part], namespace="allotment"):
+    for wanted in manifests(COMPONENTS[part], namespace="allotment"):
         found = named(trees, wanted["kind"], wanted["metadata"]["name"])
         for field in ("rules", "subjects", "roleRef"):
             assert found.get(field) == wanted.get(field)
@@ -92,7 +92,7 @@ def test_a_driver_may_speak_for_its_own_devices_only(helm: str) -> None:
 
 def test_people_who_only_read_get_a_role(helm: str) -> None:
     trees = template(helm, *only(), *settings(**{"reader.create": True}))
-    wanted = manifests(PARTS["reader"])[1]
+    wanted = manifests(COMPONENTS["reader"])[1]
     assert named(trees, "ClusterRole", "allotment-reader")["rules"] == wanted["rules"]
 
 

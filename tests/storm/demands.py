@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from allotment.fleet import accelerators
 from allotment.fleet.catalog import InstanceType
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 
 NAMESPACE = "default"
 GPU, AMD = "gpu.nvidia.com", "gpu.amd.com"
@@ -31,7 +31,7 @@ class Scenario(NamedTuple):
     """Everything else that there is: workloads, templates, namespaces, slices for all nodes."""
     node: Tree = {}
     """What is different about the machines that are there: labels, taints, devices' taints, other resources."""
-    limits: Limits = Limits()
+    limits: PlanLimits = PlanLimits()
 
 
 def scenario_of(words: str, catalog: tuple[InstanceType, ...]) -> Scenario:

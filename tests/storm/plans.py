@@ -26,9 +26,9 @@ from allotment.node_fit.filters import judge as judge_node
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
 from allotment.tools.explain import explain
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.planning import plan
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.storm.demands import NAMESPACE, Scenario, scenario_of
 from tests.storm.scheduled import (
     FEATURES,
@@ -64,7 +64,7 @@ def attempt(given: Scenario, *, alone: bool = False) -> Counter[str]:
     told = Counter({"pods": len(named_by_plan(given)), "machines": len(made.machines)})
     for unserved in made.unserved:
         told[f"unserved: {unserved.code}"] += 1
-        if unserved.code == "limits" and given.limits == Limits():
+        if unserved.code == "limits" and given.limits == PlanLimits():
             raise Unsound(f"{unserved.pod} is kept from its place by limits that nobody gave: {unserved.text}")
         if unserved.code not in _NOT_IMPOSSIBLE:
             _really_impossible(unserved.pod, given)
@@ -75,7 +75,7 @@ def attempt(given: Scenario, *, alone: bool = False) -> Counter[str]:
     return told
 
 
-def planned(given: Scenario, cluster: Cluster) -> Plan:
+def planned(given: Scenario, cluster: Cluster) -> ProvisioningPlan:
     """The plan for a scenario; the same every time."""
     trees = (*given.objects, *given.claims, *given.pods)
     values = (namespace(), *cluster.nodes, *cluster.slices, *classes(), *values_of(trees))
@@ -83,7 +83,7 @@ def planned(given: Scenario, cluster: Cluster) -> Plan:
     return plan(values, given.catalog, given.limits, FEATURES, keep_going=lambda: next(steps, None) is not None, seed=1)
 
 
-def _check(made: Plan, given: Scenario, cluster: Cluster) -> None:
+def _check(made: ProvisioningPlan, given: Scenario, cluster: Cluster) -> None:
     """The plan says of every pod exactly one thing, and keeps to its limits."""
     said = [seat.pod for seat in made.existing]
     said += [seat.pod for machine in made.machines for seat in machine.seats]
@@ -99,8 +99,8 @@ def _check(made: Plan, given: Scenario, cluster: Cluster) -> None:
     spot = sum(machine.capacity_type == "spot" for machine in made.machines)
     if limits.budget is not None and made.total > limits.budget:
         raise Unsound(f"{made.total} spent of {limits.budget}")
-    if limits.machines is not None and len(made.machines) > limits.machines:
-        raise Unsound(f"{len(made.machines)} machines of {limits.machines}")
+    if limits.max_machines is not None and len(made.machines) > limits.max_machines:
+        raise Unsound(f"{len(made.machines)} machines of {limits.max_machines}")
     if limits.spot_share is not None and spot > limits.spot_share * len(made.machines):
         raise Unsound(f"{spot} of {len(made.machines)} machines are spot")
     if any(not machine.seats for machine in made.machines):

@@ -26,7 +26,7 @@ from allotment.model.meta import Object
 from allotment.model.resource import DeviceTaint, ResourceSlice
 from allotment.model.trees import Tree, to_tree
 from allotment.node_fit.nodes import RESERVED
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.storm.demands import NAMESPACE, Scenario
 from tests.unit.scheduler.world import World, world
 
@@ -156,7 +156,7 @@ def named_by_plan(given: Scenario) -> dict[str, str]:
     return found
 
 
-async def left_unbound(made: Plan, given: Scenario, cluster: Cluster, *, nominated: bool) -> dict[str, str]:
+async def left_unbound(made: ProvisioningPlan, given: Scenario, cluster: Cluster, *, nominated: bool) -> dict[str, str]:
     """Planned pods that the scheduler binds nowhere, with where they should be and what is said of them.
 
     ``nominated``: pods are told where to go, and planned nodes are kept for them, as the autoscaler does it.
@@ -191,7 +191,7 @@ def _condition(running: World, name: str) -> Any:
 
 
 def objects_of(
-    made: Plan, given: Scenario, cluster: Cluster, places: dict[str, str], *, reserved: bool
+    made: ProvisioningPlan, given: Scenario, cluster: Cluster, places: dict[str, str], *, reserved: bool
 ) -> _Objects:  # fmt: skip
     """All that the scheduler is to see: the machines of a plan as they really come, and the pods told where to go.
 

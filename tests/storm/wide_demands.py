@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from allotment.fleet.catalog import InstanceType
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from tests.storm.demands import AMD, GPU, GROUPS, NAMESPACE, Made, Scenario, claim_of, each, exactly, pod_of
 
 _NET: Final = "net.example.com"
@@ -131,20 +131,20 @@ def _settle(random: Random, fleet: tuple[str, ...], pods: list[Tree], claims: li
         pods.append(follower)
 
 
-def _limits(random: Random, catalog: tuple[InstanceType, ...]) -> Limits:
+def _limits(random: Random, catalog: tuple[InstanceType, ...]) -> PlanLimits:
     if random.random() < 0.6:
-        return Limits()
+        return PlanLimits()
     return random.choice(
         [
-            Limits(budget=Decimal(random.choice(["0.6", "1.5", "4", "12", "40"]))),
-            Limits(machines=random.randint(1, 4)),
-            Limits(most=((random.choice(catalog).key, random.randint(0, 2)), ("aws/*", random.randint(0, 3)))),
-            Limits(types=(f"{random.choice(catalog).provider}/*",)),
-            Limits(without=(random.choice(catalog).key,), capacity="spot"),
-            Limits(capacity="cheapest"),
-            Limits(capacity="cheapest", spot_share=Decimal(random.choice(["0", "0.3", "0.5"]))),
-            Limits(zones=("us-east-1a", "us-central1-b", "us-east-1")),
-            Limits(modes=("dynamic-mig", "consumable-shares=2")),
+            PlanLimits(budget=Decimal(random.choice(["0.6", "1.5", "4", "12", "40"]))),
+            PlanLimits(max_machines=random.randint(1, 4)),
+            PlanLimits(max_by_pattern=((random.choice(catalog).key, random.randint(0, 2)), ("aws/*", random.randint(0, 3)))),
+            PlanLimits(types=(f"{random.choice(catalog).provider}/*",)),
+            PlanLimits(excluded_types=(random.choice(catalog).key,), capacity="spot"),
+            PlanLimits(capacity="cheapest"),
+            PlanLimits(capacity="cheapest", spot_share=Decimal(random.choice(["0", "0.3", "0.5"]))),
+            PlanLimits(zones=("us-east-1a", "us-central1-b", "us-east-1")),
+            PlanLimits(modes=("dynamic-mig", "consumable-shares=2")),
         ]
     )
 

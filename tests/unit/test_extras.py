@@ -1,4 +1,4 @@
-"""Where packages of an extra are not installed, each command says once what it requires and how to install that."""
+"""Missing packages of an extra: every command reports all of them and the command that installs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from allotment import extras
 
 ROOT = Path(__file__).parents[2]
 EVERY = tuple(dict.fromkeys(module for modules in extras.MODULES.values() for module in modules))
-#: Packages of extras without which everything works.
+#: Packages of extras that are optional at run time.
 OPTIONAL = {"uvloop"}
 
 CONFIG = """
@@ -96,20 +96,20 @@ def allot(words: Sequence[str], folder: Path, hidden: Sequence[str] = EVERY) -> 
         ("driver verify /run/x.sock", f"allot driver verify requires {TALKING}", "cluster,drivers"),
     ],
 )
-def test_a_command_names_all_that_it_requires(words: str, requires: str, extras: str, tmp_path: Path) -> None:
+def test_command_reports_all_missing_packages(words: str, requires: str, extras: str, tmp_path: Path) -> None:
     done = allot(words.split(), tmp_path)
     error = f"allot: error: {requires}: pip install 'allotment[{extras}]'\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
     assert {path.name for path in tmp_path.iterdir()} == {"config", "x.yaml"}
 
 
-def test_the_command_that_installs_has_every_extra_though_one_package_is_missing(tmp_path: Path) -> None:
+def test_install_command_has_every_extra_if_one_package_is_missing(tmp_path: Path) -> None:
     done = allot(["driver", "verify", "/run/x.sock"], tmp_path, ["grpc"])
     assert done.returncode == 2
     assert done.stderr.endswith("requires grpcio: pip install 'allotment[cluster,drivers]'\n")
 
 
-def test_for_a_program_the_error_is_data(tmp_path: Path) -> None:
+def test_missing_package_is_a_problem_in_json_output(tmp_path: Path) -> None:
     done = allot(["doctor", "-o", "json"], tmp_path)
     assert (done.returncode, done.stderr) == (2, "")
     (problem,) = json.loads(done.stdout)["problems"]
@@ -132,13 +132,13 @@ def test_for_a_program_the_error_is_data(tmp_path: Path) -> None:
         "version",
     ],
 )
-def test_what_needs_no_extra_runs(words: str, tmp_path: Path) -> None:
+def test_commands_without_extras_run(words: str, tmp_path: Path) -> None:
     done = allot(words.split(), tmp_path)
     assert done.returncode in (0, 1), done.stderr
     assert "pip install" not in done.stderr
 
 
-def test_plans_are_made_without_the_solver(tmp_path: Path) -> None:
+def test_plan_runs_without_the_solver(tmp_path: Path) -> None:
     examples = sorted(map(str, (ROOT / "src/allotment/examples").glob("0[1-4]*.yaml")))
     done = allot(["plan", *examples, "--catalog", "aws", "--seconds", "0"], tmp_path)
     assert done.returncode == 0, done.stderr
@@ -150,21 +150,21 @@ def test_labs_can_be_listed_and_stopped(words: list[str], code: int, tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (code, "No lab runs.\n", "")
 
 
-def test_the_library_says_the_same(tmp_path: Path) -> None:
+def test_library_raises_the_same_error(tmp_path: Path) -> None:
     done = python("import allotment; allotment.Lab()", tmp_path)
     assert done.returncode == 1
-    assert done.stderr.endswith(f"MissingExtra: {LAB}: pip install 'allotment[lab]'\n")
+    assert done.stderr.endswith(f"MissingExtraError: {LAB}: pip install 'allotment[lab]'\n")
 
 
-def test_the_fixture_of_pytest_says_the_same(tmp_path: Path) -> None:
+def test_pytest_fixture_raises_the_same_error(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(allotment_lab): pass\n")
     done = python("import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'test_it.py']))", tmp_path)
     assert done.returncode == 1
-    assert f"MissingExtra: {LAB}: pip install 'allotment[lab]'\n" in done.stdout
+    assert f"MissingExtraError: {LAB}: pip install 'allotment[lab]'\n" in done.stdout
 
 
-def test_every_extra_is_what_pyproject_says() -> None:
-    """An extra of pyproject.toml has the packages that commands look for, and no others but those of OPTIONAL."""
+def test_extras_match_pyproject() -> None:
+    """An extra of pyproject.toml has the packages that commands require, and otherwise only those of OPTIONAL."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
     def packages(extra: str) -> set[str]:
@@ -180,7 +180,7 @@ def test_every_extra_is_what_pyproject_says() -> None:
         assert {extras.PACKAGES.get(module, module) for module in modules} == packages(extra) - OPTIONAL, extra
 
 
-def test_libraries_write_nothing_when_they_are_imported(tmp_path: Path) -> None:
+def test_libraries_print_nothing_on_import(tmp_path: Path) -> None:
     done = python(
         f"import importlib\nfor name in {(*EVERY, 'matplotlib.figure')!r}: importlib.import_module(name)", tmp_path, ()
     )

@@ -239,7 +239,9 @@ def _differs_compile(wanted: str | None, found: str | None) -> list[str]:
 
 
 def _environment(case: Case) -> Environment:
-    return declare_environment(case["version"], case["env"], bool(case["consumableCapacity"]), bool(case["listTypeAttributes"]))
+    return declare_environment(
+        case["version"], case["env"], bool(case["consumableCapacity"]), bool(case["listTypeAttributes"])
+    )
 
 
 def _recorded(case: Case, expect: Case) -> list[str]:
@@ -275,7 +277,9 @@ def _recorded(case: Case, expect: Case) -> list[str]:
     return problems + _outcome(expect, _evaluate(checked, planned, bound, limit, match_mode), match_mode)
 
 
-def _evaluate(checked: CheckedExpression, planned: Any, bound: DeviceVariable, limit: int, match_mode: bool) -> Evaluation:
+def _evaluate(
+    checked: CheckedExpression, planned: Any, bound: DeviceVariable, limit: int, match_mode: bool
+) -> Evaluation:
     if match_mode and bound.error is not None:
         return Evaluation(None, EvaluationError(bound.error), None)
     found = run_plan(checked, planned, bound, (), limit)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError
-from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, PoolID, Unfit
+from allotment.engine import AbortCause, Aborted, Allocated, Inventory, Outcome, PoolID, Unfit
 from allotment.engine.claims.eligibility import DeviceMatcher
 from allotment.engine.claims.requests import ClaimCompiler, ClaimShape, Subrequest
 from allotment.engine.cluster.devices import DeviceRecord
@@ -82,7 +82,7 @@ def allocate(
     shape = ClaimCompiler(inventory.features).shape(tuple(claims), inventory.classes)
     view = inventory.view(node)
     if view.failure:
-        return Answer(Aborted(view.failure, fatal=True, cause=Cause.NODE_SELECTION), 0)
+        return Answer(Aborted(view.failure, fatal=True, cause=AbortCause.NODE_SELECTION), 0)
     search = _Search(inventory, view, shape, defects, limit)
     verdict = search.run()
     assembler = ResultAssembler(
@@ -96,7 +96,7 @@ def allocate(
     elif isinstance(verdict, Stop):
         outcome = assembler.aborted(view, verdict, keys)
     elif verdict.invalid_pool:
-        outcome = Aborted("invalid resource pools were encountered", fatal=False, cause=Cause.POOL_INVALID)
+        outcome = Aborted("invalid resource pools were encountered", fatal=False, cause=AbortCause.POOL_INVALID)
     return Answer(outcome, search.steps)
 
 
@@ -347,7 +347,7 @@ class _Search:
                         self._listed[ask.number] = list(self._list(ask))
                 least += min(map(self._wanted, request.subrequests))
             if least > _DEVICES_PER_CLAIM:
-                raise _Stopped(Stop(Cause.TOO_MANY_DEVICES, number, devices=least))
+                raise _Stopped(Stop(AbortCause.TOO_MANY_DEVICES, number, devices=least))
             if claim.problem is not None:
                 raise _Stopped(Stop(claim.problem.cause, number, problem=claim.problem))
 
@@ -355,7 +355,7 @@ class _Search:
         for number, pool in enumerate(self._view.pools):
             if pool.status is not PoolStatus.USABLE:
                 updating = pool.status is PoolStatus.INCOMPLETE
-                cause = Cause.POOL_INCOMPLETE if updating else Cause.POOL_INVALID
+                cause = AbortCause.POOL_INCOMPLETE if updating else AbortCause.POOL_INVALID
                 raise _Stopped(Stop(cause, ask.claim, ask.number, pool=number))
             for slot in range(len(self._records)):
                 if self._pools[slot] is pool and self._selects(ask, slot) and self._has_room(ask, slot):
@@ -446,7 +446,7 @@ class _Search:
         if device.binding_conditions and not self._binding:
             return False
         for selector in ask.selectors:
-            failure = Stop(Cause.SELECTOR, ask.claim, ask.number, slot)
+            failure = Stop(AbortCause.SELECTOR, ask.claim, ask.number, slot)
             if isinstance(selector.compiled, CompileError):
                 raise _Stopped(failure)
             try:
@@ -509,7 +509,7 @@ class _Search:
             value = _value(record, self._shape.constraints[number].attribute, self._lists)
             if value is None or not self._constraints[number].add(ask.main, slot, value):
                 if ask.all:
-                    raise _Stopped(Stop(Cause.CONSTRAINT_WITH_ALL, ask.claim, ask.number, slot))
+                    raise _Stopped(Stop(AbortCause.CONSTRAINT_WITH_ALL, ask.claim, ask.number, slot))
                 self._unbind(ask, slot, bound)
                 give_counters_back()
                 return None

@@ -21,11 +21,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.access.reviews import Access
+from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import Peer, Request, Response
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
@@ -134,7 +134,7 @@ def _features(gates_off: tuple[str, ...]) -> Features:
 
 
 @cache
-def _kinds(features: Features) -> tuple[Kind, ...]:
+def _kinds(features: Features) -> tuple[ServedKind, ...]:
     return tuple(built_in_kinds(features))
 
 
@@ -147,7 +147,7 @@ def _api(features: Features, now: datetime, objects: Objects) -> Api:
     authenticator = Authenticator(store, clock=lambda: now, key=b"", authorize=authorizer)
     return Api(
         store, _kinds(features), clock=lambda: now, ids=_Ids(), features=features,
-        access=Access(authenticator, authorizer),
+        access=AccessControl(authenticator, authorizer),
     )  # fmt: skip
 
 

@@ -150,7 +150,7 @@ class _Annotator:
         said = _condition(pod)
         last = f"{_SAID}{said}" if said else _SILENT
         if answer.reasons is not None:
-            note = messages.event(messages.of_diagnosis(answer.name, answer.reasons), last)
+            note = messages.event_note(messages.diagnosis_lines(answer.name, answer.reasons), last)
         elif said:
             devices = ", ".join(device.device for claim in answer.claims for device in claim.devices)
             note = f"Its claims fit on node {answer.node} now ({devices}). {last}"

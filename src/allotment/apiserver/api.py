@@ -13,11 +13,11 @@ from typing import Final
 
 from allotment.apiserver import api_errors, bodies, deletion, health, paths, scale, streams, virtual_resources
 from allotment.apiserver import patch as patching
-from allotment.apiserver.access.reviews import Access
+from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api_description.endpoints import Documents
-from allotment.apiserver.custom_resources.registration import follow
+from allotment.apiserver.custom_resources.registration import follow_definitions
 from allotment.apiserver.http_messages import Answer, Request, Response, Streaming, Upgrade
-from allotment.apiserver.kinds.kind import Kind, User
+from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.paths import Target
 from allotment.apiserver.reads import paging, representation
 from allotment.apiserver.reads import watch as watching
@@ -80,12 +80,12 @@ class Api:
     def __init__(
         self,
         store: Store,
-        kinds: Iterable[Kind],
+        kinds: Iterable[ServedKind],
         *,
         clock: Callable[[], datetime],
         ids: Ids,
         features: Features,
-        access: Access,
+        access: AccessControl,
         kubelets: Kubelets | None = None,
         server: str = "",
         companions: Callable[[str], Iterable[Tree]] = _none,
@@ -96,7 +96,7 @@ class Api:
         self.access = access
         self._kubelets = kubelets
         self._lines = watching.Lines()
-        self._unfollow = follow(store, self.catalog, features.kube)
+        self._unfollow = follow_definitions(store, self.catalog, features.kube)
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
         self._documented = self.catalog.generation
         self._features, self._server = features, server
@@ -147,7 +147,7 @@ class Api:
             answer = _refusal(error.status, request)
         return _warned(answer, note)
 
-    async def _served(self, request: Request, user: User, kind: Kind, target: Target, verb: str) -> Answer:
+    async def _served(self, request: Request, user: User, kind: ServedKind, target: Target, verb: str) -> Answer:
         """What a kind that is served answers."""
         if target.subresource and target.subresource not in _SIDES:
             return await self._called(request, user, kind, target)
@@ -164,12 +164,12 @@ class Api:
             raise api_errors.may_not(target.group, target.plural, name, why)
 
     def allow(
-        self, user: User, verb: str, kind: Kind, namespace: str, name: str, subresource: str = "", sought: str = ""
+        self, user: User, verb: str, kind: ServedKind, namespace: str, name: str, subresource: str = "", sought: str = ""
     ) -> None:
         """Refuse what the user may not do. ``sought``: the name that a list or a watch is limited to."""
         self._allow(user, verb, Target(kind.group, "", kind.plural, namespace, name, subresource), sought)
 
-    def allow_new(self, user: User, kind: Kind, namespace: str, name: str) -> None:
+    def allow_new(self, user: User, kind: ServedKind, namespace: str, name: str) -> None:
         """Refuse who may write to objects but not create them, where there is none: a write would create it."""
         if self.store.get(kind.store_bucket, namespace, name) is None:
             self.allow(user, "create", kind, namespace, name)
@@ -200,7 +200,7 @@ class Api:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    async def _get(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _get(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         form = self._form(request, kind)
         if request.query:
             asked = first(parse_query(request.query), "resourceVersion")
@@ -211,7 +211,7 @@ class Api:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
         return await self._shown(kind, target.version, entry, form)
 
-    async def _list(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _list(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         query = parse_query(request.query)
         options = list_options(query, watch=target.watch)
         if options.watch:
@@ -227,7 +227,7 @@ class Api:
         await self.store.durable(min(page.revision, self.store.revision))
         return Response(200, _TYPED[form.media], body)
 
-    async def _read(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _read(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         """GET of one object; by the old path of a watch, a watch of it."""
         if not target.watch:
             return await self._get(request, user, kind, target)
@@ -235,7 +235,7 @@ class Api:
         fields = f"metadata.name={target.name}"
         return self._watch(request, kind, target, options._replace(fields=fields))
 
-    def _watch(self, request: Request, kind: Kind, target: Target, options: ListOptions) -> Answer:
+    def _watch(self, request: Request, kind: ServedKind, target: Target, options: ListOptions) -> Answer:
         form = self._form(request, kind, stream=True)
         headers = _FRAMED if form.media == representation.PROTOBUF else _JSON
         wanted = selection(kind, target.version, options.labels, options.fields)
@@ -246,7 +246,7 @@ class Api:
         pieces = watching.pieces(watch, kind, target.version, form, self._lines, self.verbs.now, self.store)
         return Streaming(200, headers, pieces)
 
-    def _form(self, request: Request, kind: Kind, *, stream: bool = False) -> Form:
+    def _form(self, request: Request, kind: ServedKind, *, stream: bool = False) -> Form:
         form = negotiate(request.headers.get("accept", ""), stream=stream, custom=is_custom(kind))
         if form.shown != "table" or not request.query:
             return form
@@ -257,7 +257,7 @@ class Api:
         return form._replace(include=include)
 
     async def _shown(
-        self, kind: Kind, version: str, entry: Entry, form: Form, code: int = 200, warnings: Iterable[str] = ()
+        self, kind: ServedKind, version: str, entry: Entry, form: Form, code: int = 200, warnings: Iterable[str] = ()
     ) -> Response:
         body = representation.object_body(
             kind, version, entry, form, self.verbs.now() if form.shown == "table" else "", self.store
@@ -268,7 +268,7 @@ class Api:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _ask(
-        self, request: Request, user: User, kind: Kind, target: Target, query: Query, dry_run: bool, warnings: list[str]
+        self, request: Request, user: User, kind: ServedKind, target: Target, query: Query, dry_run: bool, warnings: list[str]
     ) -> Ask:
         manager = first(query, "fieldManager") or _agent(request.headers.get("user-agent", ""))
         return Ask(
@@ -276,7 +276,7 @@ class Api:
             warnings.append,
         )  # fmt: skip
 
-    async def _create(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _create(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         if kind.verbs == ("create",):
             return await self._called(request, user, kind, target)
         form = self._form(request, kind)
@@ -290,7 +290,7 @@ class Api:
             return _refusal(error.status, request, warnings)
         return await self._shown(kind, target.version, entry, form, 201, warnings)
 
-    async def _update(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _update(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "UpdateOptions")
@@ -306,7 +306,7 @@ class Api:
             return _refusal(error.status, request, warnings)
         return await self._shown(kind, target.version, entry, form, 200 if there else 201, warnings)
 
-    async def _patch(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _patch(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))
@@ -323,7 +323,7 @@ class Api:
             return _refusal(error.status, request, warnings)
         return await self._shown(kind, target.version, entry, form, 201 if new else 200, warnings)
 
-    async def _delete(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _delete(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         if target.subresource:
             raise api_errors.method_not_allowed()
         form = self._form(request, kind)
@@ -337,7 +337,7 @@ class Api:
         await self.store.durable()
         return Response(200, _headers(form), representation.written(status, form))
 
-    async def _delete_collection(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _delete_collection(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._options_in(request))
@@ -358,7 +358,7 @@ class Api:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    async def _called(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _called(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         """Subresources that are no side of the object, and kinds that are not stored."""
         if target.subresource == "scale":
             return await self._scale(request, user, kind, target)
@@ -377,7 +377,7 @@ class Api:
         await self.store.durable()
         return Response(201, _headers(form), representation.written(answered, form))
 
-    async def _streamed(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _streamed(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         """What a pod's node answers: logs, and connections into its containers."""
         if request.method not in ("GET", "POST"):
             raise api_errors.method_not_allowed()
@@ -407,7 +407,7 @@ class Api:
             return virtual_resources.review(self.verbs, ask, tree, self.access)
         raise api_errors.unknown_path()
 
-    async def _scale(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
+    async def _scale(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
@@ -30,7 +30,7 @@ def unauthorized() -> StatusError:
     return StatusError(failure_status(401, "Unauthorized", "Unauthorized"))
 
 
-def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Tree] = ()) -> StatusError:
+def forbidden(kind: ServedKind, name: str, why: str, causes: Sequence[Tree] = ()) -> StatusError:
     """403: admission refuses an object."""
     details = _about(kind.group, kind.plural, name)
     if causes:
@@ -61,7 +61,7 @@ def method_not_allowed() -> StatusError:
     return StatusError(failure_status(405, "MethodNotAllowed", message, {}))
 
 
-def already_exists(kind: Kind, name: str) -> StatusError:
+def already_exists(kind: ServedKind, name: str) -> StatusError:
     """409: the name is taken."""
     message = f"{kind.bucket} {quote(name)} already exists"
     return StatusError(failure_status(409, "AlreadyExists", message, _about(kind.group, kind.plural, name)))
@@ -73,7 +73,7 @@ def conflict(group: str, resource: str, name: str, why: str) -> StatusError:
     return StatusError(failure_status(409, "Conflict", message, _about(group, resource, name)))
 
 
-def modified(kind: Kind, name: str) -> StatusError:
+def modified(kind: ServedKind, name: str) -> StatusError:
     """409: somebody else wrote since the object was read."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind.group, kind.plural, name, why)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from allotment.apiserver import api_errors, go_json
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.memo import remembered
 from allotment.apiserver.request_options import Validation
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
@@ -149,7 +149,7 @@ def _unrecognized(kind: str, why: str, body: bytes) -> Exception:
 # --- objects ---------------------------------------------------------------------------------------------------------
 
 
-def read_object(body: bytes, media: str, kind: Kind, version: str, validation: Validation, warn: Warn) -> Tree:
+def read_object(body: bytes, media: str, kind: ServedKind, version: str, validation: Validation, warn: Warn) -> Tree:
     """The object of a body, for a resource of this kind and version: checked, in that version's shape."""
     if body.startswith(MAGIC) and media == PROTOBUF and is_custom(kind):
         raise api_errors.unsupported_media_type((JSON, YAML))
@@ -169,7 +169,7 @@ def _not_an_object(value: Any) -> str:
     return f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
 
 
-def of_kind(tree: Tree, kind: Kind, version: str, body: bytes = b"") -> None:
+def of_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") -> None:
     """Refuse what says that it is of another kind or version; both may be left out."""
     for key, field in (("apiVersion", "apiVersion"), ("kind", "kind")):
         found = tree.get(key)
@@ -203,7 +203,7 @@ def _other_version(written: str, expected: str) -> str:
 
 
 def checked(
-    decoded: Decoded, kind: Kind, version: str, validation: Validation, warn: Warn, *, exact: bool = True,
+    decoded: Decoded, kind: ServedKind, version: str, validation: Validation, warn: Warn, *, exact: bool = True,
     stored: Tree | None = None,
 ) -> Tree:  # fmt: skip
     """The cleaned tree; what is unknown or stands twice is refused, warned about or passed over."""
@@ -220,7 +220,7 @@ def checked(
 
 
 def cleaned(
-    tree: Tree, kind: Kind, version: str, *, exact: bool = True, stored: Tree | None = None
+    tree: Tree, kind: ServedKind, version: str, *, exact: bool = True, stored: Tree | None = None
 ) -> tuple[Tree, list[SchemaViolation]]:
     """The tree without what its kind does not know, and that; a value of a wrong type is refused.
 
@@ -235,7 +235,7 @@ def cleaned(
     return result.tree, misfits
 
 
-def _cannot_be_handled(kind: Kind, version: str, why: str) -> Exception:
+def _cannot_be_handled(kind: ServedKind, version: str, why: str) -> Exception:
     return api_errors.bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 

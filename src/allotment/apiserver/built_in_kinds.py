@@ -31,15 +31,15 @@ from allotment.apiserver.kinds import (
 )
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.dra import dra_kinds
-from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Table, Write
-from allotment.apiserver.kinds.quota_admission import charge
+from allotment.apiserver.kinds.kind import Errors, KindRules, ServedKind, TableConverter, Write
+from allotment.apiserver.kinds.quota_admission import check_quotas
 from allotment.apiserver.reads import cluster_rows, device_rows, workload_rows
 from allotment.apiserver.reads.pod_rows import PODS
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError
 
-TABLES: Final[Mapping[str, Table]] = {"pods": PODS, **workload_rows.TABLES, **cluster_rows.TABLES, **device_rows.TABLES}
+TABLES: Final[Mapping[str, TableConverter]] = {"pods": PODS, **workload_rows.TABLES, **cluster_rows.TABLES, **device_rows.TABLES}
 
 _CREATE_ONLY: Final = ("create",)
 #: A namespace is deleted with all that is in it, so nobody may delete them by the dozen.
@@ -107,9 +107,9 @@ _REPLICAS_FIELD: Final = {"status.replicas": _or(_field("status", "replicas"), "
 _ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 
 
-def _core() -> tuple[Kind, ...]:
-    def kind(name: str, plural: str, *short: str, namespaced: bool = True, **more: Any) -> Kind:
-        return Kind("", ("v1",), name, plural, namespaced, name.lower(), short, **more)
+def _core() -> tuple[ServedKind, ...]:
+    def kind(name: str, plural: str, *short: str, namespaced: bool = True, **more: Any) -> ServedKind:
+        return ServedKind("", ("v1",), name, plural, namespaced, name.lower(), short, **more)
 
     return (
         kind("Binding", "bindings", verbs=_CREATE_ONLY),
@@ -152,11 +152,11 @@ def _core() -> tuple[Kind, ...]:
 def _grouped(
     group: str, name: str, plural: str, *short: str, namespaced: bool = True, versions: tuple[str, ...] = ("v1",),
     **more: Any,
-) -> Kind:  # fmt: skip
-    return Kind(group, versions, name, plural, namespaced, name.lower(), short, **more)
+) -> ServedKind:  # fmt: skip
+    return ServedKind(group, versions, name, plural, namespaced, name.lower(), short, **more)
 
 
-def _workloads() -> tuple[Kind, ...]:
+def _workloads() -> tuple[ServedKind, ...]:
     scaled: Any = {"categories": _ALL, "subresources": ("scale", "status")}
     watched: Any = {"categories": _ALL, "subresources": ("status",)}
     return (
@@ -182,7 +182,7 @@ def _workloads() -> tuple[Kind, ...]:
     )
 
 
-def _reviews() -> tuple[Kind, ...]:
+def _reviews() -> tuple[ServedKind, ...]:
     authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
     alone: Any = {"namespaced": False, "verbs": _CREATE_ONLY}
     return (
@@ -195,11 +195,11 @@ def _reviews() -> tuple[Kind, ...]:
     )
 
 
-def _cluster() -> tuple[Kind, ...]:
+def _cluster() -> tuple[ServedKind, ...]:
     admission, storage = "admissionregistration.k8s.io", "storage.k8s.io"
     rbac, networking = "rbac.authorization.k8s.io", "networking.k8s.io"
     alone: Any = {"namespaced": False}
-    extension: Any = {"namespaced": False, "categories": _EXTENSIONS, "rules": Rules(has_generation=True)}
+    extension: Any = {"namespaced": False, "categories": _EXTENSIONS, "rules": KindRules(has_generation=True)}
     status: Any = {"subresources": ("status",)}
     return (
         _grouped(
@@ -216,7 +216,7 @@ def _cluster() -> tuple[Kind, ...]:
         _grouped(rbac, "ClusterRole", "clusterroles", **alone),
         _grouped(rbac, "RoleBinding", "rolebindings"),
         _grouped(rbac, "Role", "roles"),
-        _grouped(storage, "CSIDriver", "csidrivers", rules=Rules(has_generation=True), **alone),
+        _grouped(storage, "CSIDriver", "csidrivers", rules=KindRules(has_generation=True), **alone),
         _grouped(storage, "CSINode", "csinodes", **alone),
         _grouped(storage, "CSIStorageCapacity", "csistoragecapacities"),
         _grouped(storage, "StorageClass", "storageclasses", "sc", **alone),
@@ -239,7 +239,7 @@ def _cluster() -> tuple[Kind, ...]:
     )  # fmt: skip
 
 
-def _gang_scheduling() -> tuple[Kind, ...]:
+def _gang_scheduling() -> tuple[ServedKind, ...]:
     # KEP-4671: pods that are scheduled together or not at all; alpha, with claims for the whole group.
     alpha: Any = {"versions": ("v1alpha2",)}
     return (
@@ -248,7 +248,7 @@ def _gang_scheduling() -> tuple[Kind, ...]:
     )
 
 
-_RULES: Final[Mapping[str, Rules]] = {
+_RULES: Final[Mapping[str, KindRules]] = {
     "pods": pods.RULES, **autoscalers.RULES, **namespace_limits.RULES, **cluster.RULES, **config_maps_and_secrets.RULES,
     **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
     **pod_groups.RULES,
@@ -268,7 +268,7 @@ _CONDITIONAL: Final = frozenset(
 )  # fmt: skip
 
 
-def _counted(kind: Kind) -> Kind:
+def _counted(kind: ServedKind) -> ServedKind:
     """Every new object of a namespace counts for its quotas, once nothing else is wrong with it."""
     if not kind.namespaced or "create" not in kind.verbs or kind.verbs == _CREATE_ONLY:
         return kind
@@ -277,38 +277,38 @@ def _counted(kind: Kind) -> Kind:
     def validate(tree: Tree, write: Write) -> Errors:
         errors = list(judge(tree, write))
         if not errors:
-            charge(bucket, tree, write)
+            check_quotas(bucket, tree, write)
         return errors
 
     def made(tree: Tree, write: Write) -> tuple[Tree, Sequence[FieldError]]:
         assert create is not None
         tree, errors = create(tree, write)
         if not errors:
-            charge(bucket, tree, write)
+            check_quotas(bucket, tree, write)
         return tree, errors
 
     rules = kind.rules._replace(validate_create=validate) if create is None else kind.rules._replace(create=made)
     return kind._replace(rules=rules)
 
 
-def _ruled(kind: Kind) -> Kind:
+def _ruled(kind: ServedKind) -> ServedKind:
     bucket = kind.bucket
     core = kind.stored_as or not kind.group  # events are stored as core writes them
     stored = "v1" if core else f"{kind.group}/{kind.versions[0]}"
     rules = _RULES.get(bucket, kind.rules)._replace(default=defaults_for(stored, kind.kind))
     return kind._replace(
-        rules=definitions.DEFINITION_RULES if bucket == definitions.BUCKET else rules,
+        rules=definitions.DEFINITION_RULES if bucket == definitions.DEFINITIONS else rules,
         create_on_update=bucket in _CREATED_BY_UPDATE,
         unconditional_update=bucket not in _CONDITIONAL,
-        orphans=bucket in ("jobs.batch", "replicationcontrollers"),
+        orphans_dependents=bucket in ("jobs.batch", "replicationcontrollers"),
     )
 
 
-def built_in_kinds(features: Features) -> tuple[Kind, ...]:
+def built_in_kinds(features: Features) -> tuple[ServedKind, ...]:
     """The kinds of a fresh cluster, in the order in which Kubernetes lists their groups."""
     new_events = _grouped(
         "events.k8s.io", "Event", "events", "ev", fields=_NEW_EVENT_FIELDS, stored_as="events",
-        to_version=events.to_new, from_version=events.from_new,
+        to_version=events.to_events_v1, from_version=events.from_events_v1,
     )  # fmt: skip
     gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
     mine = (*_core(), new_events, *_workloads(), *_reviews(), *_cluster(), *gang)

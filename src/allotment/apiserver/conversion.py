@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.served_kinds import api_version
 from allotment.model.trees import Tree
 
 
-def as_stored(kind: Kind, version: str, tree: Tree) -> Tree:
+def as_stored(kind: ServedKind, version: str, tree: Tree) -> Tree:
     """A tree of any version in the shape that is stored."""
     if kind.from_version is not None and (version != kind.versions[0] or kind.stored_as):
         # Bodies need not say what they are.
@@ -16,7 +16,7 @@ def as_stored(kind: Kind, version: str, tree: Tree) -> Tree:
     return tree if tree.get("apiVersion") == wanted else {**tree, "apiVersion": wanted}
 
 
-def in_version(kind: Kind, version: str, tree: Tree) -> Tree:
+def in_version(kind: ServedKind, version: str, tree: Tree) -> Tree:
     """A stored tree in the shape of a version."""
     if version == kind.versions[0] and not kind.stored_as:
         return tree

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from allotment.apiserver import api_errors, metadata
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.request_options import DeleteOptions
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, Verbs, released, unstored
@@ -129,7 +129,7 @@ def _marked(verbs: Verbs, ask: Ask, entry: Entry, meta: Tree) -> Entry:
     return verbs.store.put(ask.kind.store_bucket, ask.namespace, ask.name, tree)
 
 
-def _adjust_finalizers(meta: Tree, kind: Kind, options: DeleteOptions) -> None:
+def _adjust_finalizers(meta: Tree, kind: ServedKind, options: DeleteOptions) -> None:
     """Put on and take off the garbage collector's finalizers, as this deletion wants its dependents treated."""
     present: Sequence[str] = meta.get("finalizers") or ()
     wanted = [finalizer for finalizer in present if finalizer not in (ORPHAN, FOREGROUND)]
@@ -137,7 +137,7 @@ def _adjust_finalizers(meta: Tree, kind: Kind, options: DeleteOptions) -> None:
     orphan = options.propagation == "Orphan" or options.orphan is True
     foreground = options.propagation == "Foreground"
     if not said:
-        orphan = ORPHAN in present or (kind.orphans and FOREGROUND not in present)
+        orphan = ORPHAN in present or (kind.orphans_dependents and FOREGROUND not in present)
         foreground = FOREGROUND in present and not orphan
     wanted += [ORPHAN] if orphan else []
     wanted += [FOREGROUND] if foreground else []
@@ -164,7 +164,7 @@ def _delete_namespace(verbs: Verbs, ask: Ask, entry: Entry) -> tuple[Entry, bool
     return verbs.store.delete("namespaces", "", ask.name), True
 
 
-def outcome(kind: Kind, entry: Entry, gone: bool) -> Tree | None:
+def outcome(kind: ServedKind, entry: Entry, gone: bool) -> Tree | None:
     """What a deletion answers: a Status for what is gone, unless its kind shows the object. None: show the object."""
     if not gone or kind.delete_returns_object:
         return None

@@ -18,7 +18,7 @@ from allotment.apiserver import api_errors, bodies, deletion, scale
 from allotment.apiserver import patch as patching
 from allotment.apiserver.api import Api
 from allotment.apiserver.conversion import in_version
-from allotment.apiserver.kinds.kind import Kind, User
+from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.reads import paging
 from allotment.apiserver.reads import watch as watching
 from allotment.apiserver.reads.selectors import exact_name, selection
@@ -74,7 +74,7 @@ class LocalClient:
         self._user = user
         self._manager = manager
 
-    def _kind(self, resource: Resource) -> Kind:
+    def _kind(self, resource: Resource) -> ServedKind:
         kind = self._api.catalog.find(resource.group, resource.version, resource.plural)
         if kind is None:
             raise api_errors.unknown_path()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.meta import ObjectMeta
 from allotment.model.trees import Tree, to_value
 from allotment.model.validation import metadata as rules
@@ -70,7 +70,7 @@ def updated(given: Tree, old: Tree) -> Tree:
     return ordered(fields)
 
 
-def create_problems(meta: Tree, kind: Kind) -> Iterable[FieldError]:
+def create_problems(meta: Tree, kind: ServedKind) -> Iterable[FieldError]:
     """What is wrong with the metadata of a new object."""
     if _plain(meta) and not kind.rules.name(meta.get("name") or "") and "generateName" not in meta:
         return ()
@@ -78,7 +78,7 @@ def create_problems(meta: Tree, kind: Kind) -> Iterable[FieldError]:
     return rules.object_meta(value, namespaced=kind.namespaced, name_problems=kind.rules.name)
 
 
-def update_problems(new: Tree, old: Tree, kind: Kind) -> Iterable[FieldError]:
+def update_problems(new: Tree, old: Tree, kind: ServedKind) -> Iterable[FieldError]:
     """What is wrong with the metadata of a changed object. Upstream checks twice, and so mistakes show twice."""
     same = all(new.get(key) == old.get(key) for key in (*_OPEN, "deletionTimestamp", "deletionGracePeriodSeconds"))
     if same or (_plain(new) and "deletionTimestamp" not in new):

@@ -10,7 +10,7 @@ import msgspec
 
 from allotment.apiserver import api_errors, bodies, go_json, scale
 from allotment.apiserver.conversion import in_version
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.request_options import Validation, WriteOptions
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry
@@ -36,7 +36,7 @@ _FRACTION: Final = re.compile(r"json: cannot unmarshal number -?\d*\.\d\S* .* of
 _ACCEPTED: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY, "application/apply-patch+cbor")
 
 
-def form_of(media: str, kind: Kind) -> str:
+def form_of(media: str, kind: ServedKind) -> str:
     """Which form of patch a media type is. Raises StatusError 415; custom resources have no merge keys."""
     accepted = (JSON_PATCH, MERGE, APPLY) if is_custom(kind) else _ACCEPTED
     if media not in FORMS or media not in accepted:

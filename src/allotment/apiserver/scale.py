@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.apiserver import api_errors, bodies
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, Verbs, check_name
 from allotment.model.trees import Tree
@@ -19,7 +19,7 @@ API_VERSION: Final = "autoscaling/v1"
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def view(entry: Entry, kind: Kind) -> Tree:
+def view(entry: Entry, kind: ServedKind) -> Tree:
     """The Scale of an object."""
     tree = entry.tree
     replicas = _at(tree, kind.scale.spec)
@@ -62,7 +62,7 @@ def _with(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
     return {**tree, step: _with(tree.get(step) or {}, rest, value) if rest else value}
 
 
-def _selector(tree: Tree, kind: Kind) -> str:
+def _selector(tree: Tree, kind: ServedKind) -> str:
     """The selector as text: label selectors are spelled out, texts are taken as they are."""
     found = _at(tree, kind.scale.selector) if kind.scale.selector else None
     if not isinstance(found, dict):

@@ -7,36 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.fields import TypeShape, shape_of
 
 
 class Catalog:
     """Kinds by group, version and plural."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
+    def __init__(self, kinds: Iterable[ServedKind]) -> None:
         self._built_in = tuple(kinds)
-        self._custom: dict[str, Kind] = {}
-        self._served: dict[tuple[str, str, str], Kind] = {}
+        self._custom: dict[str, ServedKind] = {}
+        self._served: dict[tuple[str, str, str], ServedKind] = {}
         #: Counts the changes.
         self.generation = 0
         self._rebuild()
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[ServedKind]:
         yield from self._built_in
         yield from self._custom.values()
 
     @property
-    def built_in(self) -> Sequence[Kind]:
+    def built_in(self) -> Sequence[ServedKind]:
         """The kinds that are always there."""
         return self._built_in
 
     @property
-    def custom(self) -> Sequence[Kind]:
+    def custom(self) -> Sequence[ServedKind]:
         """The kinds that users defined."""
         return tuple(self._custom.values())
 
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
+    def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         """The kind behind a path."""
         return self._served.get((group, version, plural))
 
@@ -44,11 +44,11 @@ class Catalog:
         """Whether any kind is served under a group and version."""
         return (group, version) in self._versions
 
-    def named(self, api_version: str, name: str) -> Kind | None:
+    def named(self, api_version: str, name: str) -> ServedKind | None:
         """The kind of objects that say so of themselves."""
         return self._names.get((api_version, name))
 
-    def define(self, definition: str, kind: Kind | None) -> None:
+    def define(self, definition: str, kind: ServedKind | None) -> None:
         """What a CustomResourceDefinition makes of its kind from now on; None takes it away."""
         if kind is None:
             if self._custom.pop(definition, None) is None:
@@ -68,17 +68,17 @@ class Catalog:
         }
 
 
-def api_version(kind: Kind, version: str) -> str:
+def api_version(kind: ServedKind, version: str) -> str:
     """``v1``, ``resource.k8s.io/v1`` …"""
     return f"{kind.group}/{version}" if kind.group else version
 
 
-def is_custom(kind: Kind) -> bool:
+def is_custom(kind: ServedKind) -> bool:
     """Whether a user defined it: its objects say their kind even in lists, and have no merge keys."""
     return bool(kind.shapes)
 
 
-def shape_in(kind: Kind, version: str) -> TypeShape:
+def shape_in(kind: ServedKind, version: str) -> TypeShape:
     """The shape of a kind's objects in a version."""
     shape = kind.shapes.get(version) or shape_of(api_version(kind, version), kind.kind)
     if shape is None:

@@ -15,8 +15,9 @@ import msgspec
 
 from allotment.apiserver import api_errors, metadata
 from allotment.apiserver.conversion import as_stored, in_version
-from allotment.apiserver.custom_resources.registration import DEFINITIONS, clear
-from allotment.apiserver.kinds.kind import Kind, User, Write
+from allotment.apiserver.custom_resources.definitions import DEFINITIONS
+from allotment.apiserver.custom_resources.registration import delete_objects
+from allotment.apiserver.kinds.kind import ServedKind, User, Write
 from allotment.apiserver.served_kinds import Catalog, api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.writes import managed_fields
@@ -54,7 +55,7 @@ def _unheard(text: str) -> None:
 class Ask(NamedTuple):
     """What is asked, by whom: a write to a kind in one of its versions. ``warn`` adds a Warning header."""
 
-    kind: Kind
+    kind: ServedKind
     version: str
     namespace: str
     name: str
@@ -130,7 +131,7 @@ class Verbs:
                 _refuse(kind, "", metadata.create_problems(meta, kind))
             stored = normalize(rules.default(stored, None), shape)
             owned = stored
-            fresh = stored if rules.keeps_status else _without_status(stored, kind)
+            fresh = stored if rules.keeps_status_on_create else _without_status(stored, kind)
             stored = rules.prepare_create(fresh, write)
             stored = rules.admit(stored, write)
             problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
@@ -234,7 +235,7 @@ class Verbs:
     def remove(self, ask: Ask) -> Entry:
         """Delete what nothing holds any more. A definition takes the objects of its kind along."""
         if ask.kind.bucket == DEFINITIONS:
-            clear(self.store, ask.name)
+            delete_objects(self.store, ask.name)
         return self.store.delete(ask.kind.store_bucket, ask.namespace, ask.name)
 
     # --- storing -----------------------------------------------------------------------------------------------------
@@ -257,7 +258,7 @@ class Verbs:
             versions=self.versions(kind),
         )
 
-    def versions(self, kind: Kind) -> managed_fields.Versions | None:
+    def versions(self, kind: ServedKind) -> managed_fields.Versions | None:
         """How the same object looks in another version, for owners that wrote that one; None if there is but one."""
         if len(kind.versions) == 1:
             return None
@@ -318,7 +319,7 @@ def _rest(tree: Tree) -> Tree:
     return {key: value for key, value in tree.items() if key not in ("kind", "apiVersion", "metadata")}
 
 
-def _without_status(tree: Tree, kind: Kind) -> Tree:
+def _without_status(tree: Tree, kind: ServedKind) -> Tree:
     if "status" not in tree or "status" not in kind.subresources:
         return tree
     return {key: value for key, value in tree.items() if key != "status"}
@@ -363,12 +364,12 @@ def check_name(found: Any, wanted: str) -> None:
         raise api_errors.bad_request(message)
 
 
-def _refuse(kind: Kind, name: str, problems: Iterable[FieldError]) -> None:
+def _refuse(kind: ServedKind, name: str, problems: Iterable[FieldError]) -> None:
     errors = list(problems)
     if errors:
         group = "" if kind.stored_as else kind.group
         raise api_errors.invalid(group, kind.kind, name, errors)
 
 
-def _stored_shape(kind: Kind) -> TypeShape | None:
+def _stored_shape(kind: ServedKind) -> TypeShape | None:
     return shape_of("v1", kind.kind) if kind.stored_as else shape_in(kind, kind.versions[0])

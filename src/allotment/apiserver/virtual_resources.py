@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from allotment.apiserver import api_errors, deletion, metadata
-from allotment.apiserver.access.reviews import REVIEWS, Access, token_request
+from allotment.apiserver.access.reviews import REVIEWS, AccessControl, token_request
 from allotment.apiserver.kinds import binding_and_eviction
 from allotment.apiserver.request_options import delete_options
 from allotment.apiserver.verbs import Ask, Verbs
@@ -55,7 +55,7 @@ def evict(verbs: Verbs, ask: Ask, eviction: Tree) -> Tree:
     return api_errors.success(code=201)
 
 
-def issue_token(verbs: Verbs, ask: Ask, body: Tree, access: Access) -> Tree:
+def issue_token(verbs: Verbs, ask: Ask, body: Tree, access: AccessControl) -> Tree:
     """A token for a service account."""
     account = verbs.entry(ask).tree
     now = datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
@@ -64,7 +64,7 @@ def issue_token(verbs: Verbs, ask: Ask, body: Tree, access: Access) -> Tree:
     return _owned(ask, verbs, {**answered, "spec": {"audiences": None, **spec}}, answered, _TOKENS)
 
 
-def review(verbs: Verbs, ask: Ask, tree: Tree, access: Access) -> Tree:
+def review(verbs: Verbs, ask: Ask, tree: Tree, access: AccessControl) -> Tree:
     """Answer a question about access."""
     kind = ask.kind
     if kind.namespaced:

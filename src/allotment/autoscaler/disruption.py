@@ -37,11 +37,11 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.consolidation.disruption import Budget, Policy
-from allotment.tools.plan.consolidation.search import Consolidation, Owned, Replacing, consolidate
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.consolidation.disruption import ConsolidationPolicy, DisruptionBudget
+from allotment.tools.plan.consolidation.search import Consolidation, OwnedNode, ReplacementOptions, consolidate
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.reasons.wording import dollars
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +91,8 @@ class Disrupting:
         self._changed = asyncio.Event()
         self._searched = float("-inf")
         self._told: dict[str, str] = {}
-        reasons = () if options.consolidation == "cheaper" else (Budget(nodes="0", reasons=("Underutilized",)),)
-        self._policy = Policy(budgets=(Budget(nodes=options.budget), *reasons))
+        reasons = () if options.consolidation == "cheaper" else (DisruptionBudget(nodes="0", reasons=("Underutilized",)),)
+        self._policy = ConsolidationPolicy(budgets=(DisruptionBudget(nodes=options.budget), *reasons))
 
     def look(self) -> None:
         """Something has changed."""
@@ -167,7 +167,7 @@ class Disrupting:
 
     async def _consolidate(self, owned: dict[str, Order], kept: dict[str, str], *, replaces: bool) -> Consolidation:
         ours = [
-            Owned(
+            OwnedNode(
                 node=node, instance=order.machine.instance, usd_per_hour=order.machine.usd_per_hour,
                 zone=order.machine.zone, capacity_type=order.machine.capacity_type,
             )
@@ -185,7 +185,7 @@ class Disrupting:
             limits = remaining(self._options.limits, [order.machine for order in self._orders])
             short = self._shortages.now(now)
             limits = replace(limits, unavailable=(*limits.unavailable, *short))
-            replacing = Replacing(self._plan, self._options.catalog, limits)
+            replacing = ReplacementOptions(self._plan, self._options.catalog, limits)
 
         def work(keep_going: KeepGoing) -> Consolidation:
             return consolidate(
@@ -196,9 +196,9 @@ class Disrupting:
         return await beside(work, self._options.plan_seconds)
 
     def _plan(
-        self, values: Iterable[Object], catalog: Sequence[InstanceType], limits: Limits, features: Features, *,
+        self, values: Iterable[Object], catalog: Sequence[InstanceType], limits: PlanLimits, features: Features, *,
         keep_going: Callable[[], bool],
-    ) -> Plan:  # fmt: skip
+    ) -> ProvisioningPlan:  # fmt: skip
         return self._planner(list(values), limits, keep_going)
 
     def _propose(self, found: Consolidation) -> None:
@@ -272,7 +272,7 @@ class Disrupting:
         """Whether all pods have places still, on the cluster as it is now, cordons and new machines and all."""
         owned = self._owned()
         kept = {node: "it is not asked about" for node in owned if node not in course.remove}
-        policy, self._policy = self._policy, Policy(budgets=())
+        policy, self._policy = self._policy, ConsolidationPolicy(budgets=())
         try:
             found = await self._consolidate(owned, kept, replaces=False)
         finally:

@@ -11,8 +11,8 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.report import ProvisioningPlan
 
 #: As whom it speaks to the cluster and in events.
 NAME: Final = "allotment-autoscaler"
@@ -23,7 +23,7 @@ Consolidation: TypeAlias = Literal["never", "empty", "cheaper"]
 class Planner(Protocol):
     """From objects to a plan; runs on a thread of its own."""
 
-    def __call__(self, values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    def __call__(self, values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         """Ends soon after ``keep_going`` says no."""
         ...
 
@@ -44,7 +44,7 @@ class Options(NamedTuple):
     provider: Callable[[Context], Provider]
     catalog: tuple[InstanceType, ...]
     features: Features
-    limits: Limits = Limits()
+    limits: PlanLimits = PlanLimits()
     planner: Planner | None = None
     """None: `allotment.tools.plan.planning`."""
     namespace: str = "kube-system"

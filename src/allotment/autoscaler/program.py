@@ -32,7 +32,7 @@ from allotment.cluster.caches import all_synced
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
 from allotment.phrases import counted
-from allotment.tools.plan.report import Plan, Unserved
+from allotment.tools.plan.report import ProvisioningPlan, UnservedPod
 
 
 class Batch:
@@ -78,7 +78,7 @@ def autoscaler(options: Options) -> Program:
     return run
 
 
-async def once(context: Context, options: Options) -> Plan:
+async def once(context: Context, options: Options) -> ProvisioningPlan:
     """Plan for all that waits now, order it (in a dry run: propose it), and leave the rest to whoever comes later.
 
     What comes back is what was ordered. Raises Absent, but not in a dry run.
@@ -136,7 +136,7 @@ class Autoscaler:
             for end in ends:
                 end()
 
-    async def once(self) -> Plan:
+    async def once(self) -> ProvisioningPlan:
         """See the function. Raises Absent."""
         await self._begin()
         await self._look(aloud=self._options.dry_run)
@@ -150,7 +150,7 @@ class Autoscaler:
         had = tuple(one for one in plan.machines if any(seat.pod in promised for seat in one.seats))
         text = "no machine that would serve it was to be had; its events say more"
         left = (seat for one in plan.machines if one not in had for seat in one.seats)
-        unserved = (Unserved(pod=seat.pod, owner=seat.owner, code="limits", text=text) for seat in left)
+        unserved = (UnservedPod(pod=seat.pod, owner=seat.owner, code="limits", text=text) for seat in left)
         return replace(plan, machines=had, unserved=(*plan.unserved, *unserved))
 
     async def _begin(self) -> None:
@@ -252,7 +252,7 @@ class Autoscaler:
         times = (self._batch.due(), self._shortages.next(now), self._restraint.next(now), self._up.next())
         return min((one for one in times if one is not None), default=None)
 
-    async def _answer(self) -> Plan:
+    async def _answer(self) -> ProvisioningPlan:
         for _ in range(_ANSWERS):
             with self._observing.work("plan") as work:
                 plan = await self._up.plan()

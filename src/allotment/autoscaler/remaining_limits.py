@@ -7,11 +7,11 @@ from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.report import PlannedMachine
 
 
-def remaining(limits: Limits, bought: Iterable[PlannedMachine]) -> Limits:
+def remaining(limits: PlanLimits, bought: Iterable[PlannedMachine]) -> PlanLimits:
     """The limits less what machines of ours, under way or running, take of them.
 
     >>> remaining(Limits(machines=3, budget=Decimal(5)), ()).machines
@@ -22,9 +22,9 @@ def remaining(limits: Limits, bought: Iterable[PlannedMachine]) -> Limits:
     return replace(
         limits,
         budget=None if limits.budget is None else max(limits.budget - spent, Decimal(0)),
-        machines=None if limits.machines is None else max(limits.machines - len(machines), 0),
-        standing=(len(machines), sum(machine.capacity_type == "spot" for machine in machines)),
-        most=tuple((pattern, max(most - _of(pattern, machines), 0)) for pattern, most in limits.most),
+        max_machines=None if limits.max_machines is None else max(limits.max_machines - len(machines), 0),
+        existing_machines=(len(machines), sum(machine.capacity_type == "spot" for machine in machines)),
+        max_by_pattern=tuple((pattern, max(most - _of(pattern, machines), 0)) for pattern, most in limits.max_by_pattern),
     )
 
 

@@ -18,8 +18,8 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.model.quantity import Quantity
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.wording import dollars, verdict
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.reasons.wording import dollars, plan_summary
+from allotment.tools.plan.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ class Reporter:
         self._clock = clock
         self._namespace = namespace
         self._dry_run = dry_run
-        self._plan: Plan | None = None
+        self._plan: ProvisioningPlan | None = None
         self._at = ""
         self._written = ""
 
-    async def planned(self, plan: Plan, orders: Sequence[Order]) -> None:
+    async def planned(self, plan: ProvisioningPlan, orders: Sequence[Order]) -> None:
         """A plan was made and carried out."""
         self._plan, self._at = plan, self._clock.now()
         await self._write(summary(plan, orders, self._at, self._dry_run), encoded(plan))
@@ -73,7 +73,7 @@ class Reporter:
             self._written = text
 
 
-def encoded(plan: Plan) -> str:
+def encoded(plan: ProvisioningPlan) -> str:
     """The plan as JSON; of one that would be too long, without the verdicts on types, then without the pods."""
     shorter = [plan, replace(plan, choices=())]
     shorter += [replace(shorter[1], existing=(), machines=tuple(replace(one, seats=()) for one in plan.machines))]
@@ -81,14 +81,14 @@ def encoded(plan: Plan) -> str:
     return next((text for text in texts if len(text.encode()) <= _MOST_BYTES), "{}")
 
 
-def summary(plan: Plan | None, orders: Sequence[Order], at: str, dry_run: bool) -> str:
+def summary(plan: ProvisioningPlan | None, orders: Sequence[Order], at: str, dry_run: bool) -> str:
     """A few lines for people: the last plan, when it was made, and what there is now."""
     lines: list[str] = []
     if plan is None:
         lines.append("no plan was made since the autoscaler was started")
     elif plan.machines:
         done = "proposed in a dry run" if dry_run else "ordered"
-        lines.append(f"last plan at {at}: {done}: {verdict(plan)}")
+        lines.append(f"last plan at {at}: {done}: {plan_summary(plan)}")
         lines += (f"  {described(one)} for {counted(len(one.seats), 'pod')}" for one in plan.machines)
     else:
         lines.append(f"last plan at {at}: nothing to order{' (dry run)' if dry_run else ''}")

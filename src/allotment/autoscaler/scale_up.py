@@ -31,10 +31,10 @@ from allotment.cluster.typed_objects import Values
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.phrases import counted
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.placement.nominations import with_promises
-from allotment.tools.plan.reasons.type_verdicts import with_nearest
-from allotment.tools.plan.report import Plan, PlannedMachine
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.placement.nominations import place_nominated_pods
+from allotment.tools.plan.reasons.type_verdicts import with_nearest_types
+from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class ScalingUp:
         first = min(self.settled.values(), default=None)
         return None if first is None else first + self._options.retry
 
-    async def plan(self) -> Plan:
+    async def plan(self) -> ProvisioningPlan:
         """The cheapest machines for all that wait, with what is under way counted."""
         supply = [found for order in self._orders if order.under_way and (found := self._coming(order)) is not None]
         nodes = {order.name: found.node.metadata.name for order in self._orders if (found := self._coming(order))}
@@ -115,13 +115,13 @@ class ScalingUp:
         )
         seen = self._waiting.seen(self._held())
 
-        def work(keep_going: KeepGoing) -> Plan:
+        def work(keep_going: KeepGoing) -> ProvisioningPlan:
             values = with_supply(self._values.of(seen), supply, promised, leaving)
             return self._planner(values, limits, keep_going)
 
         return await beside(work, self._options.plan_seconds)
 
-    async def carry_out(self, plan: Plan) -> bool:
+    async def carry_out(self, plan: ProvisioningPlan) -> bool:
         """Order what a plan says; whether all of it could be had. Where not, the next plan does without it."""
         now = self._clock.seconds()
         pods = {(pod.namespace, pod.name): pod for pod in self._waiting.waiting()}
@@ -220,13 +220,13 @@ def planner_of(options: Options) -> Planner:
         return options.planner
     from allotment.tools.plan.planning import plan
 
-    def planner(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
-        kept = with_promises(values, options.features)
+    def planner(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
+        kept = place_nominated_pods(values, options.features)
         found = plan(
-            kept.values, options.catalog, limits, options.features, keep_going=keep_going,
+            kept.objects, options.catalog, limits, options.features, keep_going=keep_going,
             seconds=options.plan_seconds, reasons=False,
         )  # fmt: skip
-        found = with_nearest(found, kept.values, options.catalog, limits, options.features)
-        return with_fields(found, existing=(*kept.seats, *found.existing))
+        found = with_nearest_types(found, kept.objects, options.catalog, limits, options.features)
+        return with_fields(found, existing=(*kept.placements, *found.existing))
 
     return planner

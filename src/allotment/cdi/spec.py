@@ -59,7 +59,7 @@ class Mount(_CdiObject, frozen=True):
 
 
 class Hook(_CdiObject, frozen=True):
-    """A program on the host that runs at a point of the container's lifecycle. ``args`` starts with the program's name."""
+    """A program on the host that runs at a point of the container lifecycle. ``args`` starts with its name."""
 
     hook_name: str
     path: str

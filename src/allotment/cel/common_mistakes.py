@@ -58,7 +58,9 @@ def fix_mistakes(source: str) -> FixedExpression | None:
     for _ in range(_MAX_FIXES):
         offset = _error_offset(text)
         if offset is None:
-            return FixedExpression(tuple(sorted(mistakes, key=lambda mistake: mistake.span)), text) if mistakes else None
+            return (
+                FixedExpression(tuple(sorted(mistakes, key=lambda mistake: mistake.span)), text) if mistakes else None
+            )
         tokens = tokenize(text)
         # The token list ends at a character that starts no token.
         error_token = next((n for n, token in enumerate(tokens) if token.pos == offset), None)
@@ -95,8 +97,8 @@ def _error_offset(text: str) -> int | None:
 
 
 def _replacement(text: str, start: int, stop: int, replacement: str) -> _Fix:
-    return _Fix(ExpressionMistake(text[start:stop], replacement, (start, stop)), text[:start] + replacement + text[stop:],
-                   len(replacement) - (stop - start))  # fmt: skip
+    mistake = ExpressionMistake(text[start:stop], replacement, (start, stop))
+    return _Fix(mistake, text[:start] + replacement + text[stop:], len(replacement) - (stop - start))
 
 
 def _fix_equals(text: str, tokens: list[Token], index: int) -> _Fix | None:
@@ -158,7 +160,11 @@ def _fix_not(text: str, tokens: list[Token], index: int) -> _Fix | None:
     operand = text[tokens[index].pos : stop]
     is_path = all(t.kind in ("IDENT", ".") for t in tokens[index : _operand_end(tokens, index) + 1])
     fixed_text = f"{text[: word.pos]}{'!' + operand if is_path else f'!({operand})'}{text[stop:]}"
-    return _Fix(ExpressionMistake(word.text, "!", (word.pos, word.pos + len(word.text))), fixed_text, len(fixed_text) - len(text))
+    return _Fix(
+        ExpressionMistake(word.text, "!", (word.pos, word.pos + len(word.text))),
+        fixed_text,
+        len(fixed_text) - len(text),
+    )
 
 
 def _operand_end(tokens: list[Token], index: int) -> int:
@@ -170,7 +176,10 @@ def _operand_end(tokens: list[Token], index: int) -> int:
             depth += 1
         elif kind in ")]}":
             depth -= 1
-        if depth < 0 or (depth == 0 and (kind in _OPERAND_ENDS or (number > index and tokens[number].text.lower() in _WORD_OPERATORS))):
+        if depth < 0 or (
+            depth == 0
+            and (kind in _OPERAND_ENDS or (number > index and tokens[number].text.lower() in _WORD_OPERATORS))
+        ):
             return max(number - 1, index)
     return len(tokens) - 1
 
@@ -210,4 +219,10 @@ _FIXES: Final[tuple[Callable[[str, list[Token], int], _Fix | None], ...]] = (
 )
 
 #: Literals of other languages and their CEL equivalents.
-FOREIGN_LITERALS: Final[Mapping[str, str]] = {"True": "true", "False": "false", "TRUE": "true", "FALSE": "false", "None": "null"}
+FOREIGN_LITERALS: Final[Mapping[str, str]] = {
+    "True": "true",
+    "False": "false",
+    "TRUE": "true",
+    "FALSE": "false",
+    "None": "null",
+}

@@ -74,7 +74,8 @@ class DeviceVariable:
         return MapValue.from_strings([(name, self.domain(kind, name)) for name in domains], EMPTY_MAP)
 
     def path_key(self, path: tuple[str, ...]) -> Hashable:
-        """A key for the values at a path of :attr:`Selector.device_paths`: CEL cannot distinguish values of equal keys."""
+        """A key for the values at a path of :attr:`Selector.device_paths`: CEL cannot distinguish values of equal
+        keys."""
         if path[0] == "driver":
             return self.driver
         if path[0] == "allowMultipleAllocations":

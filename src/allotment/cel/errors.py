@@ -60,7 +60,6 @@ class Issues:
             before = self.source[:pos]
             self.issues.append(Issue(before.count("\n") + 1, pos - (before.rfind("\n") + 1), message))
 
-
     def __bool__(self) -> bool:
         return self.count > 0
 

@@ -36,7 +36,10 @@ def rewrite_orderings(source: str) -> str | None:
         if span is not None and isinstance(node, Call) and node.function in ORDERINGS:
             left, right = node.args
             if _is_ordered(left) or _is_ordered(right):
-                texts = _quantity_call(spans, left) or receiver(spans, left), _quantity_call(spans, right) or spans.text(right)
+                texts = (
+                    _quantity_call(spans, left) or receiver(spans, left),
+                    _quantity_call(spans, right) or spans.text(right),
+                )
                 replacements.append((span, method_ordering(texts[0], ORDERINGS[node.function], texts[1])))
     text = source
     for (start, stop), replacement in sorted(replacements, reverse=True):

@@ -23,7 +23,7 @@ _MAX_CACHED_LENGTH: Final = 64
 class Regex:
     """A compiled pattern."""
 
-    __slots__ = ("_compiled", "_known", "pattern")
+    __slots__ = ("_compiled", "_cache", "pattern")
 
     def __init__(self, pattern: str, compiled: Any) -> None:
         self.pattern = pattern
@@ -45,7 +45,7 @@ class Regex:
         return "" if found is None else found.group()
 
     def find_all(self, text: str, limit: int) -> list[str]:
-        """Matches from left to right, all of them when ``most`` is negative; as in Go, an empty match that touches
+        """Matches from left to right, all if ``limit`` is negative; as in Go, an empty match that touches
         the match before it does not count."""
         found: list[str] = []
         previous_end = -1

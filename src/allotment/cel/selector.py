@@ -1,7 +1,7 @@
 """Compiled device selectors, the public interface of the CEL compiler.
 
-:func:`compile_selector` runs all stages of the compiler; the :class:`Selector` it returns is evaluated for devices. It is
-effectively immutable and safe to share; the cost estimate and the conjuncts are computed on first use.
+:func:`compile_selector` runs all stages of the compiler; the :class:`Selector` it returns is evaluated for devices. It
+is effectively immutable and safe to share; the cost estimate and the conjuncts are computed on first use.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class Evaluation:
         self.cost = cost
 
 
-def run_plan(checked: CheckedExpression, plan_: ExpressionPlan, device: object, values: Sequence[Value], limit: int) -> Evaluation:
+def run_plan(
+    checked: CheckedExpression, plan_: ExpressionPlan, device: object, values: Sequence[Value], limit: int
+) -> Evaluation:
     """Evaluates a plan and counts its cost exactly, even if it exceeds the limit."""
     frame: Frame = [0, limit, WORK_LIMIT, device, *values, *([None] * plan_.slots)]
     try:
@@ -115,7 +117,9 @@ def run_plan(checked: CheckedExpression, plan_: ExpressionPlan, device: object, 
     return Evaluation(value, None, frame[0])
 
 
-def _exceeding_cost(checked: CheckedExpression, plan_: ExpressionPlan, device: object, values: Sequence[Value], limit: int) -> int | None:
+def _exceeding_cost(
+    checked: CheckedExpression, plan_: ExpressionPlan, device: object, values: Sequence[Value], limit: int
+) -> int | None:
     """The cost at the step that exceeds the limit, from a second evaluation that counts every step."""
     stepwise = plan(checked, variables=plan_.variables, fuse=False)
     frame = CountingFrame([0, limit, WORK_LIMIT, device, *values, *([None] * stepwise.slots)])
@@ -213,7 +217,9 @@ class Selector:
             return bound.error
         paths = self._sorted_device_paths
         if paths is None:
-            return tuple(map(bound.path_key, (("driver",), ("allowMultipleAllocations",), ("attributes",), ("capacity",))))
+            return tuple(
+                map(bound.path_key, (("driver",), ("allowMultipleAllocations",), ("attributes",), ("capacity",)))
+            )
         return tuple(map(bound.path_key, paths))
 
     @cached_property

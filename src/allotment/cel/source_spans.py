@@ -1,8 +1,8 @@
 """Source spans of the nodes of an expression, for code that underlines or rewrites a part of it.
 
 Nodes store one position, that of the operator. ``parse_spans`` parses a text again with a parser that records the start
-and end of every node. Ids are assigned in text order, so the spans of one parse also apply to the nodes of another parse
-of the same text, including those that the checker replaced.
+and end of every node. Ids are assigned in text order, so the spans of one parse also apply to the nodes of another
+parse of the same text, including those that the checker replaced.
 
 >>> spans = parse_spans('device.capacity["d"].memory >= quantity("40Gi") && (true)')
 >>> first, second = (term.node for term in spans.parsed.conjuncts())

@@ -21,14 +21,14 @@ from allotment.cli.plan.offerings import Offered, offered
 from allotment.extras import require
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
-from allotment.tools.plan.consolidation.disruption import Budget
+from allotment.tools.plan.consolidation.disruption import DisruptionBudget
 
 if TYPE_CHECKING:
     from allotment.cluster.program import Context
     from allotment.cluster.remote.http_client import HttpClient
     from allotment.cluster.remote.kubeconfig import Target
     from allotment.components.settings import Settings
-    from allotment.tools.plan.report import Plan
+    from allotment.tools.plan.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ def settings_of(arguments: Namespace) -> Settings:
 def options_of(arguments: Namespace, found: Offered, known: Features) -> Options:
     """The autoscaler's options, as the command line has them. Raises Mistake."""
     try:
-        Budget(nodes=arguments.disrupt).most(10)
+        DisruptionBudget(nodes=arguments.disrupt).max_nodes(10)
     except ValueError:
         raise Mistake(f"--disrupt: wanted a number or a share, found {arguments.disrupt!r}", "2 or 10%") from None
     if not arguments.seconds > 0:
@@ -151,10 +151,10 @@ def provider_of(
         raise Mistake("--cloud: wanted together with --provider simulated", "it says what a simulated cloud does wrong")
     from allotment.autoscaler.providers.karpenter import Karpenter
     from allotment.cli.inputs.node_classes import mig_manager, node_classes
-    from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings
+    from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings
 
     sold = list(dict.fromkeys(one.provider for one in found.catalog.types))
-    settings = ClaimSettings(node_classes=node_classes(arguments.node_class, found.providers or sold))
+    settings = NodeClaimSettings(node_classes=node_classes(arguments.node_class, found.providers or sold))
     mig = mig_manager(arguments.mig_config)
     return lambda context: Karpenter(context.client_for(NAME, NAME), settings, mig)
 
@@ -168,13 +168,13 @@ def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None
     sys.stdout.flush()
 
 
-def _tell(plan: Plan, *, dry_run: bool) -> None:
+def _tell(plan: ProvisioningPlan, *, dry_run: bool) -> None:
     from allotment.autoscaler.events import described
-    from allotment.tools.plan.reasons.wording import verdict
+    from allotment.tools.plan.reasons.wording import plan_summary
 
     said = "would order" if dry_run else "ordered"
     lines = [f"{said} {described(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
     lines += [f"not served: {one.pod}: {one.text}" for one in plan.unserved]
     if plan.machines:
-        lines.append(f"in all {verdict(plan)}")
+        lines.append(f"in all {plan_summary(plan)}")
     sys.stdout.write("".join(f"{line}\n" for line in lines or ["nothing waits for machines"]))

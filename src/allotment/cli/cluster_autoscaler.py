@@ -23,7 +23,7 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.extras import require
 from allotment.model.features import Features
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 
 if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
@@ -144,7 +144,7 @@ def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
     from allotment.autoscaler.cluster_autoscaler.node_groups import BadNodes, groups_of, wanted
 
     zones = tuple(zone for text in arguments.zones for zone in text.split(",") if zone)
-    limits = Limits(providers=types.providers, zones=zones, capacity=arguments.capacity)
+    limits = PlanLimits(providers=types.providers, zones=zones, capacity=arguments.capacity)
     try:
         return groups_of(types.catalog.types, [wanted(text) for text in arguments.nodes], limits)
     except BadNodes as error:

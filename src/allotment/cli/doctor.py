@@ -17,20 +17,20 @@ from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.loading import load_paths
 from allotment.phrases import counted, listed
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.examination import (
     SEVERITIES,
-    bounded,
     confirmed,
-    examine,
-    needs_second_look,
-    skipped,
+    limit_findings,
+    needs_confirmation,
+    run_checks,
+    skipped_checks,
     verdict,
 )
-from allotment.tools.doctor.finding import Finding
-from allotment.tools.doctor.reading import read
-from allotment.tools.doctor.snapshot import Found, found_of
+from allotment.tools.doctor.finding import ClusterFinding
+from allotment.tools.doctor.reading import read_objects
+from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
 _WIDTH: Final = 80
@@ -50,11 +50,11 @@ def run(arguments: Namespace) -> int:
     if arguments.list:
         return _list(screen, arguments.output, checks)
     found, notes = _found(arguments)
-    findings = examine(found, checks)
-    if not arguments.cluster and needs_second_look(findings, checks):
+    findings = run_checks(found, checks)
+    if not arguments.cluster and needs_confirmation(findings, checks):
         time.sleep(_SECOND_LOOK_SECONDS)
         found, notes = _found(arguments)
-        findings = confirmed(findings, examine(found, checks), checks)
+        findings = confirmed(findings, run_checks(found, checks), checks)
     if arguments.output in ("json", "yaml"):
         data = _data(found, findings, checks, notes)
         screen.data(data, arguments.output)
@@ -63,7 +63,7 @@ def run(arguments: Namespace) -> int:
     return EXIT_ERRORS if any(finding.severity == "error" for finding in findings) else EXIT_HEALTHY
 
 
-def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
+def _chosen(only: Sequence[str]) -> tuple[ClusterCheck, ...]:
     """The checks whose codes begin with one of the words. Raises Mistake for a word that none begins with."""
     words = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
     for word in words:
@@ -73,7 +73,7 @@ def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
     return tuple(check for check in CHECKS if not words or check.code.startswith(tuple(words)))
 
 
-def _found(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
+def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     """The cluster of a file, or one that runs, and what to know of the reading."""
     if arguments.cluster and (arguments.context or arguments.kubeconfig):
         raise Mistake("--cluster: a snapshot and a cluster that runs are given", "leave one of them out")
@@ -87,15 +87,15 @@ def _found(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
         raise BadInput(loaded.problems, lambda file: None)
     if not loaded.documents:
         raise Mistake(f"no Kubernetes object in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
-    seen = read(document.tree for document in loaded.documents)
+    seen = read_objects(document.tree for document in loaded.documents)
     known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
-    return found_of(known, seen.values, unasked="not in a snapshot"), tuple(f"left out: {one}" for one in seen.failed)
+    return snapshot_of(known, seen.values, denied_unknown="not in a snapshot"), tuple(f"left out: {one}" for one in seen.failed)
 
 
 # --- screens ----------------------------------------------------------------------------------------------------------
 
 
-def _list(screen: Screen, output: str | None, checks: Sequence[Check]) -> int:
+def _list(screen: Screen, output: str | None, checks: Sequence[ClusterCheck]) -> int:
     if output in ("json", "yaml"):
         rows = [{"code": one.code, "severity": one.severity, "summary": one.summary, "why": one.why} for one in checks]
         screen.data(rows, output)
@@ -105,7 +105,7 @@ def _list(screen: Screen, output: str | None, checks: Sequence[Check]) -> int:
 
 
 def _write(
-    screen: Screen, found: Found, findings: Sequence[Finding], checks: Sequence[Check], notes: Sequence[str],
+    screen: Screen, found: ClusterSnapshot, findings: Sequence[ClusterFinding], checks: Sequence[ClusterCheck], notes: Sequence[str],
     wide: bool,
 ) -> None:  # fmt: skip
     width = screen.width or _WIDTH
@@ -118,7 +118,7 @@ def _write(
         screen.line()
         screen.line(_row("SEVERITY", "CODE", "SUBJECT"))
     why = {check.code: check.why for check in checks}
-    for finding in findings if wide else bounded(findings):
+    for finding in findings if wide else limit_findings(findings):
         row = _row(finding.severity, finding.code, finding.subject)
         screen.line(row.replace(finding.severity, screen.paint(finding.severity, _COLOURS[finding.severity]), 1))
         for line in _block(finding, width, why[finding.code] if wide else "", wide):
@@ -133,7 +133,7 @@ def _row(severity: str, code: str, subject: str) -> str:
     return f"{severity:<11}{code:<7}{subject}"
 
 
-def _block(finding: Finding, width: int, why: str, wide: bool) -> Iterator[str]:
+def _block(finding: ClusterFinding, width: int, why: str, wide: bool) -> Iterator[str]:
     """Evidence and remedy, indented; a command is never folded, so that it can be copied."""
     yield from folded(finding.evidence, width, "  ")
     if wide and len(finding.objects) > 1:
@@ -147,9 +147,9 @@ def _block(finding: Finding, width: int, why: str, wide: bool) -> Iterator[str]:
         yield from folded(f"why: {why}", width, "  ")
 
 
-def _unseen(found: Found, checks: Sequence[Check], notes: Sequence[str]) -> Iterator[str]:
+def _unseen(found: ClusterSnapshot, checks: Sequence[ClusterCheck], notes: Sequence[str]) -> Iterator[str]:
     """What could not be looked at, and why."""
-    blind = skipped(found, checks)
+    blind = skipped_checks(found, checks)
     if blind:
         by_reason: dict[str, list[str]] = {}
         for kind, why in found.unread.items():
@@ -162,12 +162,12 @@ def _unseen(found: Found, checks: Sequence[Check], notes: Sequence[str]) -> Iter
         yield f"note: {note}"
 
 
-def _data(found: Found, findings: Sequence[Finding], checks: Sequence[Check], notes: Sequence[str]) -> dict[str, Any]:
+def _data(found: ClusterSnapshot, findings: Sequence[ClusterFinding], checks: Sequence[ClusterCheck], notes: Sequence[str]) -> dict[str, Any]:
     return {
         "verdict": verdict(found, findings),
         "counts": {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},
         "findings": [{**finding._asdict(), "objects": list(finding.objects)} for finding in findings],
         "notLookedAt": dict(found.unread),
-        "skipped": [check.code for check in skipped(found, checks)],
+        "skipped": [check.code for check in skipped_checks(found, checks)],
         "notes": list(notes),
     }

@@ -25,8 +25,8 @@ from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.workloads import template_of
-from allotment.tools.explain import Answer, Explanation, explain, lines, without_device
-from allotment.tools.explain.subjects import ANY_POD, identity, is_state, to_try
+from allotment.tools.explain import Answer, Explanation, containers_without_device, explain, lines
+from allotment.tools.explain.subjects import ANY_POD, identity, is_relevant, objects_to_explain
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 
@@ -80,15 +80,15 @@ def _asks(value: Object) -> bool:
     """Whether an object of a running cluster waits for devices or a node."""
     if isinstance(value, ResourceClaim):
         return value.status.allocation is None
-    return isinstance(value, Pod) and is_state(value, only_state=False)
+    return isinstance(value, Pod) and is_relevant(value, only_state=False)
 
 
 def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
     must_know(inputs.cluster, *OF_DEVICES, *(() if inputs.asked else OF_PODS))
-    values = to_try(inputs.cluster, inputs.asked)
+    values = objects_to_explain(inputs.cluster, inputs.asked)
     explanation = narrow(explain(values, inputs.features), inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
-    notes = dict.fromkeys((*explanation.notes, *without_device(values, pods)))
+    notes = dict.fromkeys((*explanation.notes, *containers_without_device(values, pods)))
     return replace(explanation, notes=tuple(notes))
 
 

@@ -17,11 +17,11 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import Ask, asks
+from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
 from allotment.tools.permissions.admission_policy import own_node_policy
-from allotment.tools.permissions.components import PARTS, driver_part
+from allotment.tools.permissions.components import COMPONENTS, driver_permissions
 from allotment.tools.permissions.roles import NAMESPACE, manifests
-from allotment.tools.permissions.rule import Part, Rule
+from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -38,7 +38,7 @@ def run(arguments: Namespace) -> int:
         raise Mistake("--as: wanted together with --check", "manifests are for an account: --account NAME")
     parts = [
         _part(name, arguments.driver)
-        for name in dict.fromkeys(arguments.parts or (tuple(PARTS) if arguments.list else _USUAL))
+        for name in dict.fromkeys(arguments.parts or (tuple(COMPONENTS) if arguments.list else _USUAL))
     ]
     if arguments.list:
         return _list(screen, arguments, parts)
@@ -54,14 +54,14 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _part(name: str, drivers: Sequence[str]) -> Part:
-    if name not in PARTS:
-        raise Mistake(f"no part is called {name!r}", nearest(name, PARTS) or f"there are {', '.join(PARTS)}")
-    return driver_part(*drivers) if name == "driver" and drivers else PARTS[name]
+def _part(name: str, drivers: Sequence[str]) -> ComponentPermissions:
+    if name not in COMPONENTS:
+        raise Mistake(f"no part is called {name!r}", nearest(name, COMPONENTS) or f"there are {', '.join(COMPONENTS)}")
+    return driver_permissions(*drivers) if name == "driver" and drivers else COMPONENTS[name]
 
 
-def _list(screen: Screen, arguments: Namespace, parts: Sequence[Part]) -> int:
-    rows = [{"name": part.name, "rules": len(part.everywhere) + len(part.at_home), "for": part.summary}
+def _list(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermissions]) -> int:
+    rows = [{"name": part.name, "rules": len(part.cluster_wide) + len(part.in_namespace), "for": part.summary}
             for part in parts]  # fmt: skip
     if arguments.output:
         screen.data(rows, arguments.output)
@@ -73,20 +73,20 @@ def _list(screen: Screen, arguments: Namespace, parts: Sequence[Part]) -> int:
 # --- manifests --------------------------------------------------------------------------------------------------------
 
 
-def _documents(parts: Iterable[Part], namespace: str, account: str) -> list[tuple[Tree, Sequence[Rule]]]:
+def _documents(parts: Iterable[ComponentPermissions], namespace: str, account: str) -> list[tuple[Tree, Sequence[PermissionRule]]]:
     """Each object once, with the rules that it is made of."""
-    found: dict[tuple[str, str], tuple[Tree, Sequence[Rule]]] = {}
+    found: dict[tuple[str, str], tuple[Tree, Sequence[PermissionRule]]] = {}
     for part in parts:
         trees = manifests(part, namespace=namespace, account=account)
         if part.name == "driver":
             trees += own_node_policy(part, namespace=namespace, account=account)
-        rules = {"ClusterRole": part.everywhere, "Role": part.at_home}
+        rules = {"ClusterRole": part.cluster_wide, "Role": part.in_namespace}
         for tree in trees:
             found.setdefault((tree["kind"], tree["metadata"]["name"]), (tree, rules.get(tree["kind"], ())))
     return list(found.values())
 
 
-def _yaml(tree: Tree, rules: Sequence[Rule]) -> str:
+def _yaml(tree: Tree, rules: Sequence[PermissionRule]) -> str:
     """An object; each rule of a role under its reason."""
     if not rules:
         return to_yaml([tree])
@@ -107,10 +107,10 @@ class _Found(NamedTuple):
 
     part: str
     asked: int
-    missing: Sequence[Ask]
+    missing: Sequence[AccessRequest]
 
 
-def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespace: str) -> int:
+def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermissions], namespace: str) -> int:
     from allotment.cluster.errors import StatusError
     from allotment.cluster.inspection import permissions
     from allotment.cluster.inspection.discovery import discover
@@ -123,7 +123,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespac
         discovery = await discover(client)
         found = []
         for part in parts:
-            needed = permissions.served(discovery, asks(part, namespace))
+            needed = permissions.served(discovery, access_requests(part, namespace))
             try:
                 lacking = await permissions.missing(client, needed, user)
             except StatusError as error:
@@ -165,7 +165,7 @@ def _say(screen: Screen, text: str) -> None:
         screen.line(line)
 
 
-def _rows(missing: Iterable[Ask]) -> Iterator[list[str]]:
+def _rows(missing: Iterable[AccessRequest]) -> Iterator[list[str]]:
     """Verbs of one resource together."""
     for _, group in groupby(missing, lambda ask: ask._replace(verb="", why="")):
         asked = list(group)

@@ -9,17 +9,17 @@ from allotment.cli.output.console import open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.serialization import to_json
-from allotment.tools.schema import USUAL, UnknownKind, schema
+from allotment.tools.schema import DEFAULT_KINDS, UnknownKindError, schema
 
 
 def run(arguments: Namespace) -> int:
     """Print the schema."""
     try:
-        tree = schema(features(arguments.kube_version, ()), arguments.kinds or USUAL, arguments.id)
-    except UnknownKind as error:
+        tree = schema(features(arguments.kube_version, ()), arguments.kinds or DEFAULT_KINDS, arguments.id)
+    except UnknownKindError as error:
         raise Mistake(
             f"no kind {error.kind!r} of Kubernetes {arguments.kube_version} that manifests are written in",
-            nearest(error.kind, error.known) or f"for example {', '.join(USUAL)}, Pod",
+            nearest(error.kind, error.known) or f"for example {', '.join(DEFAULT_KINDS)}, Pod",
         ) from None
     open_screen().out.write(to_json(tree) + "\n")
     return 0

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
-from allotment.engine.diagnosis.published_names import near
+from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.trees import to_tree
 from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
 from allotment.vocabulary.changes import Change, changes
@@ -53,7 +53,7 @@ def _meant(text: str) -> tuple[str, ...]:
     if meant is not None:
         return (meant,)
     known = (*by_vendor, *drivers())
-    likely = near(text, known, 2)
+    likely = similar_names(text, known, 2)
     raise Mistake(
         f"no driver {text!r} is known: wanted one of {', '.join(by_vendor)}, or a driver's full name",
         f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists them all",
@@ -169,7 +169,7 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
     found = [(words, word) for words in chosen for word in find(words, text)]
     if not found:
         names = [name.rpartition("/")[2] for words in chosen for _, name in names_of(words)]
-        likely = near(text, names, 3)
+        likely = similar_names(text, names, 3)
         raise Mistake(
             f"nothing of {' and '.join(words.driver for words in chosen)} has {text!r} in its name",
             f"did you mean {' or '.join(likely)}?" if likely else f"`allot vocabulary {chosen[0].vendor}` lists all",

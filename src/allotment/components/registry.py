@@ -12,7 +12,7 @@ from allotment.cluster import resources
 from allotment.cluster.client import Resource
 from allotment.components.component import Component
 from allotment.exporter.cardinality_limits import MOST_SERIES
-from allotment.tools.permissions.components import PARTS, lease_of
+from allotment.tools.permissions.components import COMPONENTS, lease_of
 
 if TYPE_CHECKING:
     from allotment.autoscaler.options import Options as Scaling
@@ -36,7 +36,7 @@ def followed(part: str) -> tuple[Resource, ...]:
     >>> [resource.plural for resource in followed("taints")]
     ['pods', 'resourceclaims', 'resourceslices', 'devicetaintrules']
     """
-    rules = [rule for rule in PARTS[part].everywhere if "watch" in rule.verbs]
+    rules = [rule for rule in COMPONENTS[part].cluster_wide if "watch" in rule.verbs]
     known = (value for value in vars(resources).values() if isinstance(value, Resource))
     return tuple(one for one in known if any(one.group in r.groups and one.plural in r.resources for r in rules))
 

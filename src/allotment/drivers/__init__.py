@@ -1,1 +1,1 @@
-"""DRA drivers: a framework in which a vendor's driver is one small class, and the drivers of vendors."""
+"""DRA drivers: a framework that runs a vendor's driver class, and the vendors' drivers."""

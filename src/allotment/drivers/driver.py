@@ -1,11 +1,11 @@
-"""What a vendor writes: a driver is one class with seven methods; the framework does everything else.
+"""The interface of a vendor's driver: one class with seven methods; the framework does the rest.
 
-The framework publishes what :meth:`Driver.discover` finds, reads and checks claims, decodes their parameters, keeps
-the checkpoint, writes CDI files and answers the kubelet. Calls for one claim never overlap.
+The framework publishes the devices that :meth:`Driver.discover` returns, reads and validates claims, decodes their
+parameters, keeps the checkpoint, writes CDI files and answers the kubelet. Calls for the same claim never overlap.
 
-A driver never has to remember anything between calls. What :meth:`Driver.plan` returns is on disk before
-:meth:`Driver.prepare` touches hardware, and is all that :meth:`Driver.unprepare` gets: it must name things by what
-survives a crash and a restart (PCI address, profile and place), not by handles.
+A driver needs no state between calls. The plan that :meth:`Driver.plan` returns is on disk before
+:meth:`Driver.prepare` changes hardware, and is the only input of :meth:`Driver.unprepare`. It must identify things by
+properties that survive a crash and a restart (PCI address, profile and placement), not by handles.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from allotment.model.trees import Tree as Tree
 
 
 class DevicePool(NamedTuple):
-    """One pool as it should be published.
+    """A pool of devices to publish.
 
-    ``groups``: devices that belong into one slice where the limits allow it (all of one GPU), in the order in which a
-    scheduler should try them. ``pool``: the node's name if empty. ``nodes``: for a pool that others than the driver's
-    own node reach.
+    ``groups``: devices that are published in the same slice if the limits permit it (all of one GPU), in the order in
+    which a scheduler tries them. ``name``: empty for the node's name. ``node_selector``: for a pool that other nodes
+    than the driver's can use.
     """
 
     groups: Sequence[Sequence[Device]]
@@ -36,9 +36,10 @@ class DevicePool(NamedTuple):
 
 
 class AllocatedDevice(NamedTuple):
-    """A device that a claim was given, and the parameters that win for it (None: nobody gave any).
+    """A device of an allocated claim, with the parameters that apply to it, or None.
 
-    ``config`` is a value of the type that :attr:`Driver.configs` has for its kind. ``consumed``: of a shared device.
+    ``config`` has the type that :attr:`Driver.configs` contains for its kind. ``consumed_capacity``: for shared
+    devices.
     """
 
     request: str
@@ -51,14 +52,15 @@ class AllocatedDevice(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Its place in :attr:`Prepared.devices`."""
+        """The key in :attr:`PreparedClaim.devices`."""
         return self.pool, self.device, self.share_id
 
 
 class AllocatedClaim(NamedTuple):
-    """A claim's part in this driver. ``granted`` is in the order of the allocation.
+    """The part of an allocated claim that concerns the driver. ``devices`` are in the order of the allocation.
 
-    ``others``: plans of all other claims that are prepared here or begun, for what several claims share.
+    ``other_plans``: the plans of all other claims that are prepared or in progress on the node, for devices that
+    several claims share.
     """
 
     uid: str
@@ -69,9 +71,9 @@ class AllocatedClaim(NamedTuple):
 
 
 class ReadyDevice(NamedTuple):
-    """A device that can be used now: what a container of it needs, and what the claim's status should say of it.
+    """A device that containers can use: container edits, and data for the claim's status.
 
-    ``attributes``: what is known of it only now, for programs that read their devices' metadata.
+    ``attributes``: values that are known only after preparation, for the device metadata that programs can read.
     """
 
     edits: ContainerEdits
@@ -80,18 +82,18 @@ class ReadyDevice(NamedTuple):
 
 
 class PreparedClaim(NamedTuple):
-    """A prepared claim: its devices by :attr:`Granted.key`, and what containers of any of them need."""
+    """A prepared claim: its devices by :attr:`AllocatedDevice.key`, and the edits for containers with any of them."""
 
     devices: Mapping[tuple[str, str, str], ReadyDevice]
     edits: ContainerEdits = ContainerEdits()
 
 
 class DevicesChanged(NamedTuple):
-    """Devices came or went: :meth:`Driver.discover` should be asked again."""
+    """Event: devices were added or removed; the framework calls :meth:`Driver.discover` again."""
 
 
 class HealthUpdate(NamedTuple):
-    """News of a device's health. ``taints``: all that the driver wants on the device now, none if empty."""
+    """Event: the health of a device changed. ``taints``: all taints of the device from its health; empty for none."""
 
     device: str
     health: Health
@@ -104,10 +106,9 @@ DeviceEvent = DevicesChanged | HealthUpdate
 
 
 class ClaimError(Exception):
-    """A claim that this driver cannot prepare; the text tells its user which device and what to do.
+    """Raised if the driver cannot prepare or release a claim; the text tells the user which device and what to do.
 
-    ``permanent``: trying again cannot help, because the claim itself is wrong; where parameters are judged that is what
-    is meant if nothing is said.
+    ``permanent``: a retry cannot succeed, because the claim is wrong. None means permanent for errors in parameters.
     """
 
     def __init__(self, message: str, *, permanent: bool | None = None) -> None:
@@ -116,85 +117,83 @@ class ClaimError(Exception):
 
 
 class Driver(Protocol):
-    """A vendor's driver on one node."""
-
     @property
     def name(self) -> str:
-        """The driver's name: ``gpu.example.com``."""
+        """The name of the driver, for example ``gpu.example.com``."""
         ...
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """The parameters that claims may carry: (apiVersion, kind) to a msgspec Struct. Decoded strictly."""
+        """The parameter types: (apiVersion, kind) to msgspec Struct. They are decoded strictly."""
         ...
 
     async def discover(self) -> Sequence[DevicePool]:
-        """What there is now, in the same order every time. Without hardware: one offer without devices."""
+        """Return all current devices, always in the same order. Without hardware: one pool without devices."""
         ...
 
     def config_applies(self, device: str, config: Any) -> bool:
-        """Whether parameters of this type are for that kind of device: a claim can mix kinds, each with its own."""
+        """Whether parameters of this type apply to the device: a claim can have devices of several kinds."""
         ...
 
     def validate(self, config: Any) -> None:
-        """Check parameters beyond their types. Raises Refused."""
+        """Check parameters beyond their types. Raises ClaimError."""
         ...
 
     def plan(self, claim: AllocatedClaim) -> Tree:
-        """What preparing will do, as JSON: everything that undoing needs. Touches nothing. Raises Refused."""
+        """Return the plan as JSON, with all that is needed to undo it. Changes no hardware. Raises ClaimError."""
         ...
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
-        """Do it. After an error or a crash, :meth:`unprepare` follows with the same plan. Raises Refused."""
+        """Execute a plan. After an error or crash, :meth:`unprepare` follows with the same plan. Raises ClaimError."""
         ...
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
-        """Undo what was done of a plan: nothing, a part or all. Works without the hardware, and twice.
+        """Undo a plan that was executed completely, partly or not at all. Works without the hardware, and repeatedly.
 
-        ``others``: plans of the claims that stay. A driver without devices that several claims share ignores them.
+        ``others``: the plans of the remaining claims; ignored by drivers whose devices are not shared by claims.
         """
         ...
 
     def watch(self) -> AsyncIterator[DeviceEvent]:
-        """News of the hardware, for ever. Devices of which nothing was told are healthy, unless this ends."""
+        """Yield events until cancelled. Devices without events are healthy, or unknown if the iterator ends."""
         ...
 
 
 @runtime_checkable
 class SimulatedDriver(Protocol):
-    """A driver of devices that are not there. Its slices say so by a label, for attributes are the vendor's."""
+    """A driver of simulated devices. Its slices have a label, since the attributes are the vendor's."""
 
     @property
     def hardware(self) -> str:
-        """What hardware, as ``--fleet`` has it."""
+        """The simulated hardware, in the syntax of ``--fleet``."""
         ...
 
 
 @runtime_checkable
 class StatefulDriver(Protocol):
-    """A driver whose devices look different while claims use others. Most need not know this."""
+    """Optional interface of drivers whose published devices depend on the prepared claims."""
 
     def restore(self, plans: Sequence[Tree]) -> None:
-        """Plans of the claims that an earlier process prepared, or began and could not undo. Before anything else."""
+        """Called first, with the plans of claims that an earlier process prepared, or started and could not undo."""
         ...
 
 
 @runtime_checkable
 class DaemonDriver(Protocol):
-    """A driver of whose work something can end without it, such as a daemon. Most need not know this."""
+    """Optional interface of drivers whose prepared claims need running processes, such as daemons."""
 
     async def ensure_running(self, plan: Tree) -> None:
-        """Set going again what a prepared claim needs and what has ended; the rest is left alone. Raises Refused."""
+        """Restart the processes of a prepared claim that have ended. Raises ClaimError."""
         ...
 
 
 @runtime_checkable
 class SweepingDriver(Protocol):
-    """A driver that finds what it made on the hardware, even without a plan of it. Most need not know this."""
+    """Optional interface of drivers that can find their changes to the hardware without a plan."""
 
     async def sweep(self, plans: Sequence[Tree]) -> None:
-        """These plans stay; the rest of what only this driver makes is undone. Raises Refused.
+        """Undo all changes of this driver that are not in one of these plans. Raises ClaimError.
 
-        Asked for after the record of what was prepared was lost, once no container is left that could use any of it.
+        Called after checkpoint entries were lost, once no container can use the devices of these claims.
         """
         ...

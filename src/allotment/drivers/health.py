@@ -1,7 +1,7 @@
-"""What is known of the health of a driver's devices: taints for schedulers, a stream for the kubelet.
+"""The health of a driver's devices, as taints for schedulers and as a stream for the kubelet.
 
-A device that is published and of which the driver said nothing is healthy as long as the driver watches; a driver whose
-watch ends has nothing to tell, and its devices are unknown.
+A published device without events is healthy while the driver watches its devices. If its watch ends, the health of all
+devices is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allotment.drivers.driver import DevicePool, HealthUpdate
 from allotment.kubelet_plugin.messages import DeviceHealth
 from allotment.model.resource import Device
 
-#: A kubelet takes a device for unknown when it heard nothing of it for so long (KEP-4680; 30 s unless told).
+#: Age at which a kubelet considers a device's health unknown (KEP-4680; the default is 30 s).
 TIMEOUT_SECONDS: Final = 60
 _REPEAT_SECONDS: Final = 20.0
 _MAX_MESSAGE: Final = 1024
@@ -33,65 +33,65 @@ class HealthTable:
         self._node = node
         self._clock = clock
         self._devices: tuple[DeviceKey, ...] = ()
-        self._conditions: dict[DeviceKey, HealthUpdate] = {}
+        self._updates: dict[DeviceKey, HealthUpdate] = {}
         self._watching = True
         self._updated: int = 0
         self._changed = asyncio.Event()
 
-    def set_devices(self, offers: Sequence[DevicePool]) -> None:
-        """These devices are there; what was known of others is forgotten."""
-        devices = tuple((offer.name or self._node, d.name) for offer in offers for group in offer.groups for d in group)
+    def set_devices(self, pools: Sequence[DevicePool]) -> None:
+        """Set the published devices; updates of other devices are removed."""
+        devices = tuple((pool.name or self._node, d.name) for pool in pools for group in pool.groups for d in group)
         if devices != self._devices:
             self._devices = devices
-            there = set(devices)
-            self._conditions = {place: each for place, each in self._conditions.items() if place in there}
+            published = set(devices)
+            self._updates = {key: update for key, update in self._updates.items() if key in published}
             self._notify()
 
-    def update(self, condition: HealthUpdate) -> bool:
-        """News of a device; whether its taints are others than before."""
-        place = (condition.pool or self._node, condition.device)
-        before = self._conditions.get(place)
-        if before == condition:
+    def update(self, update: HealthUpdate) -> bool:
+        """Store an update; return whether the device's taints changed."""
+        key = (update.pool or self._node, update.device)
+        previous = self._updates.get(key)
+        if previous == update:
             return False
-        self._conditions[place] = condition
+        self._updates[key] = update
         self._notify()
-        return condition.taints != (before.taints if before is not None else ())
+        return update.taints != (previous.taints if previous is not None else ())
 
     def set_watching(self, watching: bool) -> None:
-        """Whether the driver watches its devices."""
+        """Set whether the driver watches its devices."""
         if watching != self._watching:
             self._watching = watching
             self._notify()
 
-    def with_taints(self, offers: Sequence[DevicePool]) -> tuple[DevicePool, ...]:
-        """The offers with the taints that health asks for, beside those that the driver has put there itself."""
-        if not any(condition.taints for condition in self._conditions.values()):
-            return tuple(offers)
+    def with_taints(self, pools: Sequence[DevicePool]) -> tuple[DevicePool, ...]:
+        """Return the pools with the taints from health updates added to those of the driver."""
+        if not any(update.taints for update in self._updates.values()):
+            return tuple(pools)
         return tuple(
-            offer._replace(
+            pool._replace(
                 groups=tuple(
-                    tuple(self._with_taints(offer.name or self._node, d) for d in group) for group in offer.groups
+                    tuple(self._with_taints(pool.name or self._node, d) for d in group) for group in pool.groups
                 )
             )
-            for offer in offers
+            for pool in pools
         )
 
     def _with_taints(self, pool: str, device: Device) -> Device:
-        condition = self._conditions.get((pool, device.name))
-        if condition is None or not condition.taints:
+        update = self._updates.get((pool, device.name))
+        if update is None or not update.taints:
             return device
-        news = {(taint.key, taint.effect) for taint in condition.taints}
-        kept = tuple(taint for taint in device.taints if (taint.key, taint.effect) not in news)
-        return replace(device, taints=kept + condition.taints)
+        replaced = {(taint.key, taint.effect) for taint in update.taints}
+        kept = tuple(taint for taint in device.taints if (taint.key, taint.effect) not in replaced)
+        return replace(device, taints=kept + update.taints)
 
     def snapshot(self) -> tuple[DeviceHealth, ...]:
-        """The full list, as of now."""
+        """Return the health of all devices."""
         seconds = int(self._clock.moment().timestamp())
-        silent = HealthUpdate("", "Healthy") if self._watching else HealthUpdate("", "Unknown", _UNWATCHED)
-        told = ((place, self._conditions.get(place, silent)) for place in self._devices)
+        default = HealthUpdate("", "Healthy") if self._watching else HealthUpdate("", "Unknown", _UNWATCHED)
+        updates = ((key, self._updates.get(key, default)) for key in self._devices)
         return tuple(
-            DeviceHealth(*place, each.health, seconds, TIMEOUT_SECONDS, each.message[:_MAX_MESSAGE])
-            for place, each in told
+            DeviceHealth(*key, update.health, seconds, TIMEOUT_SECONDS, update.message[:_MAX_MESSAGE])
+            for key, update in updates
         )
 
     def _notify(self) -> None:
@@ -99,13 +99,13 @@ class HealthTable:
         self._changed = asyncio.Event()
 
     async def stream(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
-        """The full list now, whenever it changes, and often enough not to be taken for silent."""
+        """Yield the health of all devices: now, after each change, and before it expires in the kubelet."""
         while True:
-            moved = self._changed
+            changed = self._changed
             yield self.snapshot()
-            # A kubelet's patience is in the machine's time, however slow or fast a lab's clock runs.
+            # The kubelet's timeout is in real time, independent of the lab's clock.
             timer = asyncio.get_running_loop().call_later(_REPEAT_SECONDS, self._notify)
             try:
-                await moved.wait()
+                await changed.wait()
             finally:
                 timer.cancel()

@@ -1,8 +1,8 @@
-"""The node that a driver works on: its name, this boot of it, and where things are kept that must outlive a process.
+"""The node that a driver runs on: name, boot ID, and storage that outlives the process.
 
-On a real node these are files. A simulated node keeps them in memory: its "reboot" is the end of the process. Two
-processes of one driver meet on the files while a rolling update replaces one by the other; whoever prepares holds the
-lock of the checkpoint, and reads again what the other has written meanwhile.
+On a real node the storage is files. A simulated node keeps everything in memory; the end of the process is its reboot.
+During a rolling update, two processes of a driver use the same files: a process holds the checkpoint's lock while it
+prepares, and reads the changes of the other one first.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from allotment.files.atomic_write import Sync
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
-_OWNER_BYTES = 64  # bytes of the lock file that say who holds it
+_OWNER_BYTES = 64  # bytes in the lock file that identify its owner
 
 
 class CheckpointLocked(Exception):
-    """Another process of the driver did not let go of the checkpoint in time."""
+    """Raised if another process of the driver did not release the checkpoint in time."""
 
 
 class CheckpointStorage(Protocol):
-    """Where a checkpoint is kept."""
+    """Storage of a checkpoint."""
 
     def load(self) -> bytes | None:
-        """What was saved last, by whomever; None for nothing yet."""
+        """Return the data that any process saved last, or None."""
         ...
 
     async def save(self, data: bytes) -> None:
-        """Replace it. Returned means: it outlives this process. Raises OSError."""
+        """Replace the data; it is durable on return. Raises OSError."""
         ...
 
     async def set_aside(self, data: bytes) -> None:
-        """Keep what could not be read, beside the checkpoint, for a person to look at."""
+        """Store data that could not be read next to the checkpoint, for analysis."""
         ...
 
     def changed(self) -> bool:
-        """Whether another process saved since this one loaded or saved."""
+        """Whether another process has saved data since this one loaded or saved."""
         ...
 
     def lock(self) -> AbstractAsyncContextManager[None]:
-        """Keep other processes out. Raises Held after 10 s, saying who holds it."""
+        """Exclude other processes. Raises CheckpointLocked after 10 s, with the process that holds the lock."""
         ...
 
 
 class DriverHost(NamedTuple):
-    """A node. ``boot_id``: another one means that the node was restarted, which undoes all that was prepared.
+    """A driver's view of its node. A new ``boot_id`` means a reboot, which undoes all preparations.
 
-    ``folder``: the driver's own, for what containers are to read of their devices; None where there are no such files.
+    ``folder``: the driver's folder for metadata files, or None if the node has none.
     """
 
     node: str
@@ -70,12 +70,12 @@ class DriverHost(NamedTuple):
 
 
 def read_boot_id() -> str:
-    """Of the machine that this process runs on."""
+    """Return the boot ID of this machine."""
     return _BOOT_ID.read_text("ascii").strip()
 
 
 class MemoryStorage:
-    """For nodes that live no longer than this process."""
+    """Storage that lives as long as the process."""
 
     def __init__(self, data: bytes | None = None) -> None:
         self.data = data
@@ -83,42 +83,38 @@ class MemoryStorage:
         self._lock = asyncio.Lock()
 
     def load(self) -> bytes | None:
-        """What was saved last."""
         return self.data
 
     async def save(self, data: bytes) -> None:
-        """Replace it."""
         self.data = data
 
     async def set_aside(self, data: bytes) -> None:
-        """Keep what could not be read."""
         self.unreadable.append(data)
 
     def changed(self) -> bool:
-        """Never: there is no other process."""
+        """Always False: there is no other process."""
         return False
 
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
-        """Keep out others who use the same object."""
+        """Exclude other users of the same object."""
         async with self._lock:
             yield
 
 
 class FileStorage:
-    """A file, replaced as a whole; the lock is ``<file>.lock``, what could not be read goes to ``<file>.unreadable``.
+    """A file that is replaced atomically, with ``<file>.lock`` and ``<file>.unreadable`` next to it.
 
-    One fsync for each save, of the new file before it takes the old one's name. The folder needs none: what it would
-    protect against is a crash of the machine, and after that everything in the checkpoint is void anyway.
+    A save has one fsync, of the new file before it is renamed. The folder is not synced: after a crash of the machine
+    the content of the checkpoint is void anyway.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, int, int] | None = None
+        self._last_stamp: tuple[int, int, int] | None = None
 
     def load(self) -> bytes | None:
-        """What was saved last."""
-        self._seen = self._stamp()
+        self._last_stamp = self._stamp()
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
@@ -131,9 +127,9 @@ class FileStorage:
             asyncio.get_running_loop().run_in_executor(None, close)
 
     def _save(self, data: bytes) -> Callable[[], object] | None:
-        """Returns what closes the replaced file. Until then it is open, so the rename does not free its blocks.
+        """Replace the file; return a function that closes the old one, which keeps the rename from freeing its blocks.
 
-        Freeing them takes a file system longer than all the rest, and a claim does not have to wait for it.
+        Freeing them takes a file system longer than everything else, and the claim need not wait for it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         close = self._open_replaced()
@@ -143,7 +139,7 @@ class FileStorage:
             if close is not None:
                 close()
             raise
-        self._seen = self._stamp()
+        self._last_stamp = self._stamp()
         return close
 
     def _open_replaced(self) -> Callable[[], object] | None:
@@ -154,15 +150,15 @@ class FileStorage:
         return weakref.finalize(self, os.close, descriptor)
 
     async def set_aside(self, data: bytes) -> None:
-        """Add to the side file, a line each."""
+        """Append the data to the ``.unreadable`` file as a line."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        side = self.path.with_name(f"{self.path.name}.unreadable")
-        with private.open_append(side) as file:
+        path = self.path.with_name(f"{self.path.name}.unreadable")
+        with private.open_append(path) as file:
             file.write(data.rstrip(b"\n") + b"\n")
 
     def changed(self) -> bool:
-        """Whether the file is not the one that this process read or wrote."""
-        return self._stamp() != self._seen
+        """Whether the file differs from the one that this process last read or wrote."""
+        return self._stamp() != self._last_stamp
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:
@@ -173,7 +169,7 @@ class FileStorage:
 
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
-        """An flock: it is gone with the process that held it, however that ended."""
+        """Lock with flock, which the kernel releases when the process ends."""
         path = self.path.with_name(f"{self.path.name}.lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -188,16 +184,18 @@ class FileStorage:
 
     async def _acquire(self, descriptor: int) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + _WAIT_SECONDS
+        deadline = loop.time() + _WAIT_SECONDS
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if loop.time() >= until:
-                    who = os.pread(descriptor, _OWNER_BYTES, 0).decode("utf-8", "replace").strip() or "another process"
+                if loop.time() >= deadline:
+                    owner = (
+                        os.pread(descriptor, _OWNER_BYTES, 0).decode("utf-8", "replace").strip() or "another process"
+                    )
                     raise CheckpointLocked(
-                        f"{who} holds {self.path}.lock: waited {_WAIT_SECONDS:g} s for the other instance of this "
-                        "driver to finish; it will be tried again"
+                        f"{owner} holds {self.path}.lock: waited {_WAIT_SECONDS:g} s for the other instance of this "
+                        "driver; the kubelet will retry"
                     ) from None
                 await asyncio.sleep(_POLL_SECONDS)
             else:

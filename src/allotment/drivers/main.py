@@ -1,7 +1,7 @@
-"""A vendor's ``main``: the program of one driver, told on its command line where it runs.
+"""The command line of a driver program: ``run(driver)`` is a vendor's ``main``.
 
-In a pod nothing has to be said: NODE_NAME and POD_UID, the kubelet's own folders, the pod's service account. In a lab
-(``allot up --kubelet-roots``) and in tests the folders are others.
+In a pod no options are necessary: the driver uses NODE_NAME and POD_UID, the kubelet's default folders, and the pod's
+service account. In a lab (``allot up --kubelet-roots``) and in tests the folders are different.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import Target, UnusableKubeconfig
-from allotment.cluster.remote.kubeconfig import target as usual_target
+from allotment.cluster.remote.kubeconfig import target as default_target
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import CheckpointLocked
 from allotment.drivers.program import DriverOptions, default_options, run_until_signal
@@ -24,37 +24,61 @@ _USER_ERRORS: Final = (StatusError, Unreachable, SocketError, CheckpointLocked, 
 
 
 def run(driver: Driver, arguments: Sequence[str] | None = None) -> None:
-    """Be the driver of a node until SIGTERM or SIGINT. ``words``: the command line; this program's by default.
+    """Run a node's driver until SIGTERM or SIGINT. ``arguments``: the command line, by default that of the process.
 
-    What is wrong with the node, the folders or the cluster ends it with one line, exit status 1.
+    Errors of the node, the folders or the cluster end the process with one line and exit status 1.
     """
     try:
-        place, target = parse_arguments(driver.name, sys.argv[1:] if arguments is None else arguments)
+        options, target = parse_arguments(driver.name, sys.argv[1:] if arguments is None else arguments)
     except UnusableKubeconfig as error:
         sys.exit(f"{driver.name}: {error}")
     try:
-        run_until_signal(driver, place, target)
+        run_until_signal(driver, options, target)
     except* _USER_ERRORS as errors:
         sys.exit(f"{driver.name}: {_first(errors)}")
 
 
-def parse_arguments(name: str, words: Sequence[str]) -> tuple[DriverOptions, Target]:
-    """Where a driver runs, and the way to its cluster. Raises UnusableKubeconfig."""
-    usual = default_options()
-    parser = argparse.ArgumentParser(description=f"The driver {name} of one node: publishes and prepares its devices.")
+def parse_arguments(name: str, arguments: Sequence[str]) -> tuple[DriverOptions, Target]:
+    """Return the options and the cluster of a driver. Raises UnusableKubeconfig."""
+    defaults = default_options()
+    parser = argparse.ArgumentParser(
+        description=f"Run the driver {name} on a node: publish its devices and prepare them for containers."
+    )
     add = parser.add_argument
-    add("--node", default=usual.node, metavar="NAME", help="the node's name (default: NODE_NAME, or else %(default)s)")
-    add("--kubelet-root", type=Path, default=usual.plugins.parent, metavar="FOLDER", help="(%(default)s)")
-    add("--cdi-root", type=Path, default=usual.cdi, metavar="FOLDER", help="for CDI specs (%(default)s)")
-    add("--pod-uid", default=usual.pod_uid, metavar="UID", help="of its own pod, for rolling updates (POD_UID)")
-    add("--metadata", action="store_true", help="have programs read of their devices in files (KEP-5304)")
-    add("--kubeconfig", type=Path, metavar="FILE", help="(default: KUBECONFIG, ~/.kube, or the service account)")
-    add("--context", default="", metavar="NAME", help="which cluster (default: the current context)")
-    given = parser.parse_args(words)
-    root = given.kubelet_root.absolute()  # the kubelet is told where, and has a working folder of its own
-    cdi = given.cdi_root.absolute()
-    place = DriverOptions(given.node, given.pod_uid, root / "plugins", root / "plugins_registry", cdi, given.metadata)
-    return place, usual_target([given.kubeconfig] if given.kubeconfig else (), given.context)
+    add("--node", default=defaults.node, metavar="NAME", help="node name [NODE_NAME or the hostname, here %(default)s]")
+    add(
+        "--kubelet-root",
+        type=Path,
+        default=defaults.plugins.parent,
+        metavar="FOLDER",
+        help="kubelet folder [%(default)s]",
+    )
+    add("--cdi-root", type=Path, default=defaults.cdi, metavar="FOLDER", help="folder for CDI specs [%(default)s]")
+    add(
+        "--pod-uid",
+        default=defaults.pod_uid,
+        metavar="UID",
+        help="UID of the driver's pod, for rolling updates [POD_UID]",
+    )
+    add(
+        "--metadata",
+        action="store_true",
+        help="write files with device attributes for programs in containers (KEP-5304)",
+    )
+    add(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="kubeconfig file [KUBECONFIG, ~/.kube/config, or the service account]",
+    )
+    add("--context", default="", metavar="NAME", help="kubeconfig context [the current one]")
+    parsed = parser.parse_args(arguments)
+    root = parsed.kubelet_root.absolute()  # sent to the kubelet, which has another working directory
+    cdi = parsed.cdi_root.absolute()
+    options = DriverOptions(
+        parsed.node, parsed.pod_uid, root / "plugins", root / "plugins_registry", cdi, parsed.metadata
+    )
+    return options, default_target([parsed.kubeconfig] if parsed.kubeconfig else (), parsed.context)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

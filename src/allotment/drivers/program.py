@@ -1,7 +1,7 @@
-"""A driver as a program of its own, for a kubelet: sockets, slices, health, until it is stopped.
+"""A driver as a program on a node: recovery, sockets, slices and health, until it is stopped.
 
-The order of starting counts. What the last process left is put right first; the kubelet may call as soon as it sees the
-registration socket, whether there are devices or not, because it may owe the driver an unprepare.
+Recovery from the previous process comes first. The kubelet may call as soon as the registration socket exists, even if
+there are no devices, because it may have to unprepare claims.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from allotment.model.resource import ResourceSlice
 
 log = logging.getLogger(__name__)
 
-#: Told what a kubelet said of the driver: empty if it registered it, else why not.
+#: Called after a registration with "" or with the kubelet's error.
 OnRegistration = Callable[[str], None]
 
 
 class DriverOptions(NamedTuple):
-    """Where a driver runs: its node, its own pod (if one may start before the last has ended), the node's folders.
+    """A driver's node, its pod UID (for rolling updates), and the node's folders.
 
-    ``metadata``: whether programs there can read of their devices in files.
+    ``metadata``: whether to write files in which programs can read the attributes of their devices.
     """
 
     node: str
@@ -57,70 +57,74 @@ class DriverOptions(NamedTuple):
 
 
 def default_options(environment: Mapping[str, str] = os.environ) -> DriverOptions:
-    """As a driver's pod is told: NODE_NAME, or else the name of the machine; POD_UID.
+    """Return the options of a driver's pod: NODE_NAME, or else the machine's hostname; POD_UID.
 
-    >>> usual_place({"NODE_NAME": "n1"}).node
+    >>> default_options({"NODE_NAME": "n1"}).node
     'n1'
     """
     return DriverOptions(environment.get("NODE_NAME") or os.uname().nodename, environment.get("POD_UID", ""))
 
 
-def run_until_signal(driver: Driver, place: DriverOptions, target: Target) -> None:
-    """Be the driver of a node until SIGTERM or SIGINT. Raises what :func:`drive` does, in groups."""
+def run_until_signal(driver: Driver, options: DriverOptions, target: Target) -> None:
+    """Run a node's driver until SIGTERM or SIGINT. Raises what :func:`serve_in_cluster` raises, in groups."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     async def main() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await serve_in_cluster(driver, place, target, stop)
+        await serve_in_cluster(driver, options, target, stop)
 
     asyncio.run(main())
 
 
-async def serve_in_cluster(driver: Driver, place: DriverOptions, target: Target, stop: asyncio.Event) -> None:
-    """Drive a node's devices in a cluster until ``stop`` is set.
+async def serve_in_cluster(driver: Driver, options: DriverOptions, target: Target, stop: asyncio.Event) -> None:
+    """Run a node's driver in a cluster until ``stop`` is set.
 
-    Raises Unreachable and StatusError when the cluster does not answer at first, SocketUnusable, and Held.
+    Raises Unreachable and StatusError if the first request to the cluster fails, SocketError, and CheckpointLocked.
     """
     async with HttpClient(target, driver.name) as client:
         features = Features(kube=release_of(await client.read("/version")))
-        speaking = Negotiated(client)
-        await _serve_in_cluster(driver, place, speaking, features, stop, Clock(), Random(), UNOBSERVED, lambda _: None)
+        negotiated = Negotiated(client)
+        await _serve_in_cluster(
+            driver, options, negotiated, features, stop, Clock(), Random(), UNOBSERVED, lambda _: None
+        )
 
 
-def node_program(driver: Driver, place: DriverOptions, features: Features, heard: OnRegistration) -> Program:
-    """The same as a program; ``heard``: what the kubelet said. It raises SocketUnusable and Held, in groups."""
+def node_program(
+    driver: Driver, options: DriverOptions, features: Features, on_registration: OnRegistration
+) -> Program:
+    """Return a driver as a Program, which raises SocketError and CheckpointLocked, in groups."""
 
     async def run(context: Context) -> None:
         stop = asyncio.Event()
         with context.stopping.telling(stop.set):
             await _serve_in_cluster(
-                driver, place, context.client_for(driver.name, driver.name), features, stop, context.clock,
-                context.random, context.observing, heard,
+                driver, options, context.client_for(driver.name, driver.name), features, stop, context.clock,
+                context.random, context.observing, on_registration,
             )  # fmt: skip
 
     return run
 
 
 async def _serve_in_cluster(
-    driver: Driver, place: DriverOptions, client: Client, features: Features, stop: asyncio.Event, clock: Clock,
-    random: Random, observing: Observing, heard: OnRegistration,
+    driver: Driver, options: DriverOptions, client: Client, features: Features, stop: asyncio.Event, clock: Clock,
+    random: Random, observing: Observing, on_registration: OnRegistration,
 ) -> None:  # fmt: skip
-    # Only what is the node's own: a driver may not be allowed to see more.
-    mine = f"spec.driver={driver.name},spec.nodeName={place.node}"
-    slices: Cache[ResourceSlice] = Cache(client, SLICES, ResourceSlice, clock=clock, random=random, fields=mine)
-    itself = f"metadata.name={place.node}"
-    nodes: Cache[Node] = Cache(client, NODES, Node, clock=clock, random=random, fields=itself)
-    folder = place.plugins / driver.name
+    # Only the node's objects: the driver may have no permission for others.
+    own_slices = f"spec.driver={driver.name},spec.nodeName={options.node}"
+    slices: Cache[ResourceSlice] = Cache(client, SLICES, ResourceSlice, clock=clock, random=random, fields=own_slices)
+    own_node = f"metadata.name={options.node}"
+    nodes: Cache[Node] = Cache(client, NODES, Node, clock=clock, random=random, fields=own_node)
+    folder = options.plugins / driver.name
     host = DriverHost(
-        place.node, read_boot_id(), FileStorage(folder / "checkpoint.json"), FolderStore(place.cdi), folder
+        options.node, read_boot_id(), FileStorage(folder / "checkpoint.json"), FolderStore(options.cdi), folder
     )
-    node_driver = NodeDriver(driver, host, client, clock, metadata=place.metadata, random=random, observing=observing)
+    node_driver = NodeDriver(driver, host, client, clock, metadata=options.metadata, random=random, observing=observing)
     if isinstance(driver, SimulatedDriver):
         log.warning(
-            "%s on node %s: SIMULATED devices (%s): slices have the label %s, containers get variables and no devices",
-            driver.name, place.node, driver.hardware, SIMULATED,
+            "%s on node %s: SIMULATED devices (%s): slices have the label %s, containers get variables, not devices",
+            driver.name, options.node, driver.hardware, SIMULATED,
         )  # fmt: skip
     publisher = Publisher(
         client, slices, nodes, clock=clock, features=features, random=random, observing=observing,
@@ -128,53 +132,55 @@ async def _serve_in_cluster(
     )  # fmt: skip
     async with asyncio.TaskGroup() as group:
         caches = [group.create_task(cache.run(), name=f"cache {cache.resource.plural}") for cache in (slices, nodes)]
-        caches.append(group.create_task(_warn_if_missing(nodes, place.node), name="looking for the node"))
+        caches.append(group.create_task(_warn_if_missing(nodes, options.node), name="node check"))
         try:
-            await serve(node_driver, publisher, place, stop, heard)
+            await serve(node_driver, publisher, options, stop, on_registration)
         finally:
             for task in caches:
                 task.cancel()
 
 
 async def _warn_if_missing(nodes: Cache[Node], name: str) -> None:
-    """Say so if the cluster does not have the node: a name that is wrong would look like waiting for ever."""
+    """Log a warning if the cluster does not have the node, which may be a wrong name."""
     await nodes.synced.wait()
     if nodes.item("", name) is None:
-        log.warning("the cluster has no node %s (yet): until it has, nothing is published", name)
+        log.warning("node %s not found in the cluster: no slices are published until it is created", name)
 
 
 async def serve(
     node_driver: NodeDriver,
     publisher: Publisher,
-    place: DriverOptions,
+    options: DriverOptions,
     stop: asyncio.Event,
-    heard: OnRegistration = lambda _: None,
+    on_registration: OnRegistration = lambda _: None,
 ) -> None:
-    """Serve a kubelet until ``stop`` is set. Slices stay, for the next process to find."""
+    """Serve a kubelet until ``stop`` is set. The slices stay for the next process."""
     endpoint, registration = socket_paths(
-        node_driver.name, plugins_dir=place.plugins, registry_dir=place.registry, pod_uid=place.pod_uid
+        node_driver.name, plugins_dir=options.plugins, registry_dir=options.registry, pod_uid=options.pod_uid
     )
 
-    def registered(well: bool, error: str) -> None:
-        heard("" if well else f"the kubelet refused the driver: {error}")
-        if not well:
-            log.error("%s: the kubelet refused the driver: %s", node_driver.name, error)
+    def handle_registration(registered: bool, error: str) -> None:
+        on_registration("" if registered else f"the kubelet rejected the registration: {error}")
+        if not registered:
+            log.error("%s: the kubelet rejected the registration: %s", node_driver.name, error)
             return
         log.info("%s: registered", node_driver.name)
-        # A kubelet that starts removes all slices of its node.
+        # A kubelet removes all slices of its node at startup.
         node_driver.publish(publisher)
 
     await node_driver.recover()
     async with asyncio.TaskGroup() as group:
-        work = [
+        tasks = [
             group.create_task(publisher.run(), name="publishing"),
             group.create_task(node_driver.run(publisher), name=node_driver.name),
         ]
         try:
-            async with serve_plugin(node_driver, endpoint, registration, on_registered=registered):
-                log.info("%s: serves node %s, waits for its kubelet at %s", node_driver.name, place.node, registration)
+            async with serve_plugin(node_driver, endpoint, registration, on_registered=handle_registration):
+                log.info(
+                    "%s: serving node %s, waiting for its kubelet at %s", node_driver.name, options.node, registration
+                )
                 await stop.wait()
         finally:
-            for task in work:
+            for task in tasks:
                 task.cancel()
             await node_driver.wait_idle()

@@ -1,8 +1,8 @@
-"""Hardware that is not there, for a kubelet and a container runtime that are: a vendor's driver on any machine.
+"""Simulated hardware for a real kubelet and a real container runtime: a vendor's driver on any machine.
 
-Slices, claims, MIG devices and checkpoints are what they would be with the hardware. Containers cannot be: a runtime
-refuses a device node or a mount whose file its host does not have. So they get variables only, the vendor's own and
-some that say what is simulated.
+Slices, claims, MIG devices and checkpoints are the same as with the hardware. Containers are not: a runtime rejects
+device nodes and mounts whose files do not exist on the host. They get only variables: the vendor's, and some that
+describe the simulation.
 """
 
 from __future__ import annotations
@@ -30,45 +30,39 @@ from allotment.drivers.driver import (
 
 log = logging.getLogger(__name__)
 
-#: In every container with such a device: the driver, and what it simulates.
+#: Set in every container with a simulated device, to the driver and the simulated hardware.
 VARIABLE: Final = "ALLOTMENT_SIMULATED"
 
 
 class SimulatedHardwareDriver:
-    """A driver over simulated hardware. ``form``: what hardware, as ``--fleet`` has it."""
+    """A vendor's driver over simulated hardware. ``hardware``: what is simulated, in the syntax of ``--fleet``."""
 
-    def __init__(self, inner: Driver, form: str) -> None:
+    def __init__(self, inner: Driver, hardware: str) -> None:
         self.inner = inner
-        self.hardware = form
+        self.hardware = hardware
 
     @property
     def name(self) -> str:
-        """The vendor's."""
         return self.inner.name
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """The vendor's."""
         return self.inner.configs
 
     async def discover(self) -> Sequence[DevicePool]:
-        """The vendor's devices."""
         return await self.inner.discover()
 
     def config_applies(self, device: str, config: Any) -> bool:
-        """As the vendor has it."""
         return self.inner.config_applies(device, config)
 
     def validate(self, config: Any) -> None:
-        """As the vendor has it. Raises Refused."""
         self.inner.validate(config)
 
     def plan(self, claim: AllocatedClaim) -> Tree:
-        """As the vendor has it. Raises Refused."""
         return self.inner.plan(claim)
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
-        """Do it to hardware that is not there; of what containers would need, only variables stay. Raises Refused."""
+        """Prepare the simulated hardware; of the container edits, only variables are kept. Raises ClaimError."""
         prepared = await self.inner.prepare(claim, plan)
         devices = {key: self._device_with_variables(key, ready) for key, ready in prepared.devices.items()}
         env = (*prepared.edits.env, f"{VARIABLE}={self.name} {self.hardware}")
@@ -76,38 +70,33 @@ class SimulatedHardwareDriver:
 
     def _device_with_variables(self, key: tuple[str, str, str], ready: ReadyDevice) -> ReadyDevice:
         pool, device, _ = key
-        # A variable of its own for each device: of two devices of one container, neither hides the other.
+        # A separate variable for each device: otherwise one of two devices in a container would hide the other.
         variable = f"{VARIABLE}_{_variable_part(pool)}_{_variable_part(device)}"
         return ready._replace(edits=ContainerEdits(env=(*ready.edits.env, f"{variable}={pool}/{device}")))
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
-        """As the vendor has it. Raises Refused."""
         await self.inner.unprepare(plan, others)
 
     def watch(self) -> AsyncIterator[DeviceEvent]:
-        """As the vendor has it."""
         return self.inner.watch()
 
     def restore(self, plans: Sequence[Tree]) -> None:
-        """Where the vendor's wants to know."""
         if isinstance(self.inner, StatefulDriver):
             self.inner.restore(plans)
 
     async def ensure_running(self, plan: Tree) -> None:
-        """Where the vendor's has something to revive. Raises Refused."""
         if isinstance(self.inner, DaemonDriver):
             await self.inner.ensure_running(plan)
 
     async def sweep(self, plans: Sequence[Tree]) -> None:
-        """Where the vendor's can. Raises Refused."""
         if isinstance(self.inner, SweepingDriver):
             await self.inner.sweep(plans)
 
 
 def state_folder(folder: Path, boot_id: str, hardware: str) -> Path:
-    """Where hardware is kept that outlives its driver, but neither a restart of the machine nor another choice of it.
+    """Return the folder for simulated hardware that outlives its driver, but not a reboot or a change of ``hardware``.
 
-    What earlier boots left is removed: nobody uses it any more. Raises OSError.
+    Folders of earlier boots are removed. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():

@@ -1,4 +1,4 @@
-"""Which drivers a node gets, a line per vendor: over its own hardware, or over a simulation of some other."""
+"""The drivers of a node by vendor: over simulated hardware or over the hardware of the host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from allotment.fleet.modes import (
 from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, gpus_of, made_of
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 
-#: The drivers that a machine may have, by the vendor of its devices.
+#: The names of the drivers that a machine may have, by vendor.
 DRIVERS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "amd": (AMD_DRIVER,),
     "example": (GPU_DRIVER, NET_DRIVER, CPU_DRIVER),
@@ -50,17 +50,17 @@ DRIVERS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def reject_gates(text: str) -> None:
-    """The feature gates of a driver that has none. Raises ValueError."""
+    """Reject feature gates for a driver without any. Raises ValueError."""
     if text:
-        raise ValueError(f"this node's driver has no feature gates, found {text!r}")
+        raise ValueError(f"the driver of this node has no feature gates, found {text!r}")
 
 
 class MachineDrivers(NamedTuple):
-    """The drivers of one machine.
+    """The drivers of a simulated machine.
 
-    ``break_down``: what of its hardware is broken from now on, such as ``gpu-3=gone,gpu-0=xid-79``. ``switch``: the
-    driver's feature gates from now on, such as ``MPSSupport=false``. Both raise ValueError. ``end``: it is not needed
-    any more. ``beside``: programs of the vendor that work on the machine's claims, too.
+    ``set_faults``: set the faults of its hardware, such as ``gpu-3=gone,gpu-0=xid-79``. ``set_gates``: set the driver's
+    feature gates, such as ``MPSSupport=false``. Both raise ValueError. ``close``: release the machine. ``programs``:
+    other programs of the vendor, such as controllers.
     """
 
     drivers: tuple[Driver, ...]
@@ -71,23 +71,23 @@ class MachineDrivers(NamedTuple):
 
 
 def simulated_drivers(machine: Machine, compute: ComputeServer) -> MachineDrivers:
-    """Drivers over simulated hardware, on which programs compute as fast as ``compute`` lets them."""
+    """Return the drivers of a machine over simulated hardware, whose programs run on ``compute``."""
     return _SIMULATED[machine.hardware.accelerator.vendor](machine, compute)
 
 
 def _simulated_nvidia(machine: Machine, compute: ComputeServer) -> MachineDrivers:
     assert isinstance(machine.mode, NvidiaMode), "modes are checked against the hardware"
     gpus = gpus_of(machine.hardware, machine.node, machine.mode)
-    made = made_of(gpus, machine.node, machine.mode)
-    hardware = SimulatedHardware(gpus, fixed_mig=made, name=machine.node, address=compute.address)
+    fixed_mig = made_of(gpus, machine.node, machine.mode)
+    hardware = SimulatedHardware(gpus, fixed_mig=fixed_mig, name=machine.node, address=compute.address)
     compute.attach(hardware.share, hardware.running)
     driver = NvidiaDriver(hardware, machine.mode)
 
-    def switch(text: str) -> None:
+    def set_gates(text: str) -> None:
         driver.gates = parse_feature_gates(text)
 
     return MachineDrivers(
-        (driver,), DeclaredFaults(hardware).apply, lambda: compute.detach(hardware.share), set_gates=switch
+        (driver,), DeclaredFaults(hardware).apply, lambda: compute.detach(hardware.share), set_gates=set_gates
     )
 
 
@@ -112,24 +112,24 @@ def _simulated_example(machine: Machine, compute: ComputeServer) -> MachineDrive
     if mode.numa:
         drivers.append(ExampleCpus(machine.node, mode.numa))
 
-    def break_down(text: str) -> None:
-        broken = parse_faults(text, frozenset().union(*(driver.devices for driver in drivers)))
+    def set_faults(text: str) -> None:
+        faults = parse_faults(text, frozenset().union(*(driver.devices for driver in drivers)))
         for driver in drivers:
-            driver.set_faults(broken)
+            driver.set_faults(faults)
 
-    beside = (controller(GPU_DRIVER, machine.node),) if mode.binding else ()
-    return MachineDrivers(tuple(drivers), break_down, lambda: None, beside)
+    programs = (controller(GPU_DRIVER, machine.node),) if mode.binding else ()
+    return MachineDrivers(tuple(drivers), set_faults, lambda: None, programs)
 
 
 _SIMULATED: Final[Mapping[str, Callable[[Machine, ComputeServer], MachineDrivers]]] = {
     "amd": _simulated_amd, "example": _simulated_example, "nvidia": _simulated_nvidia
 }  # fmt: skip
 
-# --- simulated, for a kubelet that is not -----------------------------------------------------------------------------
+# --- simulated, for a real kubelet ------------------------------------------------------------------------------------
 
 
 def host_simulation(machine: Machine, state: Path) -> Driver:
-    """The driver of a vendor's GPUs over a simulation of them, on a host without. ``state``: a folder that keeps it.
+    """Return the driver of a vendor's GPUs over a simulation on this host. ``state``: the folder with its state.
 
     Raises OSError.
     """
@@ -139,8 +139,8 @@ def host_simulation(machine: Machine, state: Path) -> Driver:
 def _host_simulation_nvidia(machine: Machine, state: Path) -> Driver:
     assert isinstance(machine.mode, NvidiaMode), "modes are checked against the hardware"
     gpus = gpus_of(machine.hardware, machine.node, machine.mode)
-    made = made_of(gpus, machine.node, machine.mode)
-    return NvidiaDriver(SimulatedHardware(gpus, state, fixed_mig=made, name=machine.node), machine.mode)
+    fixed_mig = made_of(gpus, machine.node, machine.mode)
+    return NvidiaDriver(SimulatedHardware(gpus, state, fixed_mig=fixed_mig, name=machine.node), machine.mode)
 
 
 def _host_simulation_amd(machine: Machine, state: Path) -> Driver:
@@ -151,14 +151,14 @@ _HOST_SIMULATIONS: Final[Mapping[str, Callable[[Machine, Path], Driver]]] = {
     "amd": _host_simulation_amd, "nvidia": _host_simulation_nvidia
 }  # fmt: skip
 
-# --- on a host's own hardware -----------------------------------------------------------------------------------------
+# --- hardware of the host ---------------------------------------------------------------------------------------------
 
 
 class HostDriver(NamedTuple):
-    """A driver over the hardware of the machine that it runs on. ``modes``: what may be said of how it publishes.
+    """A driver over the hardware of this machine. ``modes``: the possible driver modes.
 
-    ``make``: of node, mode, and the root of the vendor's files, as this process sees it and (if not the same) the host.
-    Raises FleetError for a mode that is none.
+    ``create``: takes the node, the mode, and the root of the vendor's files, as seen by this process and (if different)
+    by the host. Raises FleetError for an unknown mode.
     """
 
     modes: tuple[str, ...]
@@ -168,14 +168,14 @@ class HostDriver(NamedTuple):
 def _host_nvidia(node: str, text: str, root: Path, on_host: Path | None) -> Driver:
     mode = nvidia_mode(text)
     if mode is None:
-        raise FleetError(f"mode {text!r}: wanted one of {', '.join(HOST_DRIVERS['nvidia'].modes)}")
+        raise FleetError(f"mode {text!r}: expected one of {', '.join(HOST_DRIVERS['nvidia'].modes)}")
     return NvidiaDriver(HostHardware(Roots(driver=root, driver_on_host=on_host)), mode)
 
 
 def _host_amd(node: str, text: str, root: Path, on_host: Path | None) -> Driver:
     name, _, version = text.partition("@")
     if name not in ("", "auto", "vfio") or version not in ("", "v0", "v1"):
-        raise FleetError(f"mode {text!r}: wanted one of {', '.join(HOST_DRIVERS['amd'].modes)}")
+        raise FleetError(f"mode {text!r}: expected one of {', '.join(HOST_DRIVERS['amd'].modes)}")
     hardware = KernelHardware(HostFiles(root), Clock())
     vocabulary: Vocabulary = "v0" if version == "v0" else "v1"
     return AmdDriver(hardware, node, auto_partition=name == "auto", guests=name == "vfio", vocabulary=vocabulary)

@@ -1,8 +1,8 @@
-"""The engine's face: allocate claims on one node, or on the first node that fits.
+"""``Allocator``: allocates claims on one node, or on the first node that fits.
 
-What pods ask for repeats: thousands of pods, a handful of shapes; thousands of nodes, a handful of patterns. So all
-work is kept by shape: the compiled requests, the verdict for every pattern and state that came up, and (in
-`placement`) what is known of each node. The most recent shapes are kept, the others are forgotten.
+Requests repeat: thousands of pods have a handful of shapes, thousands of nodes a handful of patterns. All work is
+therefore cached by shape: the compiled requests, the verdict for every pattern and state, and (in `placement`) the
+verdict of every node. The most recently used shapes are kept.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from allotment.engine.search.pattern import Pattern, PatternTable
 from allotment.engine.search.verdict import NoFit, Solution, Stop, Undecided, Verdict
 from allotment.model.resource import DeviceClass, ResourceClaim
 
-#: Shapes whose work is kept.
-SHAPES: Final = 128
-#: Verdicts that are kept per shape.
-_VERDICTS: Final = 20_000
+#: Shapes in the cache.
+MAX_SHAPES: Final = 128
+#: Verdicts in the cache per shape.
+_MAX_VERDICTS: Final = 20_000
 
 
-class Work:
-    """All that is known about one shape."""
+class ShapeCache:
+    """Compiled requests, patterns and verdicts of one shape."""
 
     def __init__(
         self, shape: ClaimShape, claims: Sequence[ResourceClaim], inventory: Inventory, step_limit: int
@@ -46,32 +46,30 @@ class Work:
         self._inventory = inventory
         self._step_limit = step_limit
         self._table = PatternTable(shape, features)
-        self.assembler = ResultAssembler(
-            shape, [claim.spec.devices for claim in claims], self._table.examiner, features
-        )NodeVerdicts
+        self.assembler = ResultAssembler(shape, [claim.spec.devices for claim in claims], self._table.matcher, features)
         # A view is dropped when its node changes, and its pattern goes with it.
         self._patterns: WeakKeyDictionary[NodeView, Pattern] = WeakKeyDictionary()
         self._verdicts: dict[tuple[int, NodeState], Verdict] = {}
-        self.nodes = Nodes(inventory, self.verdict)
+        self.nodes = NodeVerdicts(inventory, self.verdict)
 
     def is_current(self) -> bool:
-        """Whether the classes are still those that the shape was compiled with."""
+        """Whether the DeviceClasses are still those that the shape was compiled with."""
         classes = self._inventory.classes
         return all(classes.get(name) is class_ for name, class_ in self.classes)
 
     def pattern(self, view: NodeView) -> Pattern:
-        """How the shape sees a node."""
+        """The pattern of a node for this shape."""
         found = self._patterns.get(view)
         if found is None:
             found = self._patterns[view] = self._table.of(view)
         return found
 
     def verdict(self, view: NodeView) -> Verdict:
-        """Whether and how the shape fits on a node now."""
+        """Whether and how the shape fits on a node in its current state."""
         return self.verdict_in(view, view.state(self._inventory.usage))
 
     def verdict_in(self, view: NodeView, state: NodeState) -> Verdict:
-        """Whether and how the shape would fit on a node in some other state than the present one."""
+        """Whether and how the shape would fit on a node in the given state."""
         if view.failure:
             return Stop(AbortCause.NODE_SELECTION, 0)
         pattern = self.pattern(view)
@@ -81,29 +79,29 @@ class Work:
         key = (pattern.number, state)
         found = self._verdicts.get(key)
         if found is None:
-            if len(self._verdicts) >= _VERDICTS:
+            if len(self._verdicts) >= _MAX_VERDICTS:
                 self._verdicts.clear()
             found = self._verdicts[key] = Search(self.shape, pattern, state, self._step_limit).run()
         return found
 
     def state_after(self, view: NodeView, state: NodeState, solution: Solution) -> NodeState:
-        """The node's state once a solution that was found in ``state`` is booked, without booking it.
+        """The node's state after ``solution``, found in ``state``, would be allocated; nothing is allocated.
 
-        It says what `Inventory.allocate` of the results would lead to, in a hundredth of the time: planning asks it of
-        nodes that are only thought of.
+        The result equals that of `Inventory.allocate`, in a hundredth of the time. Planning uses it for hypothetical
+        nodes.
         """
         pattern, layout = self.pattern(view), view.layout
         in_use, charged = state.in_use, state.charged
         consumed: dict[int, tuple[int, ...]] = {}
         for picks in solution.picks:
-            for ask, slot in picks:
-                if self.shape.subrequests[ask].admin:
+            for subrequest, slot in picks:
+                if self.shape.subrequests[subrequest].admin:
                     continue
                 bit = 1 << slot
                 charged |= bit & layout.consumers
                 if not layout.shareable & bit:
                     in_use |= bit
-                elif amounts := pattern.profiles[slot].amounts[ask]:
+                elif amounts := pattern.profiles[slot].amounts[subrequest]:
                     before = consumed.get(slot) or dict(state.consumed).get(slot)
                     consumed[slot] = tuple(map(add, before, amounts)) if before else amounts
         if not consumed:
@@ -121,87 +119,87 @@ def _class_names(claims: Sequence[ResourceClaim]) -> list[str]:
     return list(names)
 
 
-def _numbered() -> Callable[[], str]:
-    """Share IDs for whoever does not keep the results: UUIDs in form, unique per allocator."""
+def _sequential_share_ids() -> Callable[[], str]:
+    """A generator of share IDs for results that are not stored: in UUID format, unique per allocator."""
     numbers = itertools.count(1)
     return lambda: f"00000000-0000-4000-8000-{next(numbers):012x}"
 
 
 class Allocator:
-    """Allocates claims from an inventory. It books nothing: `Inventory.allocate` does, when the caller decides so."""
+    """Allocates claims from an inventory without changing it: the caller records results with `Inventory.allocate`."""
 
     def __init__(
         self, inventory: Inventory, share_id: Callable[[], str] | None = None, step_limit: int = STEP_LIMIT
     ) -> None:
-        """``share_id`` makes the UUID of each new share; without it they are numbered from one."""
+        """``share_id`` returns the UUID of a new share; by default shares are numbered from one."""
         self.inventory = inventory
-        self._share_id = share_id or _numbered()
+        self._share_id = share_id or _sequential_share_ids()
         self._step_limit = step_limit
         self._compiler = ClaimCompiler(inventory.features)
-        self._works: dict[bytes, Work] = {}
+        self._caches: dict[bytes, ShapeCache] = {}
         self._encoder = msgspec.json.Encoder(enc_hook=str)
 
-    def work(self, claims: Sequence[ResourceClaim]) -> Work:
-        """What is known about the shape of these claims."""
+    def cache_for(self, claims: Sequence[ResourceClaim]) -> ShapeCache:
+        """The cache of the shape of these claims, created if necessary."""
         key = self._encoder.encode([claim.spec for claim in claims])
-        found = self._works.pop(key, None)
+        found = self._caches.pop(key, None)
         if found is None or not found.is_current():
             shape = self._compiler.shape(tuple(claims), self.inventory.classes)
-            found = Work(shape, claims, self.inventory, self._step_limit)
-            if len(self._works) >= SHAPES:
-                del self._works[next(iter(self._works))]
-        self._works[key] = found  # the most recent is last
+            found = ShapeCache(shape, claims, self.inventory, self._step_limit)
+            if len(self._caches) >= MAX_SHAPES:
+                del self._caches[next(iter(self._caches))]
+        self._caches[key] = found  # the most recent is last
         return found
 
-    def allocate(self, node: str, claims: Sequence[ResourceClaim], *, from_behind: bool = False) -> Outcome:
-        """Kubernetes' answer for a pod's claims, in their order, on one node; ``KeyError`` if it is not known.
+    def allocate(self, node: str, claims: Sequence[ResourceClaim], *, prefer_last: bool = False) -> Outcome:
+        """Allocate a pod's claims, in their order, on one node as Kubernetes does; ``KeyError`` if it is unknown.
 
-        ``from_behind``: with the devices that come last in Kubernetes' order where as good an answer can be had there,
-        out of the way of whoever begins in front.
+        ``prefer_last``: use the devices that come last in Kubernetes' order if the same alternatives can be satisfied
+        there, to avoid conflicts with another scheduler, which takes the first ones.
         """
-        work = self.work(claims)
+        cache = self.cache_for(claims)
         view = self.inventory.view(node)
-        verdict = work.verdict(view)
-        if from_behind and isinstance(verdict, Solution):
-            verdict = self._from_behind(work, view, verdict)
-        return self._outcome(work, view, verdict, claims)
+        verdict = cache.verdict(view)
+        if prefer_last and isinstance(verdict, Solution):
+            verdict = self._prefer_last(cache, view, verdict)
+        return self._outcome(cache, view, verdict, claims)
 
-    def _from_behind(self, work: Work, view: NodeView, usual: Solution) -> Solution:
+    def _prefer_last(self, cache: ShapeCache, view: NodeView, first: Solution) -> Solution:
         state = view.state(self.inventory.usage)
-        free = work.pattern(view).relevant & ~state.in_use
-        count = max(sum(map(len, usual.picks)), 1)
+        free = cache.pattern(view).relevant & ~state.in_use
+        count = max(sum(map(len, first.picks)), 1)
         while free.bit_count() > count:
             front = free
-            for _ in range(count):  # leave out all but the last few
+            for _ in range(count):  # exclude all but the last ``count`` slots
                 front ^= 1 << (front.bit_length() - 1)
-            found = work.verdict_in(view, state._replace(in_use=state.in_use | front))
-            if isinstance(found, Solution) and found.chosen == usual.chosen:
+            found = cache.verdict_in(view, state._replace(in_use=state.in_use | front))
+            if isinstance(found, Solution) and found.chosen == first.chosen:
                 return found
             count *= 2
-        return usual
+        return first
 
     def place(self, claims: Sequence[ResourceClaim], start: int = 0, among: int = -1) -> Placed | NotPlaced | Aborted:
-        """The first node, from place ``start`` on and around, on which the claims fit.
+        """The first node, from index ``start`` with wrap-around, on which the claims fit.
 
-        ``among`` is a bit mask of places to look at (see `Inventory.places_of`); -1 for all.
+        ``among`` is a bit mask of the node indexes to consider (see `Inventory.node_mask`); -1 for all.
         """
-        work = self.work(claims)
-        found = work.nodes.first(start, among)
+        cache = self.cache_for(claims)
+        found = cache.nodes.first(start, among)
         if found is None:
-            return NotPlaced(len(self.inventory.nodes), work.nodes.undecided(among))
-        place, verdict = found
-        node = self.inventory.node_at(place)
+            return NotPlaced(len(self.inventory.nodes), cache.nodes.undecided(among))
+        index, verdict = found
+        node = self.inventory.node_at(index)
         assert node is not None
-        outcome = self._outcome(work, self.inventory.view(node), verdict, claims)
+        outcome = self._outcome(cache, self.inventory.view(node), verdict, claims)
         if isinstance(outcome, Aborted):
             return outcome
         assert isinstance(outcome, Allocated)
-        return Placed(node, place, outcome.results)
+        return Placed(node, index, outcome.results)
 
-    def _outcome(self, work: Work, view: NodeView, verdict: Verdict, claims: Sequence[ResourceClaim]) -> Outcome:
+    def _outcome(self, cache: ShapeCache, view: NodeView, verdict: Verdict, claims: Sequence[ResourceClaim]) -> Outcome:
         keys = [claim.key for claim in claims]
         if isinstance(verdict, Solution):
-            results = work.assembler.results(view, verdict, keys, self._share_id)
+            results = cache.assembler.results(view, verdict, keys, self._share_id)
             return results if isinstance(results, Aborted) else Allocated(results)
         if isinstance(verdict, NoFit):
             if verdict.invalid_pool:
@@ -209,12 +207,12 @@ class Allocator:
                 return Aborted(why, fatal=False, cause=AbortCause.POOL_INVALID)
             return Unfit()
         if isinstance(verdict, Undecided):
-            return work.assembler.undecided(verdict, keys)
+            return cache.assembler.undecided(verdict, keys)
         if view.failure:
             return Aborted(view.failure, fatal=True, cause=AbortCause.NODE_SELECTION)
-        return work.assembler.aborted(view, verdict, keys)
+        return cache.assembler.aborted(view, verdict, keys)
 
 
 def allocate(inventory: Inventory, node: str, claims: Sequence[ResourceClaim]) -> Outcome:
-    """Kubernetes' answer for a pod's claims on one node, with nothing kept for the next time."""
+    """Allocate a pod's claims on one node as Kubernetes does, without a cache for later calls."""
     return Allocator(inventory).allocate(node, claims)

@@ -1,7 +1,7 @@
-"""What an allocation attempt answers: a value for each of the three cases, never ``None``.
+"""The outcome of an allocation attempt on one node: allocated, unfit or aborted.
 
-Kubernetes tells the three apart, too: results, no results (the node does not fit), and an error. An error is either
-bound to the node or *fatal*: then the scheduling attempt of the pod ends on all nodes.
+Kubernetes distinguishes the same three cases: results, no results (the node does not fit), and an error. An error
+either affects only the node or is *fatal*: then the scheduling attempt of the pod ends on all nodes.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ class AbortCause(Enum):
     FEATURE_OFF = "feature-off"
     """A request uses a field whose feature gate is off."""
     BAD_REQUEST = "bad-request"
-    """A request or constraint that no API server would have accepted."""
+    """A request or constraint that an API server would have rejected."""
     CLASS_MISSING = "class-missing"
     POOL_INCOMPLETE = "pool-incomplete"
     """``allocationMode: All`` while a pool is being updated."""
     POOL_INVALID = "pool-invalid"
     """``allocationMode: All`` with an invalid pool, or nothing fits and a pool is invalid (not fatal)."""
     TOO_MANY_DEVICES = "too-many-devices"
-    """A claim asks for more than 32 devices."""
+    """A claim requests more than 32 devices."""
     SELECTOR = "selector"
     """A CEL selector does not compile, or fails on a device."""
     CONSTRAINT_WITH_ALL = "constraint-with-all"
-    """``allocationMode: All`` found a device that a constraint of the claim does not admit."""
+    """``allocationMode: All`` includes a device that violates a constraint of the claim."""
     NODE_SELECTION = "node-selection"
     """A node selector of a slice or device cannot be used."""
     WORK_LIMIT = "work-limit"
     """The search reached its step limit, so whether the claims fit the node is undecided (not fatal).
 
-    Kubernetes limits the time of a search instead (DRASchedulerFilterTimeout, KEP-4381). Steps are the same on every
-    machine, so the answer is, too.
+    Kubernetes limits the time of a search instead (DRASchedulerFilterTimeout, KEP-4381). A step limit gives the same
+    result on every machine.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """An error. ``text`` is Kubernetes' own; ``fatal`` means that no other node will be tried."""
+    """An error. ``text`` is Kubernetes' text; ``fatal`` means that no other node is tried."""
 
     text: str
     fatal: bool
@@ -64,9 +64,9 @@ class Aborted:
     claim: ObjectKey | None = None
     request: str | None = None
     device: DeviceID | None = None
-    """The device on which a selector failed or that a constraint refused."""
+    """The device on which a selector failed or that violates a constraint."""
     steps: int = 0
-    """How many steps the search took that was given up."""
+    """Steps of the search, if it reached the limit."""
 
 
 Outcome = Allocated | Unfit | Aborted

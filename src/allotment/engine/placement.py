@@ -1,9 +1,9 @@
-"""Where a shape fits: what is known of every node, kept as bit masks and mended by increments.
+"""Verdicts of all nodes for one shape, kept as bit masks and updated incrementally.
 
-A node is *open* for a shape unless it was searched in vain; a change to a node opens it again. Finding the next node
-that fits means to look at the open ones in turn, and to close those that do not fit and those whose search was given up
-(its step limit is deterministic, so another search of the same state would be given up, too). So a shape that fits
-nowhere is refused without looking at any node, until something changes.
+A node is *open* for a shape unless a search failed there; a change to the node opens it again. Finding the next node
+that fits means to search the open nodes in order, and to close those that do not fit or whose search reached the step
+limit (the limit is deterministic, so another search of the same state would reach it again). A shape that fits nowhere
+is therefore refused without a search until something changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from allotment.model.resource import AllocationResult
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The claims fit on this node. The next search may start at ``place + 1``."""
+    """The claims fit on this node. The next search may start at ``index + 1``."""
 
     node: str
     index: int
@@ -28,15 +28,15 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class NotPlaced:
-    """No node was found on which the claims fit; ``nodes`` is how many there are."""
+    """No node was found on which the claims fit; ``nodes`` is the number of nodes."""
 
     nodes: int
     undecided: tuple[str, ...] = ()
-    """Nodes whose search was given up. If there are any, the claims may fit there all the same."""
+    """Nodes whose search reached the step limit; the claims may fit there."""
 
 
 class NodeVerdicts:
-    """What is known of the nodes for one shape; one bit per place."""
+    """The verdicts of the nodes for one shape; masks have one bit per node index."""
 
     __slots__ = ("_inventory", "_journal_place", "_open", "_undecided", "_verdict_of", "_verdicts")
 
@@ -49,33 +49,33 @@ class NodeVerdicts:
         self._journal_place = -1
 
     def first(self, start: int, among: int) -> tuple[int, Verdict] | None:
-        """The first place, from ``start`` on and around, with a solution or a fatal error, and that verdict.
+        """The first node index, from ``start`` with wrap-around, with a solution or a fatal error, and that verdict.
 
-        ``None`` if each node refuses the shape or its search was given up.
+        ``among`` is a mask of node indexes. ``None`` if no node fits or is fatal.
         """
         self._catch_up()
-        places = len(self._verdicts)
-        if not places:
+        count = len(self._verdicts)
+        if not count:
             return None
-        start %= places
+        start %= count
         ahead = self._open & among
         behind = ahead & ((1 << start) - 1)
         ahead ^= behind
         for mask in (ahead >> start << start, behind):
             while mask:
                 lowest = mask & -mask
-                place = lowest.bit_length() - 1
-                verdict = self._verdicts[place]
+                index = lowest.bit_length() - 1
+                verdict = self._verdicts[index]
                 if verdict is None:
-                    verdict = self._evaluate(place)
+                    verdict = self._evaluate(index)
                 if not isinstance(verdict, NoFit | Undecided):
-                    return place, verdict
+                    return index, verdict
                 self._open ^= lowest
                 mask ^= lowest
         return None
 
     def undecided(self, among: int) -> tuple[str, ...]:
-        """The nodes at these places whose search was given up."""
+        """The names of the nodes in ``among`` whose search reached the step limit."""
         found: list[str] = []
         mask = self._undecided & among
         while mask:
@@ -86,30 +86,30 @@ class NodeVerdicts:
             found.append(node)
         return tuple(found)
 
-    def _evaluate(self, place: int) -> Verdict:
-        node = self._inventory.node_at(place)
+    def _evaluate(self, index: int) -> Verdict:
+        node = self._inventory.node_at(index)
         verdict = NoFit(False) if node is None else self._verdict_of(self._inventory.view(node))
-        self._verdicts[place] = verdict
+        self._verdicts[index] = verdict
         if isinstance(verdict, Undecided):
-            self._undecided |= 1 << place
+            self._undecided |= 1 << index
         return verdict
 
     def _catch_up(self) -> None:
-        """Open the nodes that have changed since the last time."""
+        """Open the nodes that changed since the last call."""
         journal = self._inventory.journal
         if journal.end == self._journal_place:
             return
         changed = journal.since(self._journal_place)
         self._journal_place = journal.end
-        places = self._inventory.index_count
+        count = self._inventory.index_count
         if changed is None:
-            self._open = (1 << places) - 1
+            self._open = (1 << count) - 1
             self._undecided = 0
-            self._verdicts = [None] * places
+            self._verdicts = [None] * count
             return
-        if len(self._verdicts) < places:
-            self._verdicts.extend([None] * (places - len(self._verdicts)))
-        for place in set(changed) if len(changed) > 1 else changed:
-            self._open |= 1 << place
-            self._undecided &= ~(1 << place)
-            self._verdicts[place] = None
+        if len(self._verdicts) < count:
+            self._verdicts.extend([None] * (count - len(self._verdicts)))
+        for index in set(changed) if len(changed) > 1 else changed:
+            self._open |= 1 << index
+            self._undecided &= ~(1 << index)
+            self._verdicts[index] = None

@@ -1,11 +1,11 @@
-"""A refusal as a value: which cause, where the devices were lost, how close it came, and what would make it fit.
+"""Reasons why claims are not allocated: codes, funnel of devices, nearest miss and suggested changes.
 
-Kubernetes says ``cannot allocate all claims`` for nearly all of these causes. Here each has a stable code, so that a
-person, an event and a planner can tell them apart. The value is found by `allotment.engine.diagnosis`; screens, events
-and JSON print it, none of them words a cause anew.
+Kubernetes reports ``cannot allocate all claims`` for nearly all of these causes. Here each one has a stable code, so
+that users, events and planners can distinguish them. `allotment.engine.diagnosis` creates the values; CLI output,
+events and JSON print them unchanged.
 
-``CODES`` is ordered from nearest to farthest from fitting: of several nodes' causes the one that comes first speaks
-for the cluster. A code never changes its meaning and is never reused.
+``CODES`` is ordered from nearest to farthest from fitting: of the causes of several nodes, the first one represents the
+cluster. A code never changes its meaning and is never reused.
 """
 
 from __future__ import annotations
@@ -17,235 +17,232 @@ from allotment.model.meta import Value
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 NO_NODES = "no nodes available to schedule pods"
-#: The code of a node that is not refused: it is only not known whether the claims fit there.
+#: The code of an undecided node: whether the claims fit there is unknown.
 SEARCH_GIVEN_UP = "search-given-up"
 
 
-class Code(NamedTuple):
-    """What a code means, what to do about it, and what Kubernetes itself says."""
+class ReasonCode(NamedTuple):
+    """The meaning of a code, the advice to the user, and the message of Kubernetes."""
 
     summary: str
     advice: str
     kubernetes: str = CANNOT_ALLOCATE
 
 
-CODES: Mapping[str, Code] = {
+CODES: Mapping[str, ReasonCode] = {
     # It would fit on an idle cluster: waiting or freeing helps.
-    "devices-in-use": Code(
-        "Devices that match exist, but claims hold so many of them that too few are left.",
-        "Wait for, or free, one of the claims that are named; or add nodes with such devices.",
+    "devices-in-use": ReasonCode(
+        "Matching devices exist, but too few of them are free.",
+        "Wait for one of the named claims to be released, delete it, or add nodes with such devices.",
     ),
-    "capacity-in-use": Code(
-        "The matching devices can be shared, but the capacity that is left on them is smaller than the request.",
-        "Ask for less capacity, wait for one of the claims that are named, or add devices.",
+    "capacity-in-use": ReasonCode(
+        "The matching devices can be shared, but their remaining capacity is smaller than the request.",
+        "Request less capacity, wait for one of the named claims to be released, or add devices.",
     ),
-    "counters-exhausted": Code(
-        "The device itself is free, but another partition of the same hardware holds the counters that it needs.",
-        "Free the partitions that are named, ask for a smaller partition, or use another card.",
+    "counters-exhausted": ReasonCode(
+        "The device is free, but other partitions of the same hardware consume the counters that it needs.",
+        "Free the named partitions, request a smaller partition, or use another GPU.",
     ),
-    "claim-on-other-node": Code(
-        "The claim is already allocated, to devices that this node cannot reach.",
-        "Let the pod run where the claim is, or use a ResourceClaimTemplate, which gives each pod a claim of its own.",
+    "claim-on-other-node": ReasonCode(
+        "The claim is already allocated, with devices that this node cannot use.",
+        "Let the pod run where the claim is allocated, or use a ResourceClaimTemplate, which creates a claim per pod.",
         "resourceclaim not available on the node",
     ),
-    # It may fit; whether it does is unknown.
-    SEARCH_GIVEN_UP: Code(
+    # Unknown whether it fits.
+    SEARCH_GIVEN_UP: ReasonCode(
         "The search for devices reached its step limit on this node, so whether the claims fit there is undecided.",
-        "Select devices more narrowly, or ask for fewer in one claim, so that fewer combinations are to be tried; the "
-        "node is searched again when its devices or the claims on them change.",
+        "Select devices more narrowly or request fewer per claim, to reduce the number of combinations. The node is "
+        "searched again when its devices or their claims change.",
         "node N: timed out trying to allocate devices (if its own search takes longer than 10 seconds)",
     ),
-    # The devices are there and match; something else stands in the way.
-    "all-pool-updating": Code(
-        "allocationMode All needs to know every device of the node, and a pool that the node sees is incomplete.",
-        "Wait until the driver has published all slices of the pool; if it stays so, or if there are more slices than "
-        "announced, look at the driver's log.",
+    # Matching devices exist, but something else prevents the allocation.
+    "all-pool-updating": ReasonCode(
+        "allocationMode All needs to know every device of the node, but a pool of the node is incomplete.",
+        "Wait until the driver has published all slices of the pool. If that does not happen, or if there are more "
+        "slices than announced, check the driver's log.",
         "asks for all devices, but resource pool D/P is currently being updated",
     ),
-    "all-pool-invalid": Code(
-        "allocationMode All needs to know every device of the node, and a pool that the node sees contradicts itself.",
-        "Report it to the driver's author: the slices of the pool publish the same name twice or name a counter that "
-        "is not there.",
+    "all-pool-invalid": ReasonCode(
+        "allocationMode All needs to know every device of the node, but a pool of the node is invalid.",
+        "Report it to the driver's author: the slices of the pool publish a name twice or refer to a counter that "
+        "does not exist.",
         "asks for all devices, but resource pool D/P is currently invalid",
     ),
-    "pool-incomplete": Code(
-        "The pool that holds the devices has fewer slices than it announces, or more; Kubernetes ignores it until the "
-        "numbers agree.",
-        "Fewer: wait until the driver has published all slices; if it stays so, look at the driver's log. More: delete "
-        "slices that an earlier driver left behind, or report it to the driver's author.",
+    "pool-incomplete": ReasonCode(
+        "The pool of the devices has fewer or more slices than it announces; Kubernetes ignores it until the numbers "
+        "match.",
+        "Fewer: wait until the driver has published all slices, or check the driver's log. More: delete slices of an "
+        "earlier driver instance, or report it to the driver's author.",
     ),
-    "devices-tainted": Code(
-        "Devices that match exist, but carry taints that the request does not tolerate.",
-        "Find out why the devices are tainted; to use them all the same, add the toleration that is shown.",
+    "devices-tainted": ReasonCode(
+        "Matching devices exist, but they have taints that the request does not tolerate.",
+        "Find out why the devices are tainted; to use them anyway, add the suggested toleration.",
     ),
-    "admin-access-not-allowed": Code(
-        "The request asks for admin access and its namespace does not carry the label that allows it.",
-        'Label the namespace resource.kubernetes.io/admin-access: "true", or leave adminAccess out.',
+    "admin-access-not-allowed": ReasonCode(
+        "The request uses admin access, but its namespace does not have the label that allows it.",
+        'Label the namespace with resource.kubernetes.io/admin-access: "true", or remove adminAccess.',
         "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing "
         "namespace",
     ),
-    "constraint-values-differ": Code(
+    "constraint-values-differ": ReasonCode(
         "Enough devices match, but no set of them satisfies the constraint of the claim.",
-        "Ask for fewer devices, drop the constraint, or use nodes whose devices agree in the attribute.",
+        "Request fewer devices, drop the constraint, or use nodes whose devices satisfy it.",
     ),
-    "too-few-devices": Code(
-        "Some devices match, but fewer than the claims of the pod ask for on one node.",
-        "Ask for fewer devices in one pod, or add nodes with more of them.",
+    "too-few-devices": ReasonCode(
+        "Some devices match, but fewer on one node than the pod requests.",
+        "Request fewer devices per pod, or add nodes with more of them.",
     ),
-    "no-alternative-fits": Code(
-        "Every alternative of firstAvailable fails, each for the reason that is told.",
-        "Mend the alternative that comes nearest, or add one that the cluster has.",
+    "no-alternative-fits": ReasonCode(
+        "No alternative of firstAvailable fits; each one has its own reason.",
+        "Fix the alternative that is nearest to fitting, or add one that the cluster can satisfy.",
     ),
-    # The request asks for what is not there.
-    "not-enough-capacity": Code(
-        "Devices of the right kind exist, but none has the amount that is asked for.",
-        "Ask for what the devices publish (they publish a little less than the label on the box), or for other ones.",
+    # The request names something that does not exist.
+    "not-enough-capacity": ReasonCode(
+        "Devices of the right kind exist, but none has the requested amount of a capacity.",
+        "Request an amount that devices publish (slightly less than the nominal size), or request other devices.",
     ),
-    "constraint-attribute-unpublished": Code(
+    "constraint-attribute-unpublished": ReasonCode(
         "The constraint names an attribute that the devices do not publish; such devices never satisfy it.",
-        "Use an attribute that the driver publishes, by its full name (domain/name).",
+        "Use an attribute that the driver publishes, with its full name (domain/name).",
     ),
-    "type-mismatch": Code(
-        "The selector compares an attribute with a literal of another type; that is never true.",
-        'Write the literal in the attribute\'s type: 1 for an int, "x" for a string, semver("1.2.3") for a version.',
+    "type-mismatch": ReasonCode(
+        "The selector compares an attribute with a literal of another type, which is never true.",
+        'Use a literal of the attribute\'s type: 1 for an int, "x" for a string, semver("1.2.3") for a version.',
         "cannot allocate all claims (a version compared with a string: CEL runtime error: no such overload)",
     ),
-    "unknown-attribute": Code(
+    "unknown-attribute": ReasonCode(
         "The selector reads an attribute or capacity that no device of that driver publishes.",
-        "Correct the name; what devices publish is listed by `allot free -o yaml`.",
+        "Correct the name. `allot free -o yaml` lists what devices publish.",
         "CEL runtime error: no such key",
     ),
-    "capacity-read-as-attribute": Code(
-        "The selector looks among the attributes for something that the driver publishes as capacity.",
-        'Write device.capacity["domain"].name; amounts are compared with isGreaterThan, isLessThan or compareTo.',
+    "capacity-read-as-attribute": ReasonCode(
+        "The selector reads a capacity as an attribute.",
+        'Write device.capacity["domain"].name, and compare amounts with isGreaterThan, isLessThan or compareTo.',
         "CEL runtime error: no such key",
     ),
-    "attribute-read-as-capacity": Code(
-        "The selector looks among the capacities for something that the driver publishes as attribute.",
+    "attribute-read-as-capacity": ReasonCode(
+        "The selector reads an attribute as a capacity.",
         'Write device.attributes["domain"].name.',
         "CEL runtime error: no such key",
     ),
-    "unknown-driver": Code(
-        "The selector names a driver, or a driver's domain, that publishes nothing here.",
-        "Use the driver's full name, as ResourceSlices carry it in spec.driver (gpu.nvidia.com, not nvidia.com).",
+    "unknown-driver": ReasonCode(
+        "The selector names a driver, or the domain of a driver, that publishes nothing in this cluster.",
+        "Use the driver's full name as in spec.driver of its ResourceSlices (gpu.nvidia.com, not nvidia.com).",
         "cannot allocate all claims (or, for a domain of attributes, CEL runtime error: no such key)",
     ),
-    "selector-matches-nothing": Code(
+    "selector-matches-nothing": ReasonCode(
         "No device satisfies all selectors of the request.",
-        "Relax the condition that is named, or add nodes with such devices.",
+        "Relax the named condition, or add nodes with such devices.",
     ),
-    "class-matches-nothing": Code(
+    "class-matches-nothing": ReasonCode(
         "No device satisfies the selectors of the DeviceClass.",
-        "Use a class whose devices this cluster has, or correct the class.",
+        "Use a class whose devices exist in this cluster, or correct the class.",
     ),
-    # Nothing of this node can be used.
-    "pool-superseded": Code(
+    # No device of this node can be used.
+    "pool-superseded": ReasonCode(
         "The slices for this node are of an older generation of their pool; Kubernetes ignores them.",
-        "Restart the driver on the node, or delete its old slices; a pool name must not be shared by nodes by chance.",
+        "Restart the driver on the node, or delete its old slices. A pool name must not be shared by several nodes.",
     ),
-    "pool-invalid": Code(
-        "The slices of the pool contradict each other; Kubernetes ignores the whole pool.",
+    "pool-invalid": ReasonCode(
+        "The slices of the pool are inconsistent; Kubernetes ignores the whole pool.",
         "Report it to the driver's author: a device or counter set is published twice, or a counter is missing.",
         "invalid resource pools were encountered",
     ),
-    "driver-missing": Code(
+    "driver-missing": ReasonCode(
         "No ResourceSlice offers a device to this node.",
-        "Install the DRA driver on the node, or look at its log if it is installed.",
+        "Install the DRA driver on the node, or check its log if it is installed.",
     ),
-    "node-not-eligible": Code(
-        "The pod itself excludes the node: nodeName, nodeSelector, node affinity or a taint of the node.",
-        "Change what the pod says of nodes; or label, untaint or uncordon a node that has the devices.",
+    "node-not-eligible": ReasonCode(
+        "The pod cannot run on the node: nodeName, nodeSelector, node affinity or a taint of the node excludes it.",
+        "Change the pod's node rules; or label, untaint or uncordon a node that has the devices.",
         "node(s) didn't match Pod's node affinity/selector, or had untolerated taint",
     ),
-    # The claim cannot be tried at all; the same on every node.
-    "selector-fails": Code(
-        "A selector stops with an error while it is evaluated; Kubernetes then gives up on every node.",
-        "Guard what a device may lack: has(…), or device.driver == … && in front.",
+    # The claim cannot be allocated on any node.
+    "selector-fails": ReasonCode(
+        "A selector fails with an error at evaluation; Kubernetes then gives up on all nodes.",
+        "Guard attributes that a device may lack with has(…), or with device.driver == … && in front.",
         "CEL runtime error",
     ),
-    "node-selector-unusable": Code(
-        "A slice or device selects its nodes in a way that Kubernetes cannot use; it then gives up on every node.",
-        "Correct or delete the slice that is named, and report it to the driver's author.",
+    "node-selector-unusable": ReasonCode(
+        "The node selector of a slice or device is invalid; Kubernetes then gives up on all nodes.",
+        "Correct or delete the named slice, and report it to the driver's author.",
         "failed to perform node selection",
     ),
-    "too-many-devices": Code(
-        "The claim asks for more devices than one claim may have (32), whatever the cluster offers.",
+    "too-many-devices": ReasonCode(
+        "The claim requests more devices than the limit of 32 per claim.",
         "Split the claim.",
         "number of requested devices 33 exceeds the claim limit of 32",
     ),
-    "feature-off": Code(
+    "feature-off": ReasonCode(
         "The claim uses a feature that is off, or does not exist, in this release of Kubernetes.",
-        "Turn the feature gate on, or say --kube-version with the release that the cluster runs.",
+        "Turn the feature gate on, or set --kube-version to the release of the cluster.",
         "the … feature is disabled",
     ),
-    "claim-in-use": Code(
-        "The claim is reserved for as many consumers as it may have (256).",
+    "claim-in-use": ReasonCode(
+        "The claim is reserved for the maximum of 256 consumers.",
         "Use a ResourceClaimTemplate, or a second claim.",
         "resourceclaim in use",
     ),
-    "class-missing": Code(
+    "class-missing": ReasonCode(
         "The request names a DeviceClass that does not exist.",
-        "Use one of the classes that exist, or create it: a driver's Helm chart brings its own.",
+        "Use an existing class or create this one; the Helm chart of a driver installs the driver's classes.",
         "request R: device class C does not exist",
     ),
-    "claim-missing": Code(
+    "claim-missing": ReasonCode(
         "The pod names a ResourceClaim that does not exist in its namespace.",
         "Create the claim, or correct resourceClaimName.",
         'could not find ResourceClaim "ns/name" (the pod stays Pending without an event)',
     ),
-    "claim-not-owned": Code(
-        "The claim that the pod's status names for a template was made for another pod.",
-        "Delete the claim if nobody uses it; the claim controller then makes one for this pod.",
+    "claim-not-owned": ReasonCode(
+        "The claim that the pod's status names for a template was created for another pod.",
+        "Delete the claim if it is unused; the claim controller then creates one for this pod.",
         "ResourceClaim ns/name was not created for Pod ns/pod (Pod is not owner)",
     ),
-    "group-missing": Code(
-        "The pod belongs to a PodGroup that its namespace does not have, so nobody knows which claims are the group's.",
+    "group-missing": ReasonCode(
+        "The pod belongs to a PodGroup that does not exist in its namespace, so the claims of the group are unknown.",
         "Create the PodGroup, or correct schedulingGroup.podGroupName.",
         '0/N nodes are available: podgroup.scheduling.k8s.io "g" not found.',
     ),
-    "template-missing": Code(
-        "The pod names a ResourceClaimTemplate that does not exist in its namespace, so no claim is ever generated.",
+    "template-missing": ReasonCode(
+        "The pod names a ResourceClaimTemplate that does not exist in its namespace, so no claim is generated.",
         "Create the template, or correct resourceClaimTemplateName.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
-    "extended-resource-missing": Code(
-        "The pod asks for an extended resource that neither a device plugin nor a DeviceClass provides.",
-        "Install the device plugin, give a class that extendedResourceName, or use a ResourceClaim instead.",
+    "extended-resource-missing": ReasonCode(
+        "The pod requests an extended resource that neither a device plugin nor a DeviceClass provides.",
+        "Install the device plugin, set extendedResourceName in a DeviceClass, or use a ResourceClaim instead.",
         "Insufficient nvidia.com/gpu",
     ),
-    "wrong-namespace": Code(
+    "wrong-namespace": ReasonCode(
         "The claim or template exists, but in another namespace than the pod.",
-        "Put both in one namespace; a claim cannot be used across namespaces.",
+        "Create both in the same namespace; a claim cannot be used across namespaces.",
         "ResourceClaim not created yet (the pod stays Pending without an event)",
     ),
-    "selector-invalid": Code(
-        "A selector is not a valid CEL expression for devices; the API server refuses the object.",
-        "Correct the expression at the place that is shown.",
+    "selector-invalid": ReasonCode(
+        "A selector is not a valid CEL expression for devices; the API server rejects the object.",
+        "Correct the expression at the indicated position.",
         "Invalid value: compilation failed",
     ),
-    "invalid-manifest": Code(
-        "The API server refuses an object that the pod needs.",
-        "Correct the fields that are named.",
-        "422 Unprocessable Entity",
+    "invalid-manifest": ReasonCode(
+        "The API server rejects an object that the pod needs.", "Correct the named fields.", "422 Unprocessable Entity"
     ),
-    "not-explained": Code(
-        "The allocation fails and none of the causes above could be shown to be the one.",
-        "Please report it with the manifests; the funnel shows how far the devices came.",
+    "not-explained": ReasonCode(
+        "The allocation fails, and none of the causes above was confirmed.", "Please report it with the manifests."
     ),
 }
 
-#: A cluster that is full is no fault of anybody: here waiting helps.
+#: Codes of a full cluster, where waiting helps.
 BUSY: frozenset[str] = frozenset({"devices-in-use", "capacity-in-use", "counters-exhausted", "claim-on-other-node"})
-#: code -> how far from fitting, smaller is nearer.
+#: code -> distance from fitting, smaller is nearer.
 RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 
 
-class Step(Value, frozen=True, omit_defaults=False):
-    """One step of a funnel: how many devices are left after it, which were lost in it, and to whom.
+class FunnelStep(Value, frozen=True, omit_defaults=False):
+    """One step of a funnel: the number of devices left after it, and the names of the devices lost in it.
 
-    ``step`` is one of ``class selector capacity taints counters in-use constraint``; ``text`` is the condition in the
-    manifest's words. ``by`` names, for counters, capacity in use and devices in use, the claims that hold them. A
-    constraint stands there when it decides; left are the devices of the set that comes nearest to satisfying it.
+    ``step`` is one of ``class selector capacity taints counters in-use constraint``; ``text`` is the condition as
+    written in the manifest. ``by`` names the claims that hold the lost devices, capacity or counters. A constraint is
+    a step only if it is the cause; ``left`` then counts the largest set of devices that is nearest to satisfying it.
     """
 
     step: str
@@ -256,22 +253,22 @@ class Step(Value, frozen=True, omit_defaults=False):
 
 
 class Funnel(Value, frozen=True, omit_defaults=False):
-    """What one request (``main`` or ``main/sub``) left of the devices that a node sees. ``wanted`` 0 means all."""
+    """The filtering of a node's devices by one request (``main`` or ``main/sub``). ``wanted`` 0 means all devices."""
 
     claim: str
     request: str
     device_class: str
     wanted: int
     visible: int
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FunnelStep, ...] = ()
 
     def left(self) -> int:
-        """Devices that pass every step."""
+        """The number of devices that pass every step."""
         return self.steps[-1].left if self.steps else self.visible
 
 
-class Miss(Value, frozen=True):
-    """The device that came furthest: what it has, and what was wanted of it."""
+class NearestMiss(Value, frozen=True):
+    """The device that is nearest to matching, with the actual and the requested value."""
 
     device: str
     what: str
@@ -282,16 +279,16 @@ class Miss(Value, frozen=True):
     def __str__(self) -> str:
         kind = f" ({self.kind})" if self.kind else ""
         verb = "have" if ", " in self.device else "has"
-        return f"{self.device}{kind} {verb} {self.what} {self.actual}, {self.wanted} asked"
+        return f"{self.device}{kind} {verb} {self.what} {self.actual}; {self.wanted} requested"
 
 
-class Change(Value, frozen=True):
-    """A change after which the engine does allocate (it was run on the changed objects before this was said).
+class SuggestedChange(Value, frozen=True):
+    """A change after which the claims fit, verified by running the engine on the changed objects.
 
-    ``object`` (kind and name) and ``path`` are what to change and ``becomes`` the new value: a mapping is merged into
-    what stands there, anything else replaces it, and without it what stands there is removed. Of several changes each
-    is made on what the one before it left. ``node`` is where it fits then. A change that is nobody's to write (the
-    driver's, say) has a ``text`` only. ``remedy`` is its name in `remedies.REMEDIES`.
+    ``object`` (kind and name) and ``path`` name the field to change, ``becomes`` its new value: a mapping is merged
+    into the field, any other value replaces it, ``None`` removes it. Several changes are applied in order. ``node`` is
+    the node where the claims fit then. A change that no user can make in an object (of a driver, for example) has only
+    a ``text``. ``remedy`` is a key of `remedies.REMEDIES`.
     """
 
     text: str
@@ -302,10 +299,10 @@ class Change(Value, frozen=True):
     remedy: str = ""
 
 
-class Refused(Value, frozen=True):
-    """Why there is no allocation: on one node, or, when ``node`` is empty, on any.
+class AllocationRefusal(Value, frozen=True):
+    """The reason why claims are not allocated on ``node``, or on any node if it is empty.
 
-    ``changes`` are to be made together; ``otherwise`` are those of the next remedy, if one of another kind helps, too.
+    ``changes`` must be made together; ``otherwise`` are the changes of an alternative remedy with another scope.
     """
 
     code: str
@@ -314,41 +311,41 @@ class Refused(Value, frozen=True):
     claim: str = ""
     request: str = ""
     funnels: tuple[Funnel, ...] = ()
-    nearest: Miss | None = None
-    changes: tuple[Change, ...] = ()
-    otherwise: tuple[Change, ...] = ()
+    nearest: NearestMiss | None = None
+    changes: tuple[SuggestedChange, ...] = ()
+    otherwise: tuple[SuggestedChange, ...] = ()
     notes: tuple[str, ...] = ()
-    alternatives: tuple[Refused, ...] = ()
+    alternatives: tuple[AllocationRefusal, ...] = ()
     kubernetes: str = ""
 
 
 class NodeReason(Value, frozen=True, omit_defaults=False):
-    """One reason, and the nodes it holds for: equal hardware in an equal state is examined once."""
+    """A reason and the nodes to which it applies; nodes with equal hardware in an equal state are diagnosed once."""
 
     nodes: tuple[str, ...]
-    refused: Refused
+    refused: AllocationRefusal
 
 
 class Diagnosis(Value, frozen=True, omit_defaults=False):
-    """Why claims fit no node. ``headline`` is the reason of the node that came nearest to fitting.
+    """The reasons why claims fit no node. ``headline`` is the reason of the node that is nearest to fitting.
 
-    ``fitting`` are nodes that would do, had Kubernetes not given up because of an error on another one.
+    ``fitting`` are nodes on which the claims fit, if Kubernetes gives up because of an error on another node.
     """
 
-    headline: Refused
+    headline: AllocationRefusal
     nodes: tuple[NodeReason, ...] = ()
     fitting: tuple[str, ...] = ()
 
 
 def page() -> str:
-    """The reference page of the codes, ``docs/reasons.md``."""
+    """The text of the reference page, ``docs/reasons.md``."""
     lines = [
         "# Reasons",
         "",
-        "Why a pod or claim does not get its devices: every code that `allot explain` prints, in the first line of its",
-        "answer and as `code` in JSON. The order is from nearest to farthest from fitting; of several nodes' reasons,",
-        "the one that comes first here speaks for the cluster. Codes are stable. This page is generated from",
-        "`allotment.engine.refusal.CODES`.",
+        "Reasons why a pod or claim does not get its devices. `allot explain` prints the code in its first line of",
+        "output, and as `code` in JSON. Codes are ordered from nearest to farthest from fitting; if the reasons of",
+        "nodes differ, the first one in this order represents the cluster. Codes are stable. This page is generated",
+        "from `allotment.engine.refusal.CODES`.",
     ]
     for name, code in CODES.items():
         lines += ["", f"## {name}", "", code.summary, "", f"- What to do: {code.advice}"]

@@ -1,7 +1,8 @@
-"""What Kubernetes releases do differently in allocation, one flag for each difference.
+"""Differences between Kubernetes releases in allocation, one flag each.
 
-Defects of 1.36.2 that 1.37 repaired are not flags: the engine never has them (counters booked under the pool's name
-alone or kept by refused devices; constraints that look at the last device of a request, or forget in backtracking).
+Defects of 1.36.2 that 1.37 fixed are not flags, because the engine never has them: counters keyed by the pool's name
+alone, counters kept by rejected devices, constraints that compare only the last device of a request or lose state in
+backtracking.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ _BEFORE_1_37: Final = frozenset({"1.34", "1.35", "1.36"})
 
 
 class Release(NamedTuple):
-    """How a release behaves."""
+    """The behavior of a release."""
 
     counters_everywhere: bool
     """Until 1.36: slices with shared counters count on every node, not only on those that see devices of their pool."""
     all_skips_full_devices: bool
-    """Until 1.36: ``All`` leaves out shareable devices whose capacity is used up; from 1.37 on, they make it fail."""
+    """Until 1.36: ``All`` skips shareable devices whose capacity is exhausted; from 1.37, they make it fail."""
     limit_by_request: bool
-    """From 1.37: the request that exceeds the limit of 32 devices is named."""
+    """From 1.37: the error names the request that exceeds the limit of 32 devices."""
     config_per_request: bool
-    """Until 1.36: a claim's configuration comes once per request that it names; from 1.37 on once, and without names
-    if it concerns all requests."""
+    """Until 1.36: a claim's configuration appears once per request that it names; from 1.37 once, and without names if
+    it applies to all requests."""
     errors_name_device: bool
-    """From 1.37: a selector's error names the device, and says what to do about a missing key."""
+    """From 1.37: a selector's error names the device and gives advice about a missing key."""
 
 
 def release(features: Features) -> Release:
-    """The behaviour of the release in question."""
+    """The behavior of the release that ``features`` describes."""
     before_1_37 = features.kube in _BEFORE_1_37
     return Release(
         counters_everywhere=before_1_37,

@@ -1,8 +1,9 @@
-"""What may help, in the order in which it is told: two at most, each confirmed by the engine.
+"""Kinds of remedies for a refused claim, in the order in which they are suggested.
 
-Whoever waits is told first what asks nothing of them, then what changes only where a pod runs, then what corrects the
-writing, and last what changes the thing that is asked for: another device, a smaller one, fewer of them. A second
-remedy is a single change, of something else than the first one changes; never to another kind of device.
+First come remedies that require no change by the user, then those that only change where the pod runs, then spelling
+corrections, and last those that change the requested devices: fewer, smaller or other ones. At most two remedies are
+suggested, each confirmed by the engine. The second one is a single change with another scope than the first and never
+selects another kind of device.
 """
 
 from __future__ import annotations
@@ -10,59 +11,57 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-#: What a remedy changes for whoever asks.
-Changes: TypeAlias = Literal["nothing", "where", "writing", "what"]
+#: What a remedy changes in the user's objects.
+ChangeScope: TypeAlias = Literal["nothing", "placement", "spelling", "devices"]
 
 
 class Remedy(NamedTuple):
-    """What it changes, and why it stands where it does."""
+    """The scope of the change, and the reason for its position in the order."""
 
-    changes: Changes
+    scope: ChangeScope
     why: str
 
 
 REMEDIES: Final[Mapping[str, Remedy]] = {
-    "wait": Remedy("nothing", "The devices are the right ones, and others have them: when those end it fits as it is."),
-    "driver": Remedy("nothing", "The driver has not published all that it announces; nobody's manifest is wrong."),
-    "rollout": Remedy(
-        "where", "The devices are held by the pod that is to be replaced, and that waits for its successor."
-    ),
-    "select": Remedy("where", "The node has the devices as they are asked for; the pod itself keeps away from it."),
-    "tolerate-node": Remedy("where", "The same; but somebody keeps the node for certain pods, and may mean it."),
-    "uncordon": Remedy("where", "The same; but somebody closed the node to all, and it is theirs to open."),
-    "tolerate-device": Remedy("where", "The devices are the right ones; why they are tainted is to be known first."),
-    "allow": Remedy("where", "Nothing of it is to be written in another way; an administrator has to let it in."),
-    "slip": Remedy("writing", "What does not compile has one reading that does."),
-    "name": Remedy("writing", "A name, a type or a side that nobody publishes, and one that is nearly it."),
-    "likely": Remedy("writing", "It says something, and is mostly written by those who mean the other."),
-    "less": Remedy("what", "The same kind of device: fewer of them, or a smaller amount."),
-    "replicas": Remedy("what", "Fewer pods of the same kind: those that run hold the devices, and do not end."),
-    "other-value": Remedy("what", "Devices of another sort than the one that is named."),
-    "other-class": Remedy("what", "Devices of another class."),
-    "constraint": Remedy("what", "Devices that do not belong together."),
-    "condition": Remedy("what", "Any devices: what was asked of them is dropped."),
-    "of-class": Remedy("what", "The class is changed, and with it what all others get by it."),
-    "leave-out": Remedy("what", "A part of what the pod asks for is given up."),
+    "wait": Remedy("nothing", "Matching devices are in use; the claim fits unchanged when they are released."),
+    "driver": Remedy("nothing", "The driver has not published all slices that it announces; no manifest is wrong."),
+    "rollout": Remedy("placement", "The pod that is to be replaced holds the devices and waits for its successor."),
+    "select": Remedy("placement", "The node has the requested devices, but the pod's own rules exclude it."),
+    "tolerate-node": Remedy("placement", "As before, but a taint reserves the node for other pods."),
+    "uncordon": Remedy("placement", "As before, but an administrator cordoned the node and must uncordon it."),
+    "tolerate-device": Remedy("placement", "The devices match, but the cause of their taint must be known first."),
+    "allow": Remedy("placement", "The request is valid, but an administrator must allow it in the namespace."),
+    "slip": Remedy("spelling", "An expression that does not compile has one obvious correction."),
+    "name": Remedy("spelling", "A name, type or kind that is not published is similar to a published one."),
+    "likely": Remedy("spelling", "The expression is valid, but authors who write it usually intend another one."),
+    "less": Remedy("devices", "The same kind of device: fewer of them, or a smaller amount."),
+    "replicas": Remedy("devices", "Fewer replicas: the running ones hold the devices and do not end."),
+    "other-value": Remedy("devices", "Devices with another value than the requested one."),
+    "other-class": Remedy("devices", "Devices of another class."),
+    "constraint": Remedy("devices", "Devices that do not satisfy the constraint."),
+    "condition": Remedy("devices", "Any devices: the condition is dropped."),
+    "of-class": Remedy("devices", "The class is changed, which affects all other users of the class."),
+    "leave-out": Remedy("devices", "A part of the request is dropped."),
 }
 
-#: remedy -> its turn.
-TURN: Final[Mapping[str, int]] = {name: number for number, name in enumerate(REMEDIES)}
+#: remedy -> position in the order; smaller comes first.
+REMEDY_ORDER: Final[Mapping[str, int]] = {name: number for number, name in enumerate(REMEDIES)}
 
 
 def is_alternative(remedies: Sequence[str]) -> bool:
-    """Whether changes are worth telling as the second remedy: a single one, to no other kind of device.
+    """Whether changes qualify as the second remedy: a single change that keeps the kind of device.
 
     >>> is_alternative(["less"]), is_alternative(["less", "wait"]), is_alternative(["other-class"])
     (True, False, False)
     """
-    return len(remedies) == 1 and TURN[remedies[0]] <= TURN["less"]
+    return len(remedies) == 1 and REMEDY_ORDER[remedies[0]] <= REMEDY_ORDER["less"]
 
 
 def effort(remedies: Iterable[str]) -> tuple[int, int]:
-    """How much several are together: fewer come first, then those that have their turn earlier.
+    """Sort key of several remedies together: fewer come first, then those earlier in the order; none comes last.
 
     >>> effort(["less"]) < effort(["wait", "name"]) < effort([])
     True
     """
-    turns = [TURN[name] for name in remedies]
-    return (len(turns), max(turns)) if turns else (len(TURN), 0)
+    positions = [REMEDY_ORDER[name] for name in remedies]
+    return (len(positions), max(positions)) if positions else (len(REMEDY_ORDER), 0)

@@ -1,9 +1,9 @@
-"""From slots to ``AllocationResult``: device results, driver configuration, node selector; and the wording of errors.
+"""Conversion of a search solution to ``AllocationResult``: devices, driver configuration, node selector; error texts.
 
-Configuration (KEP-4381): first the classes' entries, each class once with the requests that use it, then the claim's
-own entries that concern a request that was met. Drivers apply them in that order, so a claim overrides its class. Until
-1.36 a claim's entry is repeated for every request that it names; from 1.37 it comes once, and an entry that concerns
-all requests names none.
+Configuration (KEP-4381): first the entries of classes, each class once with the requests that use it, then the claim's
+own entries that apply to a satisfied request. Drivers apply them in that order, so a claim overrides its class. Until
+1.36 a claim's entry is repeated for every request that it names; from 1.37 it appears once, and an entry that applies
+to all requests names none.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ ShareID = Callable[[], str]
 
 
 class UnsupportedNodeSelector(ValueError):
-    """Raised when a chosen device's node selector has more than one term, which validation excludes."""
+    """Raised when the node selector of a chosen device has more than one term, which validation excludes."""
 
 
 class ResultAssembler:
-    """Makes the results of one shape. The claims are those that the shape was compiled from."""
+    """Builds the results of one shape. ``claims`` are those that the shape was compiled from."""
 
     def __init__(
-        self, shape: ClaimShape, claims: Sequence[DeviceClaim], examiner: DeviceMatcher, features: Features
+        self, shape: ClaimShape, claims: Sequence[DeviceClaim], matcher: DeviceMatcher, features: Features
     ) -> None:
         self._shape = shape
-        self._examiner = examiner
+        self._matcher = matcher
         self._claims = tuple(claims)
         self._binding = features.enabled("DRADeviceBindingConditions")
         self._release = release(features)
@@ -67,23 +67,23 @@ class ResultAssembler:
         return tuple(made)
 
     def _result(self, view: NodeView, pick: Pick, share_id: ShareID) -> DeviceRequestAllocationResult:
-        ask = self._shape.subrequests[pick.subrequest]
+        subrequest = self._shape.subrequests[pick.subrequest]
         record = view.records[pick.slot]
         driver, pool, device = record.id
         traits = record.traits
-        if not (ask.admin or traits.binding or traits.shareable):
+        if not (subrequest.admin or traits.binding or traits.shareable):
             return DeviceRequestAllocationResult(
-                request=ask.name, driver=driver, pool=pool, device=device, tolerations=ask.tolerations
+                request=subrequest.name, driver=driver, pool=pool, device=device, tolerations=subrequest.tolerations
             )
-        # Only a device that allows multiple allocations books what each of them takes (KEP-5075).
-        consumed = self._examiner.profile(record).suits[ask.number].consumed if traits.shareable else None
+        # Only a device that allows multiple allocations records the capacity that each one consumes (KEP-5075).
+        consumed = self._matcher.profile(record).matches[subrequest.number].consumed if traits.shareable else None
         return DeviceRequestAllocationResult(
-            request=ask.name,
+            request=subrequest.name,
             driver=driver,
             pool=pool,
             device=device,
-            admin_access=True if ask.admin else None,
-            tolerations=ask.tolerations,
+            admin_access=True if subrequest.admin else None,
+            tolerations=subrequest.tolerations,
             binding_conditions=record.device.binding_conditions if self._binding else (),
             binding_failure_conditions=record.device.binding_failure_conditions if self._binding else (),
             share_id=share_id() if traits.shareable else None,
@@ -95,31 +95,31 @@ class ResultAssembler:
     def _config(self, claim: int, chosen: tuple[int, ...]) -> tuple[DeviceAllocationConfiguration, ...]:
         found = self._configs.get((claim, chosen))
         if found is None:
-            asks = [self._shape.subrequests[number] for number in chosen]
-            entries = [*self._of_classes(asks), *self._of_claim(self._claims[claim], asks)]
+            subrequests = [self._shape.subrequests[number] for number in chosen]
+            entries = [*self._of_classes(subrequests), *self._of_claim(self._claims[claim], subrequests)]
             if not self._release.config_per_request:
-                entries = [_for_all(entry, asks) for entry in entries]
+                entries = [_for_all(entry, subrequests) for entry in entries]
             found = self._configs[claim, chosen] = tuple(entries)
         return found
 
-    def _of_classes(self, asks: list[Subrequest]) -> list[DeviceAllocationConfiguration]:
+    def _of_classes(self, subrequests: list[Subrequest]) -> list[DeviceAllocationConfiguration]:
         users: dict[str, list[Subrequest]] = {}
-        for ask in asks:
-            if ask.class_ is not None:
-                users.setdefault(ask.class_.metadata.name, []).append(ask)
+        for subrequest in subrequests:
+            if subrequest.class_ is not None:
+                users.setdefault(subrequest.class_.metadata.name, []).append(subrequest)
         return [
             DeviceAllocationConfiguration(
-                source="FromClass", requests=tuple(ask.name for ask in of_class), opaque=config.opaque
+                source="FromClass", requests=tuple(subrequest.name for subrequest in of_class), opaque=config.opaque
             )
             for of_class in users.values()
             if of_class[0].class_ is not None
             for config in of_class[0].class_.spec.config
         ]
 
-    def _of_claim(self, claim: DeviceClaim, asks: list[Subrequest]) -> list[DeviceAllocationConfiguration]:
+    def _of_claim(self, claim: DeviceClaim, subrequests: list[Subrequest]) -> list[DeviceAllocationConfiguration]:
         entries = []
         for config in claim.config:
-            concerned = sum(_concerns(config.requests, ask) for ask in asks)
+            concerned = sum(_concerns(config.requests, subrequest) for subrequest in subrequests)
             times = concerned if self._release.config_per_request else min(concerned, 1)
             entry = DeviceAllocationConfiguration(source="FromClaim", requests=config.requests, opaque=config.opaque)
             entries.extend([entry] * (times if config.requests else 1))
@@ -128,42 +128,44 @@ class ResultAssembler:
     # --- errors ------------------------------------------------------------------------------------------------------
 
     def aborted(self, view: NodeView, stop: Stop, claims: Sequence[ObjectKey]) -> Aborted:
-        """The error in upstream's words."""
+        """The error with upstream's text."""
         claim = claims[stop.claim]
-        ask = self._shape.subrequests[stop.subrequest] if stop.subrequest is not None else None
+        subrequest = self._shape.subrequests[stop.subrequest] if stop.subrequest is not None else None
         record = view.records[stop.slot] if stop.slot is not None else None
         return Aborted(
-            self._error_text(view, stop, claim, ask),
+            self._error_text(view, stop, claim, subrequest),
             fatal=True,
             cause=stop.cause,
             claim=claim,
-            request=ask.name if ask is not None else None,
+            request=subrequest.name if subrequest is not None else None,
             device=record.id if record is not None else None,
         )
 
     def undecided(self, verdict: Undecided, claims: Sequence[ObjectKey]) -> Aborted:
-        """The error of a search that was given up. It concerns its node only."""
-        claim, ask = claims[verdict.claim], self._shape.subrequests[verdict.subrequest]
+        """The error of a search that reached its step limit; it is not fatal, other nodes are still tried."""
+        claim, subrequest = claims[verdict.claim], self._shape.subrequests[verdict.subrequest]
         return Aborted(
-            f"claim {claim}, request {ask.own_name}: search given up after {verdict.steps} steps, undecided",
+            f"claim {claim}, request {subrequest.own_name}: search given up after {verdict.steps} steps, undecided",
             fatal=False,
             cause=AbortCause.WORK_LIMIT,
             claim=claim,
-            request=ask.name,
+            request=subrequest.name,
             steps=verdict.steps,
         )
 
-    def _error_text(self, view: NodeView, stop: Stop, claim: ObjectKey, ask: Subrequest | None) -> str:
+    def _error_text(self, view: NodeView, stop: Stop, claim: ObjectKey, subrequest: Subrequest | None) -> str:
         if stop.problem is not None:
             return stop.problem.text_for(claim)
         if stop.cause is AbortCause.TOO_MANY_DEVICES:
             limit = f"exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}"
-            if ask is None:
+            if subrequest is None:
                 return f"claim {claim}: number of requested devices {stop.devices} {limit}"
             added = f"adding {stop.devices - stop.devices_before} devices {limit}"
-            return f"claim {claim}, request {ask.main}: {added}, with {stop.devices_before} already accounted for"
-        assert ask is not None
-        where = f"claim {claim}, request {ask.own_name}"
+            return (
+                f"claim {claim}, request {subrequest.main}: {added}, with {stop.devices_before} already accounted for"
+            )
+        assert subrequest is not None
+        where = f"claim {claim}, request {subrequest.own_name}"
         if stop.pool is not None:
             state = "currently being updated" if stop.cause is AbortCause.POOL_INCOMPLETE else "currently invalid"
             return f"{where}: asks for all devices, but resource pool {view.pools[stop.pool].id} is {state}"
@@ -171,7 +173,7 @@ class ResultAssembler:
         record = view.records[stop.slot]
         if stop.cause is AbortCause.CONSTRAINT_WITH_ALL:
             return f"{where}: cannot add device {record.id} because a claim constraint would not be satisfied"
-        failure = self._examiner.profile(record).suits[ask.number].failure
+        failure = self._matcher.profile(record).matches[subrequest.number].failure
         assert failure is not None
         owner = f"class {failure.selector.of_class}" if failure.selector.of_class else f"claim {claim}"
         if failure.is_compile_error:
@@ -180,13 +182,13 @@ class ResultAssembler:
         return f"{owner}: selector #{failure.selector.position}{on_device}: CEL runtime error: {failure.text}"
 
 
-def _concerns(requests: tuple[str, ...], ask: Subrequest) -> bool:
-    return ask.main in requests or ask.name in requests
+def _concerns(requests: tuple[str, ...], subrequest: Subrequest) -> bool:
+    return subrequest.main in requests or subrequest.name in requests
 
 
-def _for_all(entry: DeviceAllocationConfiguration, asks: list[Subrequest]) -> DeviceAllocationConfiguration:
-    """From 1.37: an entry that concerns every request names none."""
-    if entry.requests and all(_concerns(entry.requests, ask) for ask in asks):
+def _for_all(entry: DeviceAllocationConfiguration, subrequests: list[Subrequest]) -> DeviceAllocationConfiguration:
+    """The entry without request names if it applies to every request, as from 1.37."""
+    if entry.requests and all(_concerns(entry.requests, subrequest) for subrequest in subrequests):
         return DeviceAllocationConfiguration(source=entry.source, opaque=entry.opaque)
     return entry
 
@@ -195,8 +197,8 @@ def _for_all(entry: DeviceAllocationConfiguration, asks: list[Subrequest]) -> De
 
 
 def node_selector(view: NodeView, picks: tuple[Pick, ...]) -> NodeSelector | None:
-    """The nodes that can use these devices: one node if any device is local to it or binds to it, else those that all
-    of their selectors admit; ``None`` means all."""
+    """The nodes that can use these devices: one node if any device is local to it or binds to it, otherwise the
+    conjunction of the devices' selectors; ``None`` means all nodes."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for pick in picks:

@@ -45,7 +45,7 @@ _RESERVED_NUMBERS: Final = range(19_000, 20_000)
 _MAX_NUMBER: Final = 2**29 - 1
 
 
-# --- the cloud provider ----------------------------------------------------------------------------------------------
+# --- the cloud provider -----------------------------------------------------------------------------------------------
 
 
 def encode_node_group(group: CloudNodeGroup | None) -> cloud_wire.NodeGroup:
@@ -147,7 +147,7 @@ def _nanoseconds(message: Duration | Timestamp) -> int:
     return message.seconds * _SECOND + message.nanos
 
 
-# --- the expander ----------------------------------------------------------------------------------------------------
+# --- the expander -----------------------------------------------------------------------------------------------------
 
 
 def decode_expander_request(

@@ -1,1 +1,1 @@
-"""Files that the programs of this project write: whole or not at all, and private where needed."""
+"""Writes files atomically, and files that only their owner can read."""

@@ -1,7 +1,7 @@
-"""Writes files whole: a reader, and a crash, finds the old content or the new one, never a part.
+"""Writes files atomically: after a crash, and for every reader, a file has either the old content or the new one.
 
-The new content goes to a temporary file in the same folder, which then takes the name. The mode is set before the first
-byte is written; the umask does not change it.
+The new content is written to a temporary file in the same folder, which is then renamed. The mode is set before the
+first byte is written; the umask does not change it.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Readable and writable by the owner alone.
+#: Readable and writable by the owner only.
 PRIVATE: Final = 0o600
 #: Readable by all users, writable by the owner.
 PUBLIC: Final = 0o644
 
-#: The ending of temporary files.
+#: The suffix of temporary files.
 TEMPORARY_SUFFIX: Final = ".new"
 
-#: Answers of file systems that cannot sync a folder.
+#: Errors of file systems that cannot sync a folder.
 _NO_FOLDER_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
 class Sync(Enum):
-    """What outlives a crash of the machine. A crash of the process never loses a file that was replaced."""
+    """The durability after a crash of the machine. After a crash of the process, a replaced file is always complete."""
 
-    #: Nothing is certain.
+    #: No guarantee.
     NONE = auto()
-    #: The file has the old content or the new one, whole.
+    #: The file has either the old or the new content, complete.
     CONTENT = auto()
     #: The file has the new content.
     ALL = auto()
 
 
 class Owner(NamedTuple):
-    """A user and a group, by number."""
+    """A user ID and a group ID."""
 
     user: int
     group: int
@@ -51,23 +51,23 @@ class Owner(NamedTuple):
 def replace(
     path: Path, content: bytes, *, mode: int = PRIVATE, sync: Sync = Sync.ALL, single_writer: bool = False
 ) -> None:
-    """Write a file in place of the one that may exist. Raises OSError, with the file as it was.
+    """Write a file, replacing an existing one. Raises OSError; the old file is then unchanged.
 
-    ``single_writer``: nothing else writes this file at the same time. The temporary file then has a fixed name, and
-    what a killed process left of it is reused by the next call.
+    ``single_writer``: no other process writes this file at the same time. The temporary file then has a fixed name,
+    and the next call replaces the one of a killed process.
     """
     temporary = write_temporary(path, content, mode=mode, sync=sync, single_writer=single_writer)
-    with _removed_on_error(temporary):
+    with _remove_on_error(temporary):
         temporary.replace(path)
     if sync is Sync.ALL:
         sync_folder(path.parent)
 
 
 def create(path: Path, content: bytes, *, mode: int = PRIVATE, sync: Sync = Sync.ALL) -> None:
-    """Write a file that does not exist yet. Raises FileExistsError, OSError."""
+    """Write a new file. Raises FileExistsError if it exists, and OSError."""
     temporary = write_temporary(path, content, mode=mode, sync=sync)
     try:
-        os.link(temporary, path)  # unlike a rename it never replaces a file
+        os.link(temporary, path)  # unlike a rename, it never replaces a file
     finally:
         temporary.unlink(missing_ok=True)
     if sync is Sync.ALL:
@@ -78,12 +78,12 @@ def write_temporary(
     path: Path, content: bytes, *, mode: int = PRIVATE, owner: Owner | None = None, sync: Sync = Sync.ALL,
     single_writer: bool = False,
 ) -> Path:  # fmt: skip
-    """Write the content of a file to a temporary one in its folder, for the caller to rename. Raises OSError.
+    """Write content to a temporary file in the folder of ``path``, for the caller to rename. Raises OSError.
 
-    ``owner``: given to the file where the process is permitted to; otherwise it stays the process's own.
+    ``owner``: the owner to set, if the process is permitted to; otherwise the file keeps the process's owner.
     """
-    descriptor, temporary = _opened(path, single_writer)
-    with _removed_on_error(temporary), os.fdopen(descriptor, "wb") as file:
+    descriptor, temporary = _create_temporary(path, single_writer)
+    with _remove_on_error(temporary), os.fdopen(descriptor, "wb") as file:
         _set_mode(file.fileno(), temporary, mode)
         if owner is not None:
             with suppress(PermissionError):
@@ -96,12 +96,12 @@ def write_temporary(
 
 
 def temporary_path(path: Path) -> Path:
-    """The temporary file of a single writer."""
+    """The path of the temporary file of a single writer."""
     return path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system has folders that can be synced."""
+    """Sync the entries of a folder to disk, if the system supports it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -115,8 +115,8 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _opened(path: Path, single_writer: bool) -> tuple[int, Path]:
-    """A new file that no other user can open."""
+def _create_temporary(path: Path, single_writer: bool) -> tuple[int, Path]:
+    """Create a temporary file that no other user can open."""
     if not single_writer:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX, dir=path.parent)
         return descriptor, Path(name)
@@ -134,7 +134,7 @@ def _set_mode(descriptor: int, path: Path, mode: int) -> None:
 
 
 @contextmanager
-def _removed_on_error(temporary: Path) -> Iterator[None]:
+def _remove_on_error(temporary: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:

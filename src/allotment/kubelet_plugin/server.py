@@ -90,7 +90,7 @@ async def _serve_socket(
         await server.stop(_GRACE_SECONDS)
 
 
-# --- the services ----------------------------------------------------------------------------------------------------
+# --- the services -----------------------------------------------------------------------------------------------------
 
 
 def _dra_service(plugin: KubeletPlugin, version: Version) -> _Service:

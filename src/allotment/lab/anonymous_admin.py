@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator, Authorize
 from allotment.apiserver.http_messages import Request
-from allotment.apiserver.kinds.kind import Reader, User
+from allotment.apiserver.kinds.kind import StoreReader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.validation.errors import failure_status
 
@@ -23,7 +23,7 @@ class Trusting(Authenticator):
     """See the module. ``host`` is the address that was asked for: as a name it is ours."""
 
     def __init__(
-        self, reader: Reader, *, clock: Callable[[], datetime], key: bytes, authorize: Authorize, administrator: User,
+        self, reader: StoreReader, *, clock: Callable[[], datetime], key: bytes, authorize: Authorize, administrator: User,
         host: str,
     ) -> None:  # fmt: skip
         super().__init__(reader, clock=clock, key=key, authorize=authorize)

@@ -11,7 +11,7 @@ from allotment.autoscaler.providers.faults import Fault, parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
 from allotment.model.features import Features
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 
 
 class BadCatalog(ValueError):
@@ -30,7 +30,7 @@ class Autoscale(NamedTuple):
 
     types: tuple[InstanceType, ...]
     faults: tuple[Fault, ...] = ()
-    limits: Limits = Limits()
+    limits: PlanLimits = PlanLimits()
     seconds: float = 2.0
     plan_seconds: float = 2.0
     registration: float = 900.0

@@ -24,11 +24,11 @@ from allotment import __version__
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import namespace_objects
-from allotment.apiserver.access.reviews import Access as ApiAccess
+from allotment.apiserver.access.reviews import AccessControl as ApiAccess
 from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import Answer, Request, Response
-from allotment.apiserver.kinds.kind import Kind, User
+from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.local_client import LocalClient, Pace
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster import gc_tuning, program
@@ -108,7 +108,7 @@ class Plane:
         #: Ends the lab when it has an error: the store cannot be written any more.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def kinds(self) -> Sequence[Kind]:
+    def kinds(self) -> Sequence[ServedKind]:
         """The kinds that are served now."""
         return tuple(self.api.catalog)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.error_location import Place, place_of
 from allotment.cluster.errors import StatusError
@@ -56,12 +56,12 @@ class UnknownKind(LookupError):
         super().__init__(f"no kind is called {word!r}" + (f"; did you mean {spelt[near[0]]!r}?" if near else ""))
 
 
-def resource_of(kind: Kind, version: str = "") -> Resource:
+def resource_of(kind: ServedKind, version: str = "") -> Resource:
     """The resource of a kind, in one of its versions or the preferred one."""
     return Resource(kind.group, version or kind.versions[0], kind.plural, kind.kind, kind.namespaced)
 
 
-def by_word(kinds: Iterable[Kind], word: str) -> Resource:
+def by_word(kinds: Iterable[ServedKind], word: str) -> Resource:
     """The resource that a word means. Raises UnknownKind."""
     listed = tuple(kinds)
     wanted = word.lower()
@@ -71,7 +71,7 @@ def by_word(kinds: Iterable[Kind], word: str) -> Resource:
     raise UnknownKind(word, (known for kind in listed for known in _words(kind)))
 
 
-def by_type(kinds: Iterable[Kind], api_version: str, name: str) -> Resource:
+def by_type(kinds: Iterable[ServedKind], api_version: str, name: str) -> Resource:
     """The resource of objects that say so of themselves. Raises UnknownKind."""
     group, _, version = api_version.rpartition("/")
     listed = tuple(kinds)
@@ -83,7 +83,7 @@ def by_type(kinds: Iterable[Kind], api_version: str, name: str) -> Resource:
     raise UnknownKind(name, (kind.kind for kind in listed))
 
 
-def _words(kind: Kind) -> tuple[str, ...]:
+def _words(kind: ServedKind) -> tuple[str, ...]:
     singular = kind.singular or kind.kind.lower()
     names = (kind.plural, singular, *kind.short_names)
     return (*names, f"{kind.plural}.{kind.group}", f"{singular}.{kind.group}") if kind.group else names

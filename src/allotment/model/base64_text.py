@@ -1,4 +1,4 @@
-"""Where a text stops being base64, as Go counts: bytes in JSON are base64, and the refusal names a byte."""
+"""Checks base64 text as Go does: bytes in JSON are base64, and the API server's error names the offset of a byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PADDING: Final = ord("=")
 
 
 def is_base64(text: str) -> bool:
-    """Whether a text is base64 without line breaks; quick, however large it is."""
+    """Whether a text is base64 without line breaks. Fast for large texts."""
     try:
         binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -20,10 +20,12 @@ def is_base64(text: str) -> bool:
 
 
 def base64_error_offset(data: bytes) -> int | None:
-    """The first byte that cannot be; ``None`` where all is well. Line breaks do not matter.
+    """The offset of the first illegal byte, or None if there is none. Line breaks are ignored.
 
-    >>> base64_fault(b"aGVsbG8="), base64_fault(b"aGVs!"), base64_fault(b"aGVsbG8"), base64_fault(b"aGVsbG8=x")
-    (None, 4, 4, 8)
+    >>> base64_error_offset(b"aGVsbG8="), base64_error_offset(b"aGVs!"), base64_error_offset(b"aGVsbG8")
+    (None, 4, 4)
+    >>> base64_error_offset(b"aGVsbG8=x")
+    8
     """
     at = digits = 0
     while at < len(data):
@@ -32,28 +34,28 @@ def base64_error_offset(data: bytes) -> int | None:
         if byte in _DIGITS:
             digits = (digits + 1) % 4
         elif byte == _PADDING:
-            return _after_padding(data, at, digits)
+            return _padding_error_offset(data, at, digits)
         elif byte not in _BREAKS:
             return at - 1
-    return at - digits if digits else None  # a group that is not whole begins so many bytes before the end
+    return at - digits if digits else None  # the start of an incomplete group
 
 
-def _after_padding(data: bytes, at: int, digits: int) -> int | None:
-    """What follows the first ``=``: another one after two digits, and then nothing."""
+def _padding_error_offset(data: bytes, at: int, digits: int) -> int | None:
+    """The first illegal byte after the first ``=``: a second ``=`` must follow two digits, and nothing else."""
     if digits < 2:
         return at - 1
     if digits == 2:
-        at = _past_breaks(data, at)
+        at = _skip_line_breaks(data, at)
         if at == len(data):
             return at
         if data[at] != _PADDING:
             return at - 1
         at += 1
-    at = _past_breaks(data, at)
+    at = _skip_line_breaks(data, at)
     return at if at < len(data) else None
 
 
-def _past_breaks(data: bytes, at: int) -> int:
+def _skip_line_breaks(data: bytes, at: int) -> int:
     while at < len(data) and data[at] in _BREAKS:
         at += 1
     return at

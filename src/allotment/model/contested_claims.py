@@ -1,7 +1,7 @@
-"""Claims that were set aside: they keep their devices from being seen as free, and are nobody's.
+"""Contested claims: claims that Allotment's scheduler gave up because another scheduler allocated the same devices.
 
-Our scheduler sets a claim aside when another scheduler gave its devices to a second claim at the same time. Whose the
-devices are is then told by that other claim; this one goes when nobody has had them for a while.
+The other claim owns the devices. The contested claim has no consumer and keeps its allocation, so that its devices do
+not look free; it is deleted some time after the other claim has released them.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from allotment.model.resource import ResourceClaim
 
-#: The label that says so. Its value means nothing.
+#: The label of a contested claim; its value is ignored.
 LABEL: Final = "allotment.dev/contested"
-#: What such a claim is, in a sentence about it.
-DESCRIPTION: Final = "set aside, nobody's"
+#: Describes a contested claim in messages.
+DESCRIPTION: Final = "contested, unused"
 
 
 def is_contested(claim: ResourceClaim | None) -> bool:
-    """Whether a claim was; one that is not known was not."""
+    """Whether a claim is contested; false for None."""
     return claim is not None and LABEL in claim.metadata.labels
 
 
 def is_contested_tree(tree: dict[str, Any]) -> bool:
-    """The same of one as it comes from an API server.
+    """Whether a claim from an API server is contested.
 
-    >>> tree_is_set_aside({"metadata": {"labels": {"allotment.dev/contested": "true"}}})
+    >>> is_contested_tree({"metadata": {"labels": {"allotment.dev/contested": "true"}}})
     True
-    >>> tree_is_set_aside({"metadata": {"name": "train"}})
+    >>> is_contested_tree({"metadata": {"name": "train"}})
     False
     """
     return LABEL in (tree["metadata"].get("labels") or ())

@@ -1,7 +1,6 @@
-"""The parts of core/v1 objects that device allocation touches: pods, nodes, namespaces.
+"""Objects of core/v1 as far as device allocation reads them: pods, nodes, namespaces.
 
-Subsets by design: strict decoding has judged the whole object before, and what is not listed here no part of the
-product reads.
+The types contain only the fields that Allotment reads. Strict decoding checks the whole object before.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from allotment.model.storage import PodVolume
 
 
 class ContainerPort(Value, frozen=True):
-    """A port of a container; only one on the host keeps other pods away."""
+    """A port of a container; only a host port conflicts with other pods."""
 
     host_port: int = 0
     protocol: str = "TCP"
@@ -33,14 +32,14 @@ class LabelSelectorRequirement(Value, frozen=True):
 
 
 class LabelSelector(Value, frozen=True):
-    """All must hold; an empty selector matches everything."""
+    """All requirements must match; an empty selector matches everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
 class PodAffinityTerm(Value, frozen=True):
-    """Pods to be near to, or far from, counted over the nodes that share a value of ``topology_key``."""
+    """Pods to be placed together with or apart from, among the nodes with the same value of ``topology_key``."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -51,21 +50,21 @@ class PodAffinityTerm(Value, frozen=True):
 
 
 class WeightedPodAffinityTerm(Value, frozen=True):
-    """A term that makes a node better or worse."""
+    """A term that changes the score of a node."""
 
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(Value, frozen=True):
-    """Terms that must hold and terms that should."""
+    """Required and preferred terms."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class TopologySpreadConstraint(Value, frozen=True):
-    """How unevenly matching pods may lie over the values of ``topology_key``."""
+    """The maximum skew of matching pods over the values of ``topology_key``."""
 
     max_skew: int = 1
     topology_key: str = ""
@@ -78,7 +77,7 @@ class TopologySpreadConstraint(Value, frozen=True):
 
 
 class PodSchedulingGate(Value, frozen=True):
-    """Something that must happen before the pod may be scheduled."""
+    """A gate that must be removed before the pod can be scheduled."""
 
     name: str = ""
 
@@ -87,14 +86,14 @@ class PodSchedulingGate(Value, frozen=True):
 
 
 class ContainerResourceClaim(Value, frozen=True):
-    """A container's use of a pod's claim, or of one top-level ``request`` of it."""
+    """A reference of a container to a claim of the pod, or to one top-level ``request`` of it."""
 
     name: str = ""
     request: str = ""
 
 
 class ResourceRequirements(Value, frozen=True):
-    """Amounts by resource name; extended resources may be backed by devices."""
+    """Amounts by resource name; devices can back extended resources."""
 
     limits: dict[str, Quantity] = {}
     requests: dict[str, Quantity] = {}
@@ -102,7 +101,7 @@ class ResourceRequirements(Value, frozen=True):
 
 
 class Container(Value, frozen=True):
-    """A container; an init container that restarts always is a sidecar."""
+    """A container; an init container with restart policy Always is a sidecar."""
 
     name: str = ""
     image: str = ""
@@ -112,7 +111,7 @@ class Container(Value, frozen=True):
 
 
 class PodResourceClaim(Value, frozen=True):
-    """A claim by name, or one generated from a template: exactly one is set."""
+    """A claim by name, or the template to generate it from: exactly one is set."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -130,21 +129,21 @@ class Toleration(Value, frozen=True):
 
 
 class PreferredSchedulingTerm(Value, frozen=True):
-    """A term that makes a node better, not possible."""
+    """A term that raises the score of a node."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Value, frozen=True):
-    """Which nodes a pod may and would rather use."""
+    """The required and preferred nodes of a pod."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
 class Affinity(Value, frozen=True):
-    """To nodes, to pods, and away from pods."""
+    """Node affinity, pod affinity and pod anti-affinity."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -158,7 +157,7 @@ class PodSchedulingGroup(Value, frozen=True):
 
 
 class PodSpec(Value, frozen=True):
-    """What a pod runs and where it may."""
+    """The containers of a pod and its scheduling constraints."""
 
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
@@ -180,14 +179,14 @@ class PodSpec(Value, frozen=True):
 
 
 class PodResourceClaimStatus(Value, frozen=True):
-    """The claim generated for an entry of ``spec.resourceClaims``; no name means that none was needed."""
+    """The claim generated for an entry of ``spec.resourceClaims``; without a name, no claim is needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class ContainerExtendedResourceRequest(Value, frozen=True):
-    """Which request of the extended-resource claim serves which container's resource."""
+    """The request of the extended resource claim that serves a container's resource."""
 
     container_name: str = ""
     resource_name: str = ""
@@ -195,14 +194,14 @@ class ContainerExtendedResourceRequest(Value, frozen=True):
 
 
 class PodExtendedResourceClaimStatus(Value, frozen=True):
-    """The claim that the scheduler made for a pod's extended resources."""
+    """The claim that the scheduler created for a pod's extended resources."""
 
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     resource_claim_name: str = ""
 
 
 class ContainerStatus(Value, frozen=True):
-    """What a container has on its node, which is not what its spec says while it is resized (KEP-1287)."""
+    """The resources of a container on its node, which differ from its spec while it is resized (KEP-1287)."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -224,20 +223,20 @@ class PodStatus(Value, frozen=True):
 
 
 class Pod(Object, frozen=True):
-    """A pod."""
+    """A pod, with the fields that affect scheduling and devices."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     @property
     def is_pending(self) -> bool:
-        """Whether it has no node yet, and may still get one."""
-        waiting = not self.spec.node_name and self.status.phase in ("", "Pending")
-        return waiting and self.metadata.deletion_timestamp is None
+        """Whether the pod has no node yet and can still get one."""
+        unscheduled = not self.spec.node_name and self.status.phase in ("", "Pending")
+        return unscheduled and self.metadata.deletion_timestamp is None
 
 
 class PodTemplateSpec(Value, frozen=True):
-    """What each pod of a workload gets."""
+    """Metadata and spec of the pods of a workload."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
@@ -245,7 +244,7 @@ class PodTemplateSpec(Value, frozen=True):
 
 # --- Node and Namespace ------------------------------------------------------------------------------------------
 
-#: The label of a node's own name. Every kubelet sets it; manifests written by hand leave it out.
+#: The label with the node's name. Every kubelet sets it; hand-written manifests may omit it.
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 
@@ -259,14 +258,14 @@ class Taint(Value, frozen=True):
 
 
 class NodeSpec(Value, frozen=True):
-    """Whether pods may come to a node."""
+    """Whether pods can be scheduled to a node, and its taints."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
 class NodeStatus(Value, frozen=True):
-    """What a node has, and what it has for pods."""
+    """The resources of a node, and those available to pods."""
 
     capacity: dict[str, Quantity] = {}
     allocatable: dict[str, Quantity] = {}

@@ -1,8 +1,8 @@
-"""From documents to objects: known kinds become values in the v1 shape, custom kinds stay trees.
+"""Decodes documents into objects: known kinds become values in the v1 shape, custom kinds stay trees.
 
-Judgement comes first and on the version as written, so that paths and texts are those of the author's file; then the
-tree is converted to the hub version and becomes a value. Nothing is defaulted or validated here, except that an object
-of a namespaced kind lives in namespace ``default`` when it names none.
+The tree is checked in the version as written, so that paths and messages refer to the author's file, and is then
+converted to the hub version and to a value. Nothing is defaulted or validated here, except that an object of a
+namespaced kind without a namespace is in namespace ``default``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.model.strict_decoding import SchemaViolation, StrictlyDecoded, se
 from allotment.model.trees import to_value
 from allotment.model.versions import to_v1
 
-# The kinds that become values, by group and kind.
+# The value types of known kinds, by group and kind.
 VALUE_TYPES: Final[dict[tuple[str, str], type[Object]]] = {
     (GROUP, "ResourceSlice"): resource.ResourceSlice,
     (GROUP, "DeviceClass"): resource.DeviceClass,
@@ -59,17 +59,17 @@ _CLUSTER_SCOPED: Final = frozenset(
     }
 )  # fmt: skip
 
-# Kinds that resource.k8s.io once had, and what became of them.
-_CLASSIC: Final = dict.fromkeys(
+# Kinds that were removed from resource.k8s.io, with a hint.
+_CLASSIC_DRA_KINDS: Final = dict.fromkeys(
     ("ResourceClass", "ResourceClassParameters", "ResourceClaimParameters", "PodSchedulingContext"),
     "classic DRA, removed in Kubernetes 1.32: write DeviceClass and ResourceClaim of resource.k8s.io/v1",
 )
 
 
 class DecodingError(ValueError):
-    """Raised when a document is no object of its kind.
+    """Raised if a document is not a valid object of its kind.
 
-    ``problems`` are all that was found; ``server_text`` is what the API server would say of them.
+    ``problems``: all problems found. ``server_text``: the API server's error message for them.
     """
 
     def __init__(self, problems: Iterable[InputProblem], server_text: str = "") -> None:
@@ -79,10 +79,10 @@ class DecodingError(ValueError):
 
 
 class Manifest:
-    """An object as it was read.
+    """A decoded object.
 
-    ``value`` is the object value of a known kind, in the v1 shape, and otherwise the tree as written.
-    ``api_version`` is the version as written. ``removed`` names the release that dropped that version, or is empty.
+    ``value``: the value of a known kind in the v1 shape, otherwise the tree as written. ``removed``: the release that
+    removed the version as written, or empty.
     """
 
     __slots__ = ("document", "key", "removed", "value")
@@ -103,7 +103,7 @@ class Manifest:
 
     @property
     def group(self) -> str:
-        """The API group; the core group is empty."""
+        """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
     @property
@@ -112,22 +112,22 @@ class Manifest:
         return self.document.kind
 
     def position(self, path: Path | str = ()) -> Position:
-        """Where the value at a field path of the v1 shape was written, or its nearest ancestor.
+        """The source position of the value at a field path of the v1 shape, or of its nearest ancestor.
 
-        ``path`` is steps, or text as validation spells it: ``spec.devices.requests[0].exactly.count``.
+        ``path``: steps, or text as validation spells it: ``spec.devices.requests[0].exactly.count``.
         """
         return self.document.position(path)
 
 
 class DecodedManifests(NamedTuple):
-    """The objects of some documents, and everything that is wrong with the rest."""
+    """The objects of documents, and the problems of the documents that cannot be decoded."""
 
     manifests: list[Manifest]
     problems: list[InputProblem]
 
 
 def decode_all(documents: Iterable[Document], *, strict: bool = True) -> DecodedManifests:
-    """Decode every document, collecting problems instead of raising."""
+    """Decode all documents and collect their problems instead of raising."""
     decoded = DecodedManifests([], [])
     for document in documents:
         try:
@@ -138,30 +138,31 @@ def decode_all(documents: Iterable[Document], *, strict: bool = True) -> Decoded
 
 
 def decode(document: Document, *, strict: bool = True) -> Manifest:
-    """The object that a document holds. Raises ``DecodingError``.
+    """Decode the object in a document. Raises ``DecodingError``.
 
-    ``strict`` is kubectl's default: unknown fields are errors. Without it they are dropped, as the server does when
-    asked to ignore them; wrong types are errors always.
+    ``strict``, kubectl's default: unknown fields are errors. Otherwise they are dropped, as the server does with
+    ``fieldValidation=Ignore``; wrong types are always errors.
     """
     tree = document.tree
     version, kind = document.api_version, document.kind
     _require_type(document)
     shape = shape_of(version, kind)
     if shape is None:
-        _refuse_unknown(document)
+        _reject_unknown_kind(document)
         _require_names(document)
         return Manifest(document, _key(tree, namespaced=None), tree)
     checked = strict_decode(tree, version, kind, shape)
-    misfits = [misfit for misfit in checked.violations if strict or misfit.category != "unknown"]
-    if misfits:
+    violations = [violation for violation in checked.violations if strict or violation.category != "unknown"]
+    if violations:
         raise DecodingError(
-            (_problem(document, misfit) for misfit in misfits),
-            f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind}: {server_text(misfits)}',
+            (_problem(document, violation) for violation in violations),
+            f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind}: '
+            f"{server_text(violations)}",
         )
-    return _manifest(document, checked)
+    return _decoded_manifest(document, checked)
 
 
-def _manifest(document: Document, checked: StrictlyDecoded) -> Manifest:
+def _decoded_manifest(document: Document, checked: StrictlyDecoded) -> Manifest:
     tree = to_v1(checked.tree)
     kind = document.kind
     key = _key(tree, namespaced=kind not in _CLUSTER_SCOPED)
@@ -177,7 +178,7 @@ def _manifest(document: Document, checked: StrictlyDecoded) -> Manifest:
 
 
 def _key(tree: dict[str, Any], *, namespaced: bool | None) -> ObjectKey:
-    """Namespace and name; of custom kinds nobody knows the scope here, they keep what is written."""
+    """Namespace and name. The scope of custom kinds is unknown: they keep the namespace as written."""
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict):
         metadata = {}
@@ -192,31 +193,33 @@ def _require_type(document: Document) -> None:
     for field, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
         value = tree.get(field)
         if value is not None and not isinstance(value, str):
-            message = f"{field} is no string"
-            raise DecodingError([_fault("no-kind", message, document.position((field,)), field)])
+            message = f"{field} is not a string"
+            raise DecodingError([_make_problem("no-kind", message, document.position((field,)), field)])
         if not value:
             message = f"Object '{name}' is missing"
-            hint = "every object starts with apiVersion and kind; fragments and values files are no objects"
-            raise DecodingError([_fault("no-kind", message, document.position(), hint=hint)])
+            hint = "every object needs apiVersion and kind; fragments and values files are not objects"
+            raise DecodingError([_make_problem("no-kind", message, document.position(), hint=hint)])
 
 
 def _require_names(document: Document) -> None:
-    """What even a custom object must have the right type of, for anybody to speak of it."""
+    """Check the types of the metadata fields that identify an object; this applies to custom kinds, too."""
     metadata = document.tree.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise DecodingError(
-            [_fault("wrong-type", "metadata is no object", document.position(("metadata",)), "metadata")]
+            [_make_problem("wrong-type", "metadata is not an object", document.position(("metadata",)), "metadata")]
         )
     for field in ("name", "generateName", "namespace"):
         value = (metadata or {}).get(field)
         if value is not None and not isinstance(value, str):
             path = f"metadata.{field}"
             position = document.position(("metadata", field))
-            raise DecodingError([_fault("wrong-type", f"{path} is no string", position, path, "put it in quotes")])
+            raise DecodingError(
+                [_make_problem("wrong-type", f"{path} is not a string", position, path, "put it in quotes")]
+            )
 
 
-def _refuse_unknown(document: Document) -> None:
-    """Kinds that a known group does not have are mistakes; everything else is somebody's custom kind."""
+def _reject_unknown_kind(document: Document) -> None:
+    """Raise for a kind that a known group does not have; other unknown kinds are custom kinds."""
     version, kind = document.api_version, document.kind
     known = kinds_of(version)
     group = version.rpartition("/")[0]
@@ -226,33 +229,35 @@ def _refuse_unknown(document: Document) -> None:
     hint, suggestion, at = "", "", "kind"
     elsewhere = [other for other in versions_of(kind) if other != REMOVED_VERSION]
     close = difflib.get_close_matches(kind, known, n=1)
-    if kind in _CLASSIC and group == GROUP:
-        hint = _CLASSIC[kind]
+    if kind in _CLASSIC_DRA_KINDS and group == GROUP:
+        hint = _CLASSIC_DRA_KINDS[kind]
     elif elsewhere:
         hint, suggestion, at = f"did you mean {elsewhere[0]}?", elsewhere[0], "apiVersion"
     elif close:
         hint, suggestion = f"did you mean {close[0]}?", close[0]
-    problem = _fault("no-such-kind", message, document.position((at,)), at, hint, suggestion)
+    problem = _make_problem("no-such-kind", message, document.position((at,)), at, hint, suggestion)
     raise DecodingError([problem])
 
 
-def _problem(document: Document, misfit: SchemaViolation) -> InputProblem:
-    unknown = misfit.category == "unknown"
-    code = {"unknown": "unknown-field", "type": "wrong-type", "value": "bad-value"}[misfit.category]
-    position = document.position(misfit.path, at="key" if unknown else "value")
-    return _fault(code, misfit.message, position, _dotted(misfit.path), misfit.hint, misfit.suggestion)
+def _problem(document: Document, violation: SchemaViolation) -> InputProblem:
+    unknown = violation.category == "unknown"
+    code = {"unknown": "unknown-field", "type": "wrong-type", "value": "bad-value"}[violation.category]
+    position = document.position(violation.path, at="key" if unknown else "value")
+    return _make_problem(
+        code, violation.message, position, _field_path(violation.path), violation.hint, violation.suggestion
+    )
 
 
-def _fault(
+def _make_problem(
     code: str, message: str, position: Position, path: str = "", hint: str = "", suggestion: str = ""
 ) -> InputProblem:
     return InputProblem(code=code, message=message, position=position, path=path, hint=hint, suggestion=suggestion)
 
 
-def _dotted(path: Path) -> str:
-    return "".join(_steps(path)).removeprefix(".")
+def _field_path(path: Path) -> str:
+    return "".join(_path_parts(path)).removeprefix(".")
 
 
-def _steps(path: Path) -> Iterator[str]:
+def _path_parts(path: Path) -> Iterator[str]:
     for step in path:
         yield f"[{step}]" if isinstance(step, int) else f".{step}"

@@ -1,7 +1,7 @@
-"""What the API server fills in before it validates.
+"""Sets the defaults that the API server sets before validation.
 
-Defaults belong to the version a client wrote. Only v1beta1 differs: its flat requests get a mode and a count only with
-a class name, for otherwise a request for alternatives would look like both forms at once.
+Defaults depend on the version that a client wrote. Only v1beta1 differs: its flat requests get a mode and a count only
+if they have a class name; otherwise a request with alternatives would look like both forms.
 """
 
 from __future__ import annotations
@@ -34,72 +34,76 @@ POOL_STATUS_LIMIT = 100
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
-Asked = TypeVar("Asked", ExactDeviceRequest, DeviceSubRequest)
+RequestT = TypeVar("RequestT", ExactDeviceRequest, DeviceSubRequest)
 
 
 def with_defaults(value: T, *, version: str, now: str, stored: T | None = None) -> T:
-    """An object of any kind with its defaults; whatever lacks none comes back as it is, the very same value.
+    """Return an object of any kind with its defaults; the same value if it already has them.
 
-    ``version``: the API version it was written in, without group. ``now``: RFC 3339, whole seconds, for taints
-    without a time. ``stored``: the state before, whose spec has its defaults if it is still the very same.
+    ``version``: the API version that it was written in, without group. ``now``: RFC 3339, whole seconds, for taints
+    without a time. ``stored``: the previous state; a spec that is identical to it has its defaults.
     """
     result: object = value
     if isinstance(value, ResourceClaim):
         same = isinstance(stored, ResourceClaim) and value.spec is stored.spec
-        result = _with(
+        result = _replace_changed(
             value, spec=value.spec if same else _claim_spec(value.spec, version), status=_status(value).status
         )
     elif isinstance(value, ResourceClaimTemplate):
-        result = _with(value, spec=_with(value.spec, spec=_claim_spec(value.spec.spec, version)))
+        result = _replace_changed(value, spec=_replace_changed(value.spec, spec=_claim_spec(value.spec.spec, version)))
     elif isinstance(value, ResourceSlice) and value.spec.devices:
-        devices = _each(lambda device: _device(device, now), value.spec.devices)
-        result = _with(value, spec=_with(value.spec, devices=devices))
+        devices = _map_values(lambda device: _device(device, now), value.spec.devices)
+        result = _replace_changed(value, spec=_replace_changed(value.spec, devices=devices))
     elif isinstance(value, DeviceTaintRule):
-        result = _with(value, spec=_with(value.spec, taint=_taint(value.spec.taint, now)))
+        result = _replace_changed(value, spec=_replace_changed(value.spec, taint=_taint(value.spec.taint, now)))
     elif isinstance(value, ResourcePoolStatusRequest) and value.spec.limit is None:
         result = replace(value, spec=replace(value.spec, limit=POOL_STATUS_LIMIT))
     return result  # type: ignore[return-value]  # the same kind came out that went in
 
 
-def _with(value: V, **fields: Any) -> V:
-    """A value with other fields; the same value if they are no others."""
+def _replace_changed(value: V, **fields: Any) -> V:
+    """Replace fields of a value; the same value if nothing changes."""
     changed = {
         name: new for name, new in fields.items() if new is not getattr(value, name) and new != getattr(value, name)
     }
     return replace(value, **changed) if changed else value
 
 
-def _each(change: Callable[[T], T], values: tuple[T, ...]) -> tuple[T, ...]:
-    """Every value changed; the same tuple if none is."""
-    made = tuple([change(value) for value in values])
-    return made if any(map(is_not, made, values)) else values
+def _map_values(change: Callable[[T], T], values: tuple[T, ...]) -> tuple[T, ...]:
+    """Apply a function to every value; the same tuple if nothing changes."""
+    mapped = tuple([change(value) for value in values])
+    return mapped if any(map(is_not, mapped, values)) else values
 
 
 def _claim_spec(spec: ResourceClaimSpec, version: str) -> ResourceClaimSpec:
     if not spec.devices.requests:
         return spec
-    requests = _each(lambda request: _request(request, version), spec.devices.requests)
-    return _with(spec, devices=_with(spec.devices, requests=requests))
+    requests = _map_values(lambda request: _request(request, version), spec.devices.requests)
+    return _replace_changed(spec, devices=_replace_changed(spec.devices, requests=requests))
 
 
 def _request(request: DeviceRequest, version: str) -> DeviceRequest:
     exactly = request.exactly
     if exactly is not None:
         if version == "v1beta1" and not exactly.device_class_name:
-            exactly = _with(exactly, tolerations=_tolerations(exactly.tolerations))
+            exactly = _replace_changed(exactly, tolerations=_tolerations(exactly.tolerations))
         else:
-            exactly = _asked(exactly)
-    return _with(request, exactly=exactly, first_available=_each(_asked, request.first_available))
+            exactly = _request_defaults(exactly)
+    return _replace_changed(
+        request, exactly=exactly, first_available=_map_values(_request_defaults, request.first_available)
+    )
 
 
-def _asked(asked: Asked) -> Asked:
-    mode = asked.allocation_mode or "ExactCount"
-    count = 1 if mode == "ExactCount" and asked.count == 0 else asked.count
-    return _with(asked, allocation_mode=mode, count=count, tolerations=_tolerations(asked.tolerations))
+def _request_defaults(request_fields: RequestT) -> RequestT:
+    mode = request_fields.allocation_mode or "ExactCount"
+    count = 1 if mode == "ExactCount" and request_fields.count == 0 else request_fields.count
+    return _replace_changed(
+        request_fields, allocation_mode=mode, count=count, tolerations=_tolerations(request_fields.tolerations)
+    )
 
 
 def _tolerations(values: tuple[DeviceToleration, ...]) -> tuple[DeviceToleration, ...]:
-    return _each(lambda value: value if value.operator else replace(value, operator="Equal"), values)
+    return _map_values(lambda value: value if value.operator else replace(value, operator="Equal"), values)
 
 
 def _status(claim: ResourceClaim) -> ResourceClaim:

@@ -1,7 +1,7 @@
-"""Feature gates and the Kubernetes release as data on the run.
+"""The Kubernetes release and feature gates that a run models.
 
-The table restates the gate registry of each release: a gate that is absent from a release does not exist there; a
-gate whose stage is ``GA`` or locked cannot be turned off (GA gates that upstream has not locked can).
+The table repeats the gate registry of each release: a gate that is absent from a release does not exist there; a gate
+whose stage is ``GA`` or locked cannot be turned off (GA gates that upstream has not locked can).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ GATES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "DRAFractionalCapacityRange": {"1.37": ("Beta", True)},
 }
 # fmt: on
-#: Resources of ``resource.k8s.io`` that a server serves only with a gate on, so that the gate shows.
+#: Resources of ``resource.k8s.io`` that are served only if a gate is on: they reveal the state of the gate.
 GATED_RESOURCES: Mapping[str, str] = {
     "devicetaintrules": "DRADeviceTaintRules",
     "resourcepoolstatusrequests": "DRAResourcePoolStatus",
@@ -62,20 +62,20 @@ _MINOR = re.compile(r"v?1\.([0-9]+)")
 
 
 def modelled_release(version: str) -> str:
-    """The release that stands for a version: newer ones are answered as the newest, older ones as the oldest.
+    """The modelled release for a version: the newest one for newer versions, the oldest one for older versions.
 
-    >>> modelled("v1.36.2-gke.100"), modelled("1.99"), modelled("v1.33.1")
+    >>> modelled_release("v1.36.2-gke.100"), modelled_release("1.99"), modelled_release("v1.33.1")
     ('1.36', '1.37', '1.34')
     """
     found = _MINOR.match(version)
     minors = [int(release.partition(".")[2]) for release in RELEASES]
-    asked = int(found[1]) if found else minors[-1]
-    return RELEASES[max((index for index, minor in enumerate(minors) if minor <= asked), default=0)]
+    requested = int(found[1]) if found else minors[-1]
+    return RELEASES[max((index for index, minor in enumerate(minors) if minor <= requested), default=0)]
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What the cluster in question knows: its release and the gates that differ from that release's defaults.
+    """The features of a cluster: its release, and the gates that differ from the defaults of that release.
 
     >>> Features(kube="1.35").enabled("DRADeviceTaints")
     False
@@ -88,13 +88,13 @@ class Features:
 
     def __post_init__(self) -> None:
         if self.kube not in RELEASES:
-            raise ValueError(f"Kubernetes release: wanted one of {', '.join(RELEASES)}, found {self.kube!r}")
+            raise ValueError(f"Kubernetes release: expected one of {', '.join(RELEASES)}, found {self.kube!r}")
         for gate in self.gates:
             if gate not in GATES:
-                raise ValueError(f"feature gate: {gate!r} is not known to Kubernetes {self.kube}")
+                raise ValueError(f"feature gate: {gate!r} is unknown to Kubernetes {self.kube}")
 
     def enabled(self, gate: str) -> bool:
-        """Whether a gate is on; a gate that the release lacks is off."""
+        """Whether a gate is on; a gate that the release does not have is off."""
         stage = GATES[gate].get(self.kube)
         if stage is None:
             return False

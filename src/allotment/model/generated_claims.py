@@ -1,8 +1,8 @@
-"""Which claims a pod uses, and the claims that Kubernetes generates for it from templates.
+"""The claims that a pod uses, and the claims that Kubernetes generates for it from templates.
 
-A pod names a claim or a template. For a template the claim controller makes one claim per pod, owned by the pod, and
-writes its name into the pod's status; until it is there the claim is "not created yet". Random name suffixes come in as
-arguments, so that equal input gives equal names.
+A pod refers to a claim or a template. For a template the claim controller creates one claim per pod, owned by the pod,
+and writes its name to the pod's status; before that the claim is "not created yet". Random name suffixes are arguments,
+so that equal input results in equal names.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from allotment.model.quoting import quote
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.workloads import PodGroup
 
-#: Of a claim that was made from a template: what its pod calls it.
+#: The annotation of a generated claim with the name of its entry in ``spec.resourceClaims``.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 
 # A generated name is a DNS label: 63 characters less a dash and five random ones.
-_LONGEST_BASE: Final = 57
-_LONGEST_PREFIX: Final = 58
+_BASE_MAX: Final = 57
+_PREFIX_MAX: Final = 58
 
-#: Makes the end of a generated name: from what stands before it and a number that tells siblings apart.
+#: Returns the suffix of a generated name, for the prefix and the index of the object among its siblings.
 NameSuffix = Callable[[str, int], str]
 
 
 class UnresolvedClaim(LookupError):
-    """Raised when a pod's claim has no name yet, or never will; the text is Kubernetes' own."""
+    """Raised if a pod's claim has no name yet or never gets one; the text is Kubernetes' own."""
 
 
 class GeneratedClaims(NamedTuple):
-    """A pod with its status filled in, the claims made for it, and entries whose template does not exist."""
+    """A pod with its claims in its status, the claims generated for it, and entries without an existing template."""
 
     pod: Pod
     claims: tuple[ResourceClaim, ...]
@@ -43,9 +43,9 @@ class GeneratedClaims(NamedTuple):
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """The name of the claim behind an entry of ``spec.resourceClaims``; ``None`` when no claim is needed.
+    """The name of the claim for an entry of ``spec.resourceClaims``; ``None`` if no claim is needed.
 
-    Raises ``UnresolvedClaim`` when the claim is not created yet, or the entry names neither claim nor template.
+    Raises ``UnresolvedClaim`` if the claim is not created yet, or if the entry names neither a claim nor a template.
     """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
@@ -59,57 +59,59 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
 
 
 def is_owned_by(claim: ResourceClaim, pod: Pod, group: str = "") -> bool:
-    """Whether the pod, or a PodGroup of this name, is the claim's controlling owner."""
+    """Whether the pod, or the PodGroup of this name, is the controlling owner of the claim."""
     return any(
         owner.controller
         and (
             (owner.kind == "Pod" and owner.uid == pod.metadata.uid)
-            or (group and owner.kind == pod_groups.KIND and owner.name == group and _is_of_groups(owner))
+            or (group and owner.kind == pod_groups.KIND and owner.name == group and _is_pod_group_owner(owner))
         )
         for owner in claim.metadata.owner_references
     )
 
 
-def _is_of_groups(owner: OwnerReference) -> bool:
+def _is_pod_group_owner(owner: OwnerReference) -> bool:
     return owner.api_version.startswith(f"{pod_groups.GROUP}/")
 
 
 def not_owner_message(claim: ResourceClaim, pod: Pod, group: str = "") -> str:
-    """What Kubernetes says when a pod's generated claim belongs to somebody else."""
-    mine, its = pod.metadata, claim.metadata
-    return pod_groups.not_owner_message(f"{its.namespace}/{its.name}", f"{mine.namespace}/{mine.name}", group)
+    """Kubernetes' message for a generated claim that has another owner than the pod."""
+    pod_meta, claim_meta = pod.metadata, claim.metadata
+    return pod_groups.not_owner_message(
+        f"{claim_meta.namespace}/{claim_meta.name}", f"{pod_meta.namespace}/{pod_meta.name}", group
+    )
 
 
 def name_prefix(pod_name: str, entry_name: str) -> str:
-    """What the name of a generated claim starts with.
+    """The prefix of the name of a generated claim.
 
-    Too long a prefix is cut on both sides in proportion, and then, as in Kubernetes, ends without a dash.
+    If the prefix is too long, both names are truncated in proportion, and the final dash is omitted, as in Kubernetes.
     """
     prefix = f"{pod_name}-{entry_name}-"
     length = len(prefix)
-    if length <= _LONGEST_BASE:
+    if length <= _BASE_MAX:
         return prefix
-    pod_part = pod_name[: len(pod_name) * _LONGEST_BASE // length]
-    return f"{pod_part}-{entry_name[: len(entry_name) * _LONGEST_BASE // length]}"
+    pod_part = pod_name[: len(pod_name) * _BASE_MAX // length]
+    return f"{pod_part}-{entry_name[: len(entry_name) * _BASE_MAX // length]}"
 
 
 def generated_name(prefix: str, suffix: str) -> str:
-    """A name from ``generateName`` and its random end, which the API server keeps within 63 characters."""
-    return prefix[:_LONGEST_PREFIX] + suffix
+    """A name from ``generateName`` and a suffix, limited to 63 characters as by the API server."""
+    return prefix[:_PREFIX_MAX] + suffix
 
 
 def generated_claim(
-    maker: Pod | PodGroup, entry: PodResourceClaim, template: ResourceClaimTemplate, suffix: str
+    parent: Pod | PodGroup, entry: PodResourceClaim, template: ResourceClaimTemplate, suffix: str
 ) -> ResourceClaim:
-    """The claim that a template makes for a pod or a group; ``suffix`` is the random end of its name."""
-    its = maker.metadata
-    prefix = name_prefix(its.name, entry.name)
-    kind, version = (pod_groups.KIND, pod_groups.VERSION) if isinstance(maker, PodGroup) else ("Pod", "v1")
-    owner = OwnerReference(api_version=version, kind=kind, name=its.name, uid=its.uid, controller=True)
+    """The claim generated from a template for a pod or a PodGroup. ``suffix``: the random end of its name."""
+    parent_meta = parent.metadata
+    prefix = name_prefix(parent_meta.name, entry.name)
+    kind, version = (pod_groups.KIND, pod_groups.VERSION) if isinstance(parent, PodGroup) else ("Pod", "v1")
+    owner = OwnerReference(api_version=version, kind=kind, name=parent_meta.name, uid=parent_meta.uid, controller=True)
     metadata = ObjectMeta(
         name=generated_name(prefix, suffix),
         generate_name=prefix,
-        namespace=its.namespace,
+        namespace=parent_meta.namespace,
         labels=template.spec.metadata.labels,
         annotations={**template.spec.metadata.annotations, POD_CLAIM_NAME: entry.name},
         owner_references=(owner,),
@@ -123,11 +125,11 @@ def generate_claims(
     suffix: NameSuffix,
     existing: Iterable[ResourceClaim] = (),
 ) -> GeneratedClaims:
-    """Do for one pod what the claim controller does: make the claims it lacks and note their names in its status.
+    """Generate the missing claims of a pod and add their names to its status, as the claim controller does.
 
-    ``existing`` claims that were made for the pod and entry before are used again.
+    ``existing``: claims that were generated for the pod and the entry before are reused.
     """
-    known = {status.name for status in pod.status.resource_claim_statuses}
+    recorded = {status.name for status in pod.status.resource_claim_statuses}
     statuses = list(pod.status.resource_claim_statuses)
     reusable = {
         claim.metadata.annotations[POD_CLAIM_NAME]: claim
@@ -140,7 +142,7 @@ def generate_claims(
     claims: list[ResourceClaim] = []
     missing: list[PodResourceClaim] = []
     for number, entry in enumerate(pod.spec.resource_claims):
-        if entry.resource_claim_template_name is None or entry.name in known:
+        if entry.resource_claim_template_name is None or entry.name in recorded:
             continue
         claim = reusable.get(entry.name)
         if claim is None:
@@ -148,8 +150,8 @@ def generate_claims(
             if template is None:
                 missing.append(entry)
                 continue
-            end = suffix(name_prefix(pod.metadata.name, entry.name), number)
-            claim = generated_claim(pod, entry, template, end)
+            name_suffix = suffix(name_prefix(pod.metadata.name, entry.name), number)
+            claim = generated_claim(pod, entry, template, name_suffix)
             claims.append(claim)
         statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=claim.metadata.name))
     if len(statuses) != len(pod.status.resource_claim_statuses):

@@ -1,10 +1,10 @@
 """JSONPath, for kubectl's options (``-o jsonpath=``, ``--for=jsonpath=``), printer columns and selectable fields.
 
-A template is text with actions in braces. An action is a chain of steps, each applied to all results of the one before:
-``.field``, ``['key']``, ``[0]``, ``[-1]``, ``[1:3]``, ``[*]``, ``[0,2]``, ``..`` for any depth, filters such as
-``[?(@.type=="Ready")]``, and quoted text. ``{range …}`` repeats what follows for each result, up to ``{end}``. ``$``
-and ``@`` are both the current object. A missing field has no results; an index or a filter that does not fit its value
-is an error. kubectl and kube-apiserver share one implementation, ``k8s.io/client-go/util/jsonpath``, which decides.
+A template is text with actions in braces. An action is a chain of steps; each step is applied to all results of the
+previous one: ``.field``, ``['key']``, ``[0]``, ``[-1]``, ``[1:3]``, ``[*]``, ``[0,2]``, ``..`` for any depth, filters
+such as ``[?(@.type=="Ready")]``, and quoted text. ``{range …}`` repeats its body, up to ``{end}``, for each result.
+``$`` and ``@`` both refer to the current object. A missing field has no results; an index or a filter that does not fit
+its value is an error. The reference is ``k8s.io/client-go/util/jsonpath``, which kubectl and kube-apiserver share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.model.validation.gotext import float_text, json_text
 
-#: From all values that the step before led to, to those that this one leads to. Raises EvaluationError.
+#: Maps the results of the previous step to the results of this step. Raises EvaluationError.
 Step = Callable[[list[Any]], list[Any]]
 
 _TERMINATORS: Final = r" \t\r\n.,\[\]$@{}"
@@ -36,22 +36,22 @@ _INT64: Final = range(-(2**63), 2**63)
 _TYPES: Final = {
     dict: "map[string]interface {}", str: "string", bool: "bool", int: "int64", float: "float64", type(None): "nil",
 }  # fmt: skip
-#: One action and nothing else, with or without braces.
-_ALONE: Final = re.compile(r"\{([^{}]+)\}|([^{}]+)")
-_WORDS: Final = ("range", "end", "true", "false")
-_DEEPEST: Final = 50
+#: A single action, with or without braces.
+_SINGLE_ACTION: Final = re.compile(r"\{([^{}]+)\}|([^{}]+)")
+_KEYWORDS: Final = ("range", "end", "true", "false")
+_MAX_DEPTH: Final = 50
 
 
 class TemplateError(ValueError):
-    """Raised for a text that is no template."""
+    """Raised for a syntax error in a template."""
 
 
 class EvaluationError(ValueError):
-    """Raised when a template does not fit an object."""
+    """Raised if a template does not fit an object."""
 
 
 class _Range(NamedTuple):
-    """``{range …}``: what it is over, and what is repeated."""
+    """``{range …}``: the steps to the values to iterate over, and the repeated nodes."""
 
     over: tuple[Step, ...]
     body: tuple[_Node, ...]
@@ -62,27 +62,27 @@ _Node = str | tuple[Step, ...] | _Range
 
 
 class Template:
-    """A template, parsed."""
+    """A parsed template."""
 
     def __init__(self, nodes: tuple[_Node, ...]) -> None:
         self._nodes = nodes
 
     def results(self, value: Any) -> list[list[Any]]:
-        """What each part of the template leads to, in order. Raises EvaluationError."""
-        return list(_results(self._nodes, value))
+        """The results of each node of the template, in order. Raises EvaluationError."""
+        return list(_evaluate(self._nodes, value))
 
     def first(self, value: Any) -> list[Any]:
-        """What the first part of the template leads to. Raises EvaluationError."""
-        return next(_results(self._nodes, value), [])
+        """The results of the first node of the template. Raises EvaluationError."""
+        return next(_evaluate(self._nodes, value), [])
 
     def render(self, value: Any) -> str:
-        """The text for an object. Raises EvaluationError."""
-        return "".join(" ".join(map(text_of, found)) for found in _results(self._nodes, value))
+        """Return the text for an object. Raises EvaluationError."""
+        return "".join(" ".join(map(text_of, found)) for found in _evaluate(self._nodes, value))
 
 
 @lru_cache(1024)
 def parse(text: str) -> Template:
-    r"""The template in a text. Raises BadTemplate.
+    r"""Parse a template. Raises TemplateError.
 
     >>> parse("{.a[?(@.b=='c')].d}, {.e}").render({"a": [{"b": "c", "d": 1}], "e": {"f": None}})
     '1, {"f":null}'
@@ -94,16 +94,16 @@ def parse(text: str) -> Template:
 
 
 def relax(text: str) -> str:
-    """A template in which a single action may lack its braces and its first dot.
+    """Add missing braces and a missing leading dot to a template of a single action.
 
-    >>> relaxed("metadata.name"), relaxed("{metadata.name}"), relaxed(".a"), relaxed("{.a} {.b}")
+    >>> relax("metadata.name"), relax("{metadata.name}"), relax(".a"), relax("{.a} {.b}")
     ('{.metadata.name}', '{.metadata.name}', '{.a}', '{.a} {.b}')
     """
-    alone = _ALONE.fullmatch(text)
-    if alone is None or not (body := (alone[1] or alone[2]).strip()):
+    single = _SINGLE_ACTION.fullmatch(text)
+    if single is None or not (body := (single[1] or single[2]).strip()):
         return text
     word = _IDENTIFIER.match(body)
-    return f"{{.{body}}}" if word and word[0] not in _WORDS else f"{{{body}}}"
+    return f"{{.{body}}}" if word and word[0] not in _KEYWORDS else f"{{{body}}}"
 
 
 def text_of(value: Any) -> str:
@@ -117,36 +117,36 @@ def text_of(value: Any) -> str:
     return float_text(value) if isinstance(value, float) else json_text(value)
 
 
-def _results(nodes: Sequence[_Node], value: Any) -> Iterator[list[Any]]:
+def _evaluate(nodes: Sequence[_Node], value: Any) -> Iterator[list[Any]]:
     for node in nodes:
         if isinstance(node, str):
             yield [node]
         elif isinstance(node, _Range):
-            for item in _followed(node.over, [value]):
-                yield from _results(node.body, item)
+            for item in _apply_steps(node.over, [value]):
+                yield from _evaluate(node.body, item)
         else:
-            yield _followed(node, [value])
+            yield _apply_steps(node, [value])
 
 
-def _followed(steps: Sequence[Step], values: list[Any]) -> list[Any]:
+def _apply_steps(steps: Sequence[Step], values: list[Any]) -> list[Any]:
     for step in steps:
         values = step(values)
     return values
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- parser ----------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
-    """One pass over a template."""
+    """Parses a template in one pass."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
     def nodes(self, depth: int = 0) -> tuple[list[_Node], bool]:
-        """The nodes up to the end of the text or, in a range, up to its ``{end}``; and whether that was found."""
-        if depth > _DEEPEST:
+        """Parse up to the end of the text or, in a range, to its ``{end}``; also returns whether that was found."""
+        if depth > _MAX_DEPTH:
             raise TemplateError("ranges are nested too deeply")
         nodes: list[_Node] = []
         while self._at < len(self._text):
@@ -164,42 +164,42 @@ class _Reader:
             if word == "range":
                 body, ended = self.nodes(depth + 1)
                 nodes.append(_Range(steps, tuple(body)))
-                if not ended:  # the rest is for each value, and then once more for the object itself
+                if not ended:  # as upstream: the rest applies to each value, and then again to the object itself
                     nodes += body
             else:
                 nodes.append(steps)
         return nodes, False
 
     def _action(self) -> tuple[str, tuple[Step, ...]]:
-        """What is in the braces that begin here: ``range``, ``end`` or nothing, and the steps."""
+        """Parse the action at the current brace: ``range``, ``end`` or an empty string, and its steps."""
         self._at += 1
         word, steps = "", list[Step]()
-        while (mark := self._peek()) != "}":
-            if mark in ("", "\r", "\n"):
+        while (character := self._peek()) != "}":
+            if character in ("", "\r", "\n"):
                 raise TemplateError("unclosed action: } is missing")
-            if mark in " @$":
+            if character in " @$":
                 self._at += 1
             elif self._text.startswith("[?(", self._at):
                 steps.append(self._filter())
-            elif mark == "[":
+            elif character == "[":
                 steps += self._brackets()
             elif self._text.startswith("..", self._at):
                 steps += self._descent(steps)
-            elif mark == ".":
+            elif character == ".":
                 self._at += 1
                 steps.append(self._field())
-            elif mark in "\"'":
-                steps.append(_constant(self._string(mark)))
-            elif mark in "+-" or mark.isdigit():
+            elif character in "\"'":
+                steps.append(_constant(self._string(character)))
+            elif character in "+-" or character.isdigit():
                 steps.append(self._number())
             elif (name := self._match(_IDENTIFIER)) in ("true", "false"):
                 steps.append(_for_each(name == "true"))
             elif name in ("range", "end") and not (word or steps):
                 word = name
             elif name:
-                raise TemplateError(f"unrecognized identifier {name}: a field begins with a dot, as .{name}")
+                raise TemplateError(f"unrecognized identifier {name}: a field starts with a dot, as .{name}")
             else:
-                raise TemplateError(f"unrecognized character in action: {mark!r}")
+                raise TemplateError(f"unrecognized character in action: {character!r}")
         self._at += 1
         return word, tuple(steps)
 
@@ -215,14 +215,14 @@ class _Reader:
 
     def _field(self) -> Step:
         name = self._match(_FIELD)
-        return _every if name == "*" else _key(name.replace("\\", ""))
+        return _all_children if name == "*" else _key(name.replace("\\", ""))
 
     def _descent(self, before: Sequence[Step]) -> list[Step]:
         if before and before[-1] is _descendants:
             raise TemplateError("a second .. directly after the first")
         self._at += 2
-        mark = self._peek()
-        return [_descendants, self._field()] if mark == "_" or mark.isalnum() else [_descendants]
+        character = self._peek()
+        return [_descendants, self._field()] if character == "_" or character.isalnum() else [_descendants]
 
     def _number(self) -> Step:
         text = self._match(_NUMBER)
@@ -240,7 +240,7 @@ class _Reader:
         if end < 0 or "\n" in (body := self._text[self._at + 1 : end]):
             raise TemplateError(f"unterminated quoted string: {quote} is missing")
         self._at = end + 1
-        return _ESCAPE.sub(lambda match: _unescaped(match, quote), body)
+        return _ESCAPE.sub(lambda match: _unescape(match, quote), body)
 
     def _brackets(self) -> Sequence[Step]:
         found = _BRACKETS.match(self._text, self._at)
@@ -249,28 +249,28 @@ class _Reader:
         self._at = found.end()
         parts = found[1].split(",")
         if len(parts) > 1:
-            return (_union([_steps_in(f"[{part.strip(' ')}]") for part in parts]),)
+            return (_union([_parse_steps(f"[{part.strip(' ')}]") for part in parts]),)
         if key := _KEY.fullmatch(found[1]):
-            return _steps_in(f".{key[1]}")
+            return _parse_steps(f".{key[1]}")
         bounds = _SLICE.fullmatch(":" if found[1] == "*" else found[1])
         if bounds is None:
             raise TemplateError(f"invalid array index {found[1]}")
         start, end, step = bounds.groups()
-        if end is None:  # an index is a slice of one
-            first = _whole(start) or 0
-            return (_slice(first, first + 1, _whole(step), index=True),)
-        return (_slice(_whole(start), _whole(end), _whole(step)),)
+        if end is None:  # an index is a slice of length 1
+            first = _parse_int(start) or 0
+            return (_slice(first, first + 1, _parse_int(step), index=True),)
+        return (_slice(_parse_int(start), _parse_int(end), _parse_int(step)),)
 
     def _filter(self) -> Step:
         begin = self._at = self._at + 3
-        quote, quoted = "", False  # one quoted string at most may have a parenthesis
-        while (mark := self._peek()) != ")" or (quote and not quoted):
-            if mark in ("", "\n"):
+        quote, quoted = "", False  # only the first quoted string can contain a parenthesis
+        while (character := self._peek()) != ")" or (quote and not quoted):
+            if character in ("", "\n"):
                 raise TemplateError("unterminated filter: ) is missing")
-            if mark in "\"'":
+            if character in "\"'":
                 if not quote:
-                    quote = mark
-                elif mark == quote and self._text[self._at - 1] != "\\":
+                    quote = character
+                elif character == quote and self._text[self._at - 1] != "\\":
                     quoted = True
             self._at += 1
         text = self._text[begin : self._at]
@@ -279,27 +279,27 @@ class _Reader:
         self._at += 2
         comparison = _COMPARISON.fullmatch(text)
         if comparison is None:
-            return _where_exists(_steps_in(text))
+            return _exists_filter(_parse_steps(text))
         left, operator, right = comparison.groups()
-        return _where(_steps_in(left), operator, _steps_in(right))
+        return _comparison_filter(_parse_steps(left), operator, _parse_steps(right))
 
 
-def _steps_in(text: str) -> tuple[Step, ...]:
-    """The steps of a text that is an action without its braces."""
+def _parse_steps(text: str) -> tuple[Step, ...]:
+    """Parse an action without its braces."""
     word, steps = _Reader(f"{{{text}}}")._action()
     if word:
         raise TemplateError(f"{word} is not the first word of an action")
     return steps
 
 
-def _whole(text: str | None) -> int | None:
+def _parse_int(text: str | None) -> int | None:
     digits = (text or "").removeprefix(":")
     if digits == "-":
         raise TemplateError("array index - is not a number")
     return int(digits) if digits else None
 
 
-def _unescaped(match: re.Match[str], quote: str) -> str:
+def _unescape(match: re.Match[str], quote: str) -> str:
     plain, *codes, octal, _ = match.groups()
     if plain and (plain not in "'\"" or plain == quote):
         return _ESCAPED.get(plain, plain)
@@ -334,12 +334,12 @@ def _children(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _every(values: list[Any]) -> list[Any]:
+def _all_children(values: list[Any]) -> list[Any]:
     return [child for value in values for child in _children(value)]
 
 
 def _descendants(values: list[Any]) -> list[Any]:
-    """The values themselves and all below them that have children."""
+    """The values and all their descendants that have children."""
     found: list[Any] = []
     for value in values:
         if children := _children(value):
@@ -349,7 +349,7 @@ def _descendants(values: list[Any]) -> list[Any]:
 
 
 def _union(choices: Sequence[Sequence[Step]]) -> Step:
-    return lambda values: [found for steps in choices for found in _followed(steps, values)]
+    return lambda values: [found for steps in choices for found in _apply_steps(steps, values)]
 
 
 def _slice(start: int | None, end: int | None, step: int | None, *, index: bool = False) -> Step:
@@ -380,21 +380,21 @@ def _slice(start: int | None, end: int | None, step: int | None, *, index: bool 
     return sliced
 
 
-def _where_exists(path: Sequence[Step]) -> Step:
+def _exists_filter(path: Sequence[Step]) -> Step:
     def exists(item: Any) -> bool:
         try:
-            return bool(_followed(path, [item]))
+            return bool(_apply_steps(path, [item]))
         except EvaluationError:
-            return True  # as upstream, which looks at the result in spite of the error
+            return True  # as upstream, which ignores the error
 
-    return lambda values: [item for value in values for item in _filtered(value) if exists(item)]
+    return lambda values: [item for value in values for item in _require_list(value) if exists(item)]
 
 
-def _where(left: Sequence[Step], operator: str, right: Sequence[Step]) -> Step:
-    def holds(item: Any) -> bool:
+def _comparison_filter(left: Sequence[Step], operator: str, right: Sequence[Step]) -> Step:
+    def matches(item: Any) -> bool:
         sides = []
         for path in (left, right):
-            found = _followed(path, [item])
+            found = _apply_steps(path, [item])
             if not found:
                 return False
             if len(found) > 1:
@@ -402,10 +402,10 @@ def _where(left: Sequence[Step], operator: str, right: Sequence[Step]) -> Step:
             sides.append(found[0])
         return _compare(operator, *sides)
 
-    return lambda values: [item for value in values for item in _filtered(value) if holds(item)]
+    return lambda values: [item for value in values for item in _require_list(value) if matches(item)]
 
 
-def _filtered(value: Any) -> list[Any]:
+def _require_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise EvaluationError(f"{text_of(value)} is not array or slice and cannot be filtered")
     return value

@@ -1,7 +1,7 @@
-"""Versions of kinds that change from release to release, as far as they are known here.
+"""The versions of unstable kinds that this release of Allotment can read.
 
-A server may have a kind only in versions that are not among these: it is newer, or much older. Its objects cannot be
-read then, and that must not be taken for a cluster without any.
+A newer or much older server can serve a kind only in other versions. Its objects then cannot be read, which must not be
+confused with a cluster without such objects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from allotment.phrases import listed
 
 _MAIN: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
-#: By group and plural, the newest version first. Kinds that are not listed have been stable for long.
+#: By group and plural, newest version first. Kinds that are not listed are stable.
 KNOWN_VERSIONS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     (GROUP, "deviceclasses"): _MAIN,
     (GROUP, "resourceclaims"): _MAIN,
@@ -28,7 +28,7 @@ KNOWN_VERSIONS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
 
 
 def newest_known(group: str, plural: str, served: Collection[str]) -> str:
-    """The newest of the served versions of a resource that is known; empty if there is none.
+    """The newest served version of a resource that is known; empty if there is none.
 
     >>> newest_known("resource.k8s.io", "devicetaintrules", ["v1alpha3", "v1beta2", "v2"])
     'v1beta2'
@@ -37,12 +37,12 @@ def newest_known(group: str, plural: str, served: Collection[str]) -> str:
 
 
 def has_no_known_version(group: str, plural: str, served: Collection[str]) -> bool:
-    """Whether a resource is served, and in no version that is known."""
+    """Whether a resource is served, but not in any known version."""
     return bool(served) and (group, plural) in KNOWN_VERSIONS and not newest_known(group, plural, served)
 
 
 def version_mismatch(served: Iterable[str], known: Iterable[str]) -> str:
-    """Why the objects of a resource cannot be read that a cluster serves in none of the known versions.
+    """The message for a resource that a cluster serves in unknown versions only.
 
     >>> version_mismatch(["v3", "v2"], ["v1", "v1beta2"])
     'served only in v2 and v3; this release of Allotment reads v1 and v1beta2'

@@ -1,4 +1,4 @@
-"""The metadata every Kubernetes object carries."""
+"""Metadata of Kubernetes objects, and the base classes of object values."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import msgspec
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Base of every object value: immutable, compared by content, camelCase in JSON.
+    """Base of all object values: immutable, compared by content, camelCase in JSON.
 
-    Field order is Go's, so that an encoded value reads as Kubernetes prints it. A Go pointer is ``X | None``;
-    a Go value is its zero. Both are left out when unset, as ``omitempty`` does.
+    Fields are in Go's order, so that an encoded value looks as Kubernetes prints it. A Go pointer is ``X | None``; any
+    other unset field has Go's zero value. Unset fields are omitted, as with ``omitempty``.
     """
 
 
 class OwnerReference(Value, frozen=True):
-    """An owner; the object is collected with it."""
+    """An owner of an object; the object is garbage-collected with it."""
 
     api_version: str = ""
     kind: str = ""
@@ -25,7 +25,7 @@ class OwnerReference(Value, frozen=True):
 
 
 class ObjectMeta(Value, frozen=True):
-    """``metadata``. Times are RFC 3339 strings as received."""
+    """``metadata``. Times are RFC 3339 strings, as received."""
 
     name: str = ""
     generate_name: str = ""
@@ -43,7 +43,7 @@ class ObjectMeta(Value, frozen=True):
 
 
 class Object(Value, frozen=True):
-    """An object of its own, with metadata: what can be created, named and owned."""
+    """An API object with metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
 

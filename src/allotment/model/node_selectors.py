@@ -14,13 +14,13 @@ class NodeSelectorRequirement(Value, frozen=True):
 
 
 class NodeSelectorTerm(Value, frozen=True):
-    """All expressions (labels) and all fields (only ``metadata.name``) must hold; an empty term matches nothing."""
+    """All expressions (labels) and all fields (only ``metadata.name``) must match; an empty term matches nothing."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(Value, frozen=True):
-    """A node matches if any term does."""
+    """A node matches if any term matches."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()

@@ -1,9 +1,8 @@
-"""Claims of PodGroups: which of a pod's claims are its group's, and whether a pod may use what the group has.
+"""Claims of PodGroups: the claims that a pod shares with its group, and the owners and consumers of claims.
 
-A pod names its group; when an entry of its claims is also one of the group's, word for word, the claim behind it is
-made once, owned by the group and reserved for it (KEP-5729). A pod knows its group's name and not its uid, so it is by
-name that a pod finds itself among owners and users. Objects are trees here: programs see those, and not all of them
-typed.
+A pod names its group. If an entry of its claims equals an entry of the group, the claim is generated once, owned by the
+group and reserved for it (KEP-5729). A pod has its group's name and not its uid, so owners and consumers are compared
+by name. All objects are trees, because not all callers decode them.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ GROUP: Final = "scheduling.k8s.io"
 RESOURCE: Final = "podgroups"
 KIND: Final = "PodGroup"
 VERSION: Final = f"{GROUP}/v1alpha2"
-#: The gate of it all. It needs GenericWorkload, which is taken to be on with it.
+#: The feature gate. It requires GenericWorkload, which is assumed to be on with it.
 GATE: Final = "DRAWorkloadResourceClaims"
-#: Keeps a group until the last of its pods is done.
+#: The finalizer that keeps a group until its last pod has finished.
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 
 Tree = Mapping[str, Any]
@@ -26,16 +25,16 @@ _SAME: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
 
 
 def group_name(spec: Tree) -> str:
-    """The name of the PodGroup that a pod with such a spec belongs to; empty for none.
+    """The name of the PodGroup of a pod with this spec; empty if it has none.
 
-    >>> group_of({"schedulingGroup": {"podGroupName": "g"}}), group_of({})
+    >>> group_name({"schedulingGroup": {"podGroupName": "g"}}), group_name({})
     ('g', '')
     """
     return (spec.get("schedulingGroup") or {}).get("podGroupName") or ""
 
 
 def has_claim_entry(group: Tree, entry: Tree) -> bool:
-    """Whether an entry of a pod's claims is one of its group's as well."""
+    """Whether an entry of a pod's claims is also an entry of its group."""
     return any(
         all(own.get(field) == entry.get(field) for field in _SAME)
         for own in (group.get("spec") or {}).get("resourceClaims") or ()
@@ -43,44 +42,44 @@ def has_claim_entry(group: Tree, entry: Tree) -> bool:
 
 
 def consumer_reference(group: Tree) -> dict[str, Any]:
-    """The entry of ``status.reservedFor`` that stands for a group."""
+    """The entry of ``status.reservedFor`` for a group."""
     metadata = group["metadata"]
     return {"apiGroup": GROUP, "resource": RESOURCE, "name": metadata["name"], "uid": metadata["uid"]}
 
 
 def is_group(user: Tree) -> bool:
-    """Whether an entry of ``status.reservedFor`` stands for a PodGroup."""
+    """Whether an entry of ``status.reservedFor`` refers to a PodGroup."""
     return user.get("apiGroup") == GROUP and user.get("resource") == RESOURCE
 
 
 def is_consumer(users: Iterable[Tree], uid: str, group: str = "") -> bool:
-    """Whether a pod is one of a claim's users, or a group of this name is.
+    """Whether the pod with this uid, or the group of this name, is a consumer of a claim.
 
-    >>> is_among([{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "1"}], "u", "g")
+    >>> is_consumer([{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "1"}], "u", "g")
     True
     """
     return any(user.get("uid") == uid or (group and is_group(user) and user.get("name") == group) for user in users)
 
 
 def owning_group(claim: Tree) -> str:
-    """The name of the group that a claim was made for; empty if it was not made for one."""
+    """The name of the PodGroup that a claim was generated for; empty if there is none."""
     for owner in claim["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
-            mine = owner.get("kind") == KIND and str(owner.get("apiVersion", "")).startswith(f"{GROUP}/")
-            return str(owner["name"]) if mine else ""
+            is_pod_group = owner.get("kind") == KIND and str(owner.get("apiVersion", "")).startswith(f"{GROUP}/")
+            return str(owner["name"]) if is_pod_group else ""
     return ""
 
 
 def not_found_message(name: str) -> str:
-    """What Kubernetes says of a group that is not there.
+    """Kubernetes' message for a PodGroup that does not exist.
 
-    >>> absent("g")
+    >>> not_found_message("g")
     'podgroup.scheduling.k8s.io "g" not found'
     """
     return f'podgroup.{GROUP} "{name}" not found'
 
 
 def not_owner_message(claim: str, pod: str, group: str = "") -> str:
-    """What Kubernetes says when a generated claim belongs to somebody else: neither pod nor, if it has one, group."""
+    """Kubernetes' message for a generated claim that neither the pod nor its group, if any, owns."""
     owners = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
     return f"ResourceClaim {claim} was not created for Pod {pod} ({owners})"

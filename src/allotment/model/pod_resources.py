@@ -1,14 +1,14 @@
-"""What a pod requests of its node, and is limited to, as a whole: the one place where its containers are added up.
+"""The total requests and limits of a pod, computed from its containers.
 
 The rules are those of Kubernetes' scheduler, quotas and kubectl (``k8s.io/component-helpers/resource``):
 
-- Containers and sidecars run together, so their amounts add up. Init containers run one after the other, each beside
-  the sidecars that were started before it; of every resource the largest amount at any moment counts (KEP-753).
-- What the pod requests as a whole replaces the sum, for cpu, memory and huge pages (KEP-2837).
+- Containers and sidecars run together, so their amounts are added. Init containers run one after the other, each
+  together with the sidecars started before it; the largest amount of each resource at any time counts (KEP-753).
+- Pod-level requests replace the sum, for cpu, memory and huge pages (KEP-2837).
 - The overhead of the pod's RuntimeClass is added to the requests, and to limits that are not zero (KEP-688).
-- While a pod is resized in place, it counts with the most of what its spec says, what its kubelet has admitted
-  (``allocatedResources``) and what is in force (``resources`` of the status). A resize that is infeasible does not
-  count (KEP-1287, for the pod as a whole KEP-5419).
+- During an in-place resize, the maximum of the spec, the amounts admitted by the kubelet (``allocatedResources``) and
+  the actual amounts (``resources`` of the status) counts. An infeasible resize does not count (KEP-1287, for pod-level
+  resources KEP-5419).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Amounts = dict[str, Quantity]
 RequirementPart = Literal["requests", "limits"]
 
 _HUGE_PAGES: Final = "hugepages-"
-#: Requests of these may be lower than limits (huge pages are never overcommitted).
-_OVERCOMMITTED: Final = ("cpu", "memory")
+#: Resources whose requests can be lower than their limits; huge pages are never overcommitted.
+_OVERCOMMITTABLE: Final = ("cpu", "memory")
 
 
 def pod_requests(
     spec: Tree, status: Tree | None = None, *, overhead: bool = True, missing: Mapping[str, Quantity] = {}
 ) -> Amounts:
-    """The requests of a pod.
+    """The total requests of a pod.
 
-    ``status``: of a pod on a node, where its resize counts; None: as the spec has it. ``overhead``: whether that of the
-    RuntimeClass is included. ``missing``: what a container counts with that does not request these resources.
+    ``status``: the status of a pod on a node, to include a resize; None for the spec only. ``overhead``: whether to add
+    the overhead of the RuntimeClass. ``missing``: the amounts for containers that do not request these resources.
 
     >>> main = {"resources": {"requests": {"cpu": "200m"}}}
     >>> sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
@@ -46,57 +46,60 @@ def pod_requests(
     total = container_amounts(spec, "requests", status, missing)
     _replace(total, spec, "requests", status)
     if overhead:
-        add_amounts(total, _parsed(spec.get("overhead")))
+        add_amounts(total, _parse_amounts(spec.get("overhead")))
     return total
 
 
 def pod_limits(spec: Tree, status: Tree | None = None, *, overhead: bool = True) -> Amounts:
-    """The limits of a pod; resources that a container does not limit are limited by what the others have."""
+    """The total limits of a pod. Containers without a limit for a resource are ignored in its total."""
     total = container_amounts(spec, "limits", status)
     _replace(total, spec, "limits", status)
     if overhead:
-        add_amounts(total, {n: more for n, more in _parsed(spec.get("overhead")).items() if n in total and total[n].sign()})
+        add_amounts(
+            total,
+            {n: more for n, more in _parse_amounts(spec.get("overhead")).items() if n in total and total[n].sign()},
+        )
     return total
 
 
 def container_amounts(
     spec: Tree, part: RequirementPart, status: Tree | None = None, missing: Mapping[str, Quantity] = {}
 ) -> Amounts:
-    """What the containers of a pod come to, without what is said of the pod as a whole."""
-    resized = _Resized(status) if status else None
+    """The totals of the containers of a pod, without pod-level resources and overhead."""
+    resized = _ResizedContainers(status) if status else None
     running: Amounts = {}
     for container in spec.get("containers") or ():
-        add_amounts(running, _of_container(container, part, resized, missing))
+        add_amounts(running, _container_amounts(container, part, resized, missing))
     sidecars: Amounts = {}
     starting: Amounts = {}
     for container in spec.get("initContainers") or ():
-        lasts = container.get("restartPolicy") == "Always"
-        moment = _of_container(container, part, resized if lasts else None, missing)
-        if lasts:
-            add_amounts(running, moment)
-            add_amounts(sidecars, moment)
-            moment = sidecars
+        is_sidecar = container.get("restartPolicy") == "Always"
+        amounts = _container_amounts(container, part, resized if is_sidecar else None, missing)
+        if is_sidecar:
+            add_amounts(running, amounts)
+            add_amounts(sidecars, amounts)
+            amounts = sidecars
         else:
-            add_amounts(moment, sidecars)
-        _raise(starting, moment)
-    _raise(running, starting)
+            add_amounts(amounts, sidecars)
+        _raise_to(starting, amounts)
+    _raise_to(running, starting)
     return running
 
 
 def is_pod_level_resource(resource: str) -> bool:
-    """Whether a pod can request a resource as a whole.
+    """Whether a resource can be requested at the pod level.
 
-    >>> [is_for_pods(name) for name in ("cpu", "hugepages-2Mi", "ephemeral-storage", "nvidia.com/gpu")]
+    >>> [is_pod_level_resource(name) for name in ("cpu", "hugepages-2Mi", "ephemeral-storage", "nvidia.com/gpu")]
     [True, True, False, False]
     """
-    return resource in _OVERCOMMITTED or resource.startswith(_HUGE_PAGES)
+    return resource in _OVERCOMMITTABLE or resource.startswith(_HUGE_PAGES)
 
 
 # --- defaults --------------------------------------------------------------------------------------------------------
 
 
 def with_default_requests(spec: Tree) -> Tree:
-    """The spec with the requests that the API server sets from limits; the same object if there is nothing to set."""
+    """The spec with the requests that the API server derives from limits; the same object if nothing changes."""
     changed: Tree = {}
     for part in ("containers", "initContainers"):
         before = spec.get(part) or ()
@@ -107,7 +110,7 @@ def with_default_requests(spec: Tree) -> Tree:
 
 
 def with_requests_from_limits(container: Tree) -> Tree:
-    """A container that requests in full what it limits and does not request."""
+    """A container with requests equal to its limits for resources that it limits but does not request."""
     resources = container.get("resources") or {}
     limits = resources.get("limits")
     if not limits:
@@ -120,9 +123,9 @@ def with_requests_from_limits(container: Tree) -> Tree:
 
 
 def with_pod_requests(spec: Tree) -> Tree:
-    """A spec with requests and huge page limits of the whole pod, where it has some of its own (KEP-2837).
+    """A spec with default pod-level requests and huge page limits, if it has pod-level resources (KEP-2837).
 
-    The containers must have their defaults.
+    The defaults of the containers must be set before.
     """
     resources = spec.get("resources")
     if not resources:
@@ -142,7 +145,7 @@ def with_pod_requests(spec: Tree) -> Tree:
         missing = {
             name: str(value)
             for name, value in container_amounts(spec, "requests").items()
-            if name in _OVERCOMMITTED and name not in requests
+            if name in _OVERCOMMITTABLE and name not in requests
         }
         for name, value in limits.items():
             if name not in requests and name not in missing and is_pod_level_resource(name):
@@ -155,44 +158,46 @@ def with_pod_requests(spec: Tree) -> Tree:
 # --- resizes ---------------------------------------------------------------------------------------------------------
 
 
-class _Resized:
-    """What the status of a pod says of the amounts of its containers."""
+class _ResizedContainers:
+    """The amounts of containers according to the status of a pod."""
 
     def __init__(self, status: Tree) -> None:
         self._infeasible = _is_infeasible(status)
         self._statuses: dict[str, Tree] = {
-            one.get("name", ""): one
+            item.get("name", ""): item
             for part in ("containerStatuses", "initContainerStatuses")
-            for one in status.get(part) or ()
+            for item in status.get(part) or ()
         }
 
     def amounts(self, container: Tree, part: RequirementPart) -> Amounts:
-        spec = _parsed((container.get("resources") or {}).get(part))
+        spec = _parse_amounts((container.get("resources") or {}).get(part))
         status = self._statuses.get(container.get("name", ""))
         if status is None or status.get("resources") is None:
             return spec
-        return _most(spec, part, self._infeasible, status["resources"], status.get("allocatedResources"))
+        return _maximum_amounts(spec, part, self._infeasible, status["resources"], status.get("allocatedResources"))
 
 
-def _most(spec: Amounts, part: RequirementPart, infeasible: bool, in_force: Tree, admitted: Tree | None) -> Amounts:
-    """The most of what a spec and a status say; limits are not admitted, only in force."""
+def _maximum_amounts(
+    spec: Amounts, part: RequirementPart, infeasible: bool, in_force: Tree, admitted: Tree | None
+) -> Amounts:
+    """The maximum of the amounts in a spec and a status. Limits have no admitted amount."""
     found = {} if infeasible else dict(spec)
-    _raise(found, _parsed(in_force.get(part)))
+    _raise_to(found, _parse_amounts(in_force.get(part)))
     if part == "requests":
-        _raise(found, _parsed(admitted))
+        _raise_to(found, _parse_amounts(admitted))
     return found
 
 
 def _is_infeasible(status: Tree) -> bool:
-    pending = (one for one in status.get("conditions") or () if one.get("type") == "PodResizePending")
-    return next((one.get("reason") == "Infeasible" for one in pending), False)
+    pending = (item for item in status.get("conditions") or () if item.get("type") == "PodResizePending")
+    return next((item.get("reason") == "Infeasible" for item in pending), False)
 
 
 # --- amounts ---------------------------------------------------------------------------------------------------------
 
 
 def sum_amounts(parts: Iterable[Mapping[str, Quantity]]) -> Amounts:
-    """Amounts added up."""
+    """The sum of amounts, by resource name."""
     total: Amounts = {}
     for amounts in parts:
         add_amounts(total, amounts)
@@ -200,35 +205,41 @@ def sum_amounts(parts: Iterable[Mapping[str, Quantity]]) -> Amounts:
 
 
 def add_amounts(total: Amounts, more: Mapping[str, Quantity]) -> None:
-    """Add amounts to others, which change."""
+    """Add amounts to ``total`` in place."""
     for name, amount in more.items():
         total[name] = total[name].add(amount) if name in total else amount
 
 
-def _of_container(container: Tree, part: RequirementPart, resized: _Resized | None, missing: Mapping[str, Quantity]) -> Amounts:
+def _container_amounts(
+    container: Tree, part: RequirementPart, resized: _ResizedContainers | None, missing: Mapping[str, Quantity]
+) -> Amounts:
     if resized is not None:
         amounts = resized.amounts(container, part)
     else:
-        amounts = _parsed((container.get("resources") or {}).get(part))
+        amounts = _parse_amounts((container.get("resources") or {}).get(part))
     for name, amount in missing.items():
         amounts.setdefault(name, amount)
     return amounts
 
 
 def _replace(total: Amounts, spec: Tree, part: RequirementPart, status: Tree | None) -> None:
-    """Put the amounts of the pod as a whole in place of the sums."""
-    own = {n: a for n, a in _parsed((spec.get("resources") or {}).get(part)).items() if is_pod_level_resource(n)}
+    """Replace the sums in ``total`` by the pod-level amounts."""
+    pod_level = {
+        n: a for n, a in _parse_amounts((spec.get("resources") or {}).get(part)).items() if is_pod_level_resource(n)
+    }
     if status and status.get("resources") is not None:
-        now = _most(own, part, _is_infeasible(status), status["resources"], status.get("allocatedResources"))
-        own = {name: now.get(name, Quantity.ZERO) for name in own}
-    total |= own
+        current = _maximum_amounts(
+            pod_level, part, _is_infeasible(status), status["resources"], status.get("allocatedResources")
+        )
+        pod_level = {name: current.get(name, Quantity.ZERO) for name in pod_level}
+    total |= pod_level
 
 
-def _parsed(tree: Mapping[str, Any] | None) -> Amounts:
+def _parse_amounts(tree: Mapping[str, Any] | None) -> Amounts:
     return {name: Quantity.parse(str(amount)) for name, amount in (tree or {}).items()}
 
 
-def _raise(total: Amounts, other: Mapping[str, Quantity]) -> None:
+def _raise_to(total: Amounts, other: Mapping[str, Quantity]) -> None:
     for name, amount in other.items():
         if name not in total or amount > total[name]:
             total[name] = amount

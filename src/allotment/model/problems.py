@@ -1,6 +1,6 @@
-"""What is wrong with the input, as data: a stable code, a sentence, where it stands, what was probably meant.
+"""Problems of the input as data: a stable code, a message, a source position and a hint.
 
-Screens print problems, programs read them; nothing below the screens prints or exits.
+Only the command line prints problems; the lower layers neither print nor exit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
-    """A place in a source file. Lines and columns count from 1, columns in characters."""
+    """A position in a source file. Lines and columns count from 1, columns in characters."""
 
     file: str
     line: int
@@ -20,10 +20,10 @@ class Position(msgspec.Struct, frozen=True, order=True):
 
 
 class InputProblem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing wrong with the input.
+    """A problem of the input.
 
-    ``path`` is the field path where there is one (``spec.devices.requests[0].count``); ``hint`` says what to do or what
-    was probably meant; ``suggestion`` is the bare name behind a "did you mean".
+    ``path``: the field path, if any (``spec.devices.requests[0].count``). ``hint``: what to do, or the probably
+    intended value. ``suggestion``: the bare name in a "did you mean" hint.
     """
 
     code: str

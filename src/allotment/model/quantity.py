@@ -1,13 +1,13 @@
-"""Resource quantities such as ``40Gi``, ``500m`` or ``1e3``: exact values that keep the way they were written.
+"""Resource quantities such as ``40Gi``, ``500m`` or ``1e3``: exact values that keep their notation.
 
-A quantity has a value, an exact multiple of one nano, and a *representation* that Kubernetes lets users see: the suffix
-family decides how sums print, and whether Go held the number in 64 bits or in an arbitrary decimal decides what CEL's
-``isInteger`` and ``asInteger`` answer (``1Ti`` is an integer, ``1Pi`` is not). Both travel in one immutable value;
-equality, order and hash look at the value alone.
+A quantity has a value, an exact multiple of one nano, and a *representation* that users can observe: the suffix family
+decides how sums are printed, and whether Go holds the number in 64 bits or as an arbitrary decimal decides the results
+of CEL's ``isInteger`` and ``asInteger`` (``1Ti`` is an integer, ``1Pi`` is not). Equality, order and hash depend on the
+value only.
 
-Two upstream faults are not repeated: adding never changes the receiver, and a decimal value above ``999E`` prints with
-an exponent instead of losing it (Kubernetes 1.36 prints ``1000E`` as ``1``). One bound is our own: exponents and digit
-strings beyond four thousand digits are refused, because upstream would spend minutes and gigabytes on them.
+Two upstream bugs are not repeated: addition never changes the receiver, and a decimal value above ``999E`` is printed
+with an exponent (Kubernetes 1.36 prints ``1000E`` as ``1``). One limit is Allotment's: more than four thousand digits,
+or a larger exponent, are rejected, because upstream would need minutes and gigabytes for them.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _NANO_POWERS: Final = tuple(10**power for power in range(28))
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 _SMALL_DIGITS: Final = 18
-_MOST_DIGITS: Final = 4000
+_MAX_DIGITS: Final = 4000
 
 
 class QuantityError(ValueError):
-    """Raised when text is no quantity, or a quantity is no integer; the text is Kubernetes' own."""
+    """Raised if text is not a quantity, or a quantity is not an integer; the text is Kubernetes' own."""
 
 
 class Quantity:
-    """An exact amount. Make one with ``parse``, ``of_int`` or ``binary``.
+    """An exact amount. Created with ``parse``, ``of_int`` or ``binary``.
 
-    ``nano`` is the value in units of 10^-9. ``is_small`` says whether Go would hold it as a 64-bit ``mantissa`` times
-    ten to the ``scale``; otherwise it is an arbitrary decimal with the same two parts.
+    ``nano``: the value in units of 10^-9. ``is_small``: whether Go holds it as a 64-bit ``mantissa`` times ten to the
+    power ``scale``; otherwise it is an arbitrary decimal with the same two parts.
 
     >>> Quantity.parse("1.5Gi") == Quantity.parse("1536Mi"), str(Quantity.parse("1.5Gi"))
     (True, '1536Mi')
@@ -76,11 +76,11 @@ class Quantity:
         put(self, "scale", scale)
         put(self, "_text", text)
 
-    # --- making one ----------------------------------------------------------------------------------------------
+    # --- constructors --------------------------------------------------------------------------------------------
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """The quantity that ``text`` spells; ``QuantityError`` with upstream's text when it spells none."""
+        """Parse a quantity. Raises ``QuantityError`` with upstream's text."""
         return _parse_cached(text) if len(text) <= 32 else _parse(text)
 
     @staticmethod
@@ -96,7 +96,7 @@ class Quantity:
     # --- value ---------------------------------------------------------------------------------------------------
 
     def value(self) -> int:
-        """Go's ``Value()``: the integer at or beyond it, away from zero."""
+        """Go's ``Value()``: the value as an integer, rounded away from zero."""
         whole, rest = divmod(abs(self.nano), _NANO)
         return (whole + (rest > 0)) * self.sign()
 
@@ -105,18 +105,18 @@ class Quantity:
         return (self.nano > 0) - (self.nano < 0)
 
     def is_integer(self) -> bool:
-        """Whether ``as_integer`` would succeed; decided by representation, so ``1.0`` and ``1Pi`` are none."""
+        """Whether ``as_integer`` succeeds. This depends on the representation: it is false for ``1.0`` and ``1Pi``."""
         return self._int64() is not None
 
     def as_integer(self) -> int:
-        """The value as a 64-bit integer when the representation is one."""
+        """The value as a 64-bit integer. Raises ``QuantityError`` if the representation is not an integer."""
         number = self._int64()
         if number is None:
             raise QuantityError(_NOT_AN_INTEGER)
         return number
 
     def approximate_float(self) -> float:
-        """Go's ``AsApproximateFloat64``: mantissa times a power of ten, each rounded; infinite beyond doubles."""
+        """Go's ``AsApproximateFloat64``: mantissa times a power of ten, each rounded; infinite if out of range."""
         try:
             base = float(self.mantissa)
         except OverflowError:
@@ -132,11 +132,11 @@ class Quantity:
     # --- arithmetic ----------------------------------------------------------------------------------------------
 
     def add(self, other: Quantity) -> Quantity:
-        """The sum; it keeps this quantity's suffix family, or takes the other's when this one is zero."""
+        """The sum, with the suffix family of this quantity, or of the other one if this one is zero."""
         return self._plus(other.mantissa, other)
 
     def sub(self, other: Quantity) -> Quantity:
-        """The difference, formatted as ``add`` does."""
+        """The difference, with the suffix family as in ``add``."""
         return self._plus(-other.mantissa, other)
 
     def _plus(self, mantissa: int, other: Quantity) -> Quantity:
@@ -146,7 +146,7 @@ class Quantity:
             return Quantity(self.mantissa, self.scale, True, format)
         if both_small and not self.mantissa:
             return Quantity(mantissa, other.scale, _INT64_MIN <= mantissa <= _INT64_MAX, format)
-        # Go aligns to the finer of the two scales; the coarser addend must itself still fit in 64 bits there.
+        # Go uses the finer of the two scales; both addends must fit in 64 bits at this scale.
         scale = min(self.scale, other.scale)
         left = self.mantissa * 10 ** (self.scale - scale)
         right = mantissa * 10 ** (other.scale - scale)
@@ -211,7 +211,7 @@ def _parse(text: str) -> Quantity:
     if text == "0":
         return Quantity(0, 0, True, "DecimalSI", text)
     sign, whole, fraction, letters, tail = shape.groups(default="")
-    if len(whole) + len(fraction) > _MOST_DIGITS:
+    if len(whole) + len(fraction) > _MAX_DIGITS:
         raise QuantityError(_BAD_NUMBER)
     format, exponent = _suffix(letters, tail)
     digits = (whole or "0") + fraction
@@ -220,7 +220,7 @@ def _parse(text: str) -> Quantity:
         return _parse_binary(text, number, len(whole or "0"), fraction, exponent)
     scale = exponent - len(fraction)
     if len(digits) <= _SMALL_DIGITS and scale >= -9:
-        # Go keeps the text when it is already canonical: cheap for it, visible to users (``00001`` stays).
+        # Go keeps text that looks canonical, which users can observe (``00001`` stays).
         as_written = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
         return Quantity(number, scale, True, format, text if as_written else None)
     if number == 0:
@@ -230,7 +230,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _parse_binary(text: str, number: int, whole_digits: int, fraction: str, exponent: int) -> Quantity:
-    # Upstream estimates the decimal digits of 2**exponent; beyond 15 together it switches to arbitrary decimals.
+    # Upstream estimates the decimal digits of 2**exponent; above 15 digits in total it uses arbitrary decimals.
     if not fraction and 15 - whole_digits - exponent * 3 // 10 - 1 >= 0:
         as_written = number & 7 != 0
         return Quantity(number << exponent, 0, True, "BinarySI", text if as_written else None)
@@ -256,23 +256,23 @@ def _suffix(letters: str, tail: str) -> tuple[Format, int]:
             return "BinarySI", binary
     if letters in ("e", "E") and tail.strip("+-") and len(tail) <= 20:
         exponent = int(tail)
-        if exponent <= _MOST_DIGITS:
+        if exponent <= _MAX_DIGITS:
             return "DecimalExponent", exponent
     raise QuantityError(_BAD_SUFFIX)
 
 
 def _require_digits(text: str) -> None:
-    """Outside Go's 64-bit form a bare suffix is an error (``Ei``, ``e-12``), while ``Gi`` passes for zero."""
+    """Outside Go's 64-bit form a bare suffix is an error (``Ei``, ``e-12``), while ``Gi`` is read as zero."""
     if not _STARTS_WITH_DIGITS.match(text):
         raise QuantityError(_BAD_NUMBER)
 
 
 def _nano_rounded_up(number: int, scale: int) -> int:
-    """``number`` times ten to the ``scale``, in nanos; what lies below one nano rounds away from zero."""
+    """``number`` times ten to the power ``scale`` in nanos, rounded away from zero."""
     shift = scale + 9
     if shift >= 0:
         return number * int(10**shift)
-    if -shift > _MOST_DIGITS * 2:
+    if -shift > _MAX_DIGITS * 2:
         return 1 if number > 0 else -1
     rounded = -(-abs(number) // int(10**-shift))
     return rounded if number > 0 else -rounded
@@ -299,7 +299,7 @@ def _canonical(quantity: Quantity) -> str:
 
 
 def _digits(number: int) -> str:
-    # Decimal has no limit on digits, unlike str(int); sums of long quantities may pass it.
+    # Unlike str(int), Decimal has no limit on the number of digits; sums of long quantities can exceed that limit.
     return str(number) if abs(number) <= _INT64_MAX else format(Decimal(number), "f")
 
 

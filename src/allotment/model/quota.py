@@ -1,8 +1,8 @@
-"""What objects count for in a ResourceQuota: the names they are counted under, how much, and which quotas look at them.
+"""The usage that objects add to a ResourceQuota, and the scopes of quotas.
 
-Devices are counted three ways (KEP-5004, KEP-4381): claims by number (``count/resourceclaims.resource.k8s.io``), their
-devices by class (``<class>.deviceclass.resource.k8s.io/devices``, at worst what a request may get), and, through the
-extended resource that a class stands for, together with pods that ask for that resource by name.
+Devices are counted in three ways (KEP-5004, KEP-4381): the number of claims (``count/resourceclaims.resource.k8s.io``),
+their devices by class (``<class>.deviceclass.resource.k8s.io/devices``, the maximum that a request can get), and, for a
+class with an extended resource, together with the pods that request this resource by name.
 """
 
 from __future__ import annotations
@@ -23,36 +23,42 @@ IMPLICIT_REQUESTS_PREFIX: Final = "requests.deviceclass.resource.kubernetes.io/"
 _MOST_DEVICES: Final = 32
 _ONE: Final = Quantity.of_int(1)
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
-#: Kinds that quotas also count by their bare name.
-_BARE: Final = frozenset(
+#: Resources that quotas also count by their plain name.
+_COUNTED_BY_NAME: Final = frozenset(
     {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services"}
 )
-_ENDED: Final = ("Succeeded", "Failed")
+_TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 
 
 def limits_devices(name: str) -> bool:
-    """Whether a key of a quota limits claims or devices, those of extended resources too.
+    """Whether a key of a quota limits claims or devices, including those of extended resources.
 
-    >>> [counts_devices(k) for k in ("gpu.deviceclass.resource.k8s.io/devices", "requests.nvidia.com/gpu", "pods")]
+    >>> [limits_devices(k) for k in ("gpu.deviceclass.resource.k8s.io/devices", "requests.nvidia.com/gpu", "pods")]
     [True, True, False]
     """
-    if name.endswith(CLASS_DEVICES_SUFFIX) or name.startswith(IMPLICIT_REQUESTS_PREFIX) or name == f"count/{CLAIMS_RESOURCE}":
+    if (
+        name.endswith(CLASS_DEVICES_SUFFIX)
+        or name.startswith(IMPLICIT_REQUESTS_PREFIX)
+        or name == f"count/{CLAIMS_RESOURCE}"
+    ):
         return True
     return name.startswith("requests.") and is_extended_resource(name.removeprefix("requests."))
 
 
 def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda class_name: "") -> Usage:
-    """What an object counts for. ``bucket``: ``plural.group``; ``extended_name``: a class's extended resource, or "".
+    """The usage of an object by quota key.
+
+    ``bucket``: ``plural.group``. ``extended_name``: returns the extended resource of a class, or an empty string.
 
     >>> sorted(usage("secrets", {}))
     ['count/secrets', 'secrets']
     """
     counted = {f"count/{bucket}": _ONE}
-    if bucket in _BARE:
+    if bucket in _COUNTED_BY_NAME:
         counted[bucket] = _ONE
     spec = tree.get("spec") or {}
     if bucket == "pods":
-        if (tree.get("status") or {}).get("phase") not in _ENDED:
+        if (tree.get("status") or {}).get("phase") not in _TERMINAL_PHASES:
             counted |= _pod(spec, tree.get("status") or {})
     elif bucket == CLAIMS_RESOURCE:
         counted |= _claim(spec, extended_name)
@@ -64,7 +70,7 @@ def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda 
 
 
 def _pod(spec: Tree, status: Tree) -> Usage:
-    # Kubernetes counts resizes of containers, and not yet those of pods as a whole (1.36).
+    # Kubernetes 1.36 counts resizes of containers, but not of pod-level resources.
     status = {name: part for name, part in status.items() if name not in ("resources", "allocatedResources")}
     requests, limits = pod_requests(spec, status), pod_limits(spec, status)
     counted: Usage = {"pods": _ONE}
@@ -82,12 +88,12 @@ def _pod(spec: Tree, status: Tree) -> Usage:
 def _claim(spec: Tree, extended_name: Callable[[str], str]) -> Usage:
     devices: Usage = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
-        worst: Usage = {}
-        for asked in request.get("firstAvailable") or [request.get("exactly") or {}]:
-            name, count = asked.get("deviceClassName"), _devices(asked)
+        maximum: Usage = {}
+        for request_fields in request.get("firstAvailable") or [request.get("exactly") or {}]:
+            name, count = request_fields.get("deviceClassName"), _device_count(request_fields)
             if name:
-                worst[name] = max(worst.get(name, Quantity.ZERO), Quantity.of_int(count))
-        add_amounts(devices, worst)
+                maximum[name] = max(maximum.get(name, Quantity.ZERO), Quantity.of_int(count))
+        add_amounts(devices, maximum)
     counted: Usage = {}
     for name, amount in devices.items():
         add_amounts(counted, {f"{name}{CLASS_DEVICES_SUFFIX}": amount, f"{IMPLICIT_REQUESTS_PREFIX}{name}": amount})
@@ -96,11 +102,11 @@ def _claim(spec: Tree, extended_name: Callable[[str], str]) -> Usage:
     return counted
 
 
-def _devices(asked: Tree) -> int:
-    mode = asked.get("allocationMode") or "ExactCount"
+def _device_count(request_fields: Tree) -> int:
+    mode = request_fields.get("allocationMode") or "ExactCount"
     if mode == "All":
         return _MOST_DEVICES
-    return int(asked.get("count") or 1) if mode == "ExactCount" else 0
+    return int(request_fields.get("count") or 1) if mode == "ExactCount" else 0
 
 
 def _service(spec: Tree) -> Usage:
@@ -114,10 +120,10 @@ def _service(spec: Tree) -> Usage:
 
 
 def _volume_claim(spec: Tree) -> Usage:
-    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if asked is None:
+    request_fields = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if request_fields is None:
         return {}
-    amount, storage_class = Quantity.parse(str(asked)), spec.get("storageClassName")
+    amount, storage_class = Quantity.parse(str(request_fields)), spec.get("storageClassName")
     counted: Usage = {"requests.storage": amount}
     if storage_class:
         prefix = f"{storage_class}.storageclass.storage.k8s.io"
@@ -125,11 +131,11 @@ def _volume_claim(spec: Tree) -> Usage:
     return counted
 
 
-# --- which objects a quota looks at ----------------------------------------------------------------------------------
+# --- scopes ----------------------------------------------------------------------------------------------------------
 
 
 def is_in_scope(quota_spec: Tree, bucket: str, tree: Tree) -> bool:
-    """Whether a quota's scopes take in an object; scopes are about pods only."""
+    """Whether an object is in the scopes of a quota. A quota with scopes applies to pods only."""
     scopes = [{"scopeName": name, "operator": "Exists"} for name in quota_spec.get("scopes") or ()]
     scopes += (quota_spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     if not scopes:
@@ -140,24 +146,24 @@ def is_in_scope(quota_spec: Tree, bucket: str, tree: Tree) -> bool:
 def _in_scope(scope: Tree, pod: Tree) -> bool:
     spec, name = pod.get("spec") or {}, scope.get("scopeName")
     if name == "PriorityClass":
-        own: str = spec.get("priorityClassName") or ""
+        priority_class: str = spec.get("priorityClassName") or ""
         values: list[str] = scope.get("values") or []
         operator = scope.get("operator")
         if operator in ("In", "NotIn"):
-            return (own in values) is (operator == "In")
+            return (priority_class in values) is (operator == "In")
         exists: bool = operator == "Exists"
-        return bool(own) is exists
+        return bool(priority_class) is exists
     terminating = spec.get("activeDeadlineSeconds") is not None
     best_effort: bool = (pod.get("status") or {}).get("qosClass", "BestEffort") == "BestEffort"
     scopes: dict[str, bool] = {
         "Terminating": terminating, "NotTerminating": not terminating,
         "BestEffort": best_effort, "NotBestEffort": not best_effort,
-        "CrossNamespacePodAffinity": _asks_other_namespaces(spec),
+        "CrossNamespacePodAffinity": _has_cross_namespace_affinity(spec),
     }  # fmt: skip
     return scopes.get(str(name), False)
 
 
-def _asks_other_namespaces(spec: Tree) -> bool:
+def _has_cross_namespace_affinity(spec: Tree) -> bool:
     affinity = spec.get("affinity") or {}
     for part in ("podAffinity", "podAntiAffinity"):
         side = affinity.get(part) or {}

@@ -1,4 +1,4 @@
-"""Strings as Go prints them with ``%q``: most of Kubernetes' error texts quote what was wrong that way."""
+"""Quotes strings as Go's ``%q``, which most of Kubernetes' error messages use."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _escaped(character: str) -> str:
     if known is not None:
         return known
     code = ord(character)
-    # Go's idea of printable is Python's, with the plain space as the only space.
+    # Go and Python agree on printable characters; the only printable space is U+0020.
     if character.isprintable():
         return character
     if code < 0x80:
         return f"\\x{code:02x}"
     if 0xDC80 <= code <= 0xDCFF:
-        # A byte that is not UTF-8, carried by Python's surrogate escape.
+        # A byte that is not valid UTF-8, as Python's surrogate escape.
         return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

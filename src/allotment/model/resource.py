@@ -1,9 +1,9 @@
 """The kinds of ``resource.k8s.io`` in their v1 shape, the hub that every other version converts to and from.
 
-Facts: Kubernetes 1.36, KEP-4381 (structured parameters), 4815 (partitions), 4816 (firstAvailable), 5007 (binding
-conditions), 5055 (taints), 5075 (consumable capacity), 5491 (list attributes). Where Go tells nil from empty and
-validation depends on it, the field is ``tuple | None``; everywhere else absent and empty are the same value.
-One API group is one file: its types refer to each other.
+Sources: Kubernetes 1.36, KEP-4381 (structured parameters), 4815 (partitions), 4816 (firstAvailable), 5007 (binding
+conditions), 5055 (taints), 5075 (consumable capacity), 5491 (list attributes). Where Go distinguishes nil from empty
+and validation depends on it, the field is ``tuple | None``; otherwise absent and empty are the same value.
+The whole API group is in one file because its types refer to each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from allotment.model.meta import Condition, Object, ObjectMeta, Value
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
 
-#: Keeps a claim that is allocated until its devices are given back.
+#: The finalizer that keeps an allocated claim until its devices are released.
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 # --- ResourceSlice -----------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class CapacityRequestPolicyRange(Value, frozen=True):
 
 
 class CapacityRequestPolicy(Value, frozen=True):
-    """How much of a shareable capacity one request may consume."""
+    """The amounts of a shareable capacity that one request may consume."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -72,7 +72,7 @@ class CounterSet(Value, frozen=True):
 
 
 class DeviceCounterConsumption(Value, frozen=True):
-    """What a device takes from one counter set while it is allocated."""
+    """The counters of one counter set that a device consumes while it is allocated."""
 
     counter_set: str = ""
     counters: dict[str, Counter] = {}
@@ -92,7 +92,7 @@ class DeviceTaint(Value, frozen=True):
 
 
 class NodeAllocatableResourceMapping(Value, frozen=True):
-    """How a device stands for cpu, memory or hugepages of its node (alpha in 1.36)."""
+    """The cpu, memory or huge pages of the node that a device represents (alpha in 1.36)."""
 
     capacity_key: str | None = None
     allocation_multiplier: Quantity | None = None
@@ -125,7 +125,7 @@ class ResourcePool(Value, frozen=True, omit_defaults=False):
 
 
 class ResourceSliceSpec(Value, frozen=True):
-    """Devices or shared counters of one pool, and the nodes that reach them."""
+    """Devices or shared counters of one pool, and the nodes that can use them."""
 
     driver: str = ""
     pool: ResourcePool = ResourcePool()
@@ -138,7 +138,7 @@ class ResourceSliceSpec(Value, frozen=True):
 
 
 class ResourceSlice(Object, frozen=True):
-    """What a driver publishes."""
+    """Devices that a driver publishes."""
 
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
@@ -166,7 +166,7 @@ class OpaqueDeviceConfiguration(Value, frozen=True):
 
 
 class DeviceClassConfiguration(Value, frozen=True):
-    """Driver parameters that every use of the class gets."""
+    """Driver parameters that apply to every request for the class."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
@@ -180,7 +180,7 @@ class DeviceClassSpec(Value, frozen=True):
 
 
 class DeviceClass(Object, frozen=True):
-    """A kind of device that an administrator offers."""
+    """A category of devices that an administrator defines."""
 
     spec: DeviceClassSpec = DeviceClassSpec()
 
@@ -237,7 +237,7 @@ class DeviceRequest(Value, frozen=True):
 
 
 class DeviceConstraint(Value, frozen=True):
-    """Holds over the devices of the listed requests, or of all requests when none is listed."""
+    """A constraint on the devices of the listed requests, or of all requests if none is listed."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -252,7 +252,7 @@ class DeviceClaimConfiguration(Value, frozen=True):
 
 
 class DeviceClaim(Value, frozen=True):
-    """What a claim asks for."""
+    """The requests of a claim, their constraints and driver parameters."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -266,7 +266,7 @@ class ResourceClaimSpec(Value, frozen=True):
 
 
 class DeviceRequestAllocationResult(Value, frozen=True):
-    """One device given to one request (``main`` or ``main/sub``)."""
+    """One device allocated for one request (``main`` or ``main/sub``)."""
 
     request: str = ""
     driver: str = ""
@@ -296,7 +296,7 @@ class DeviceAllocationResult(Value, frozen=True):
 
 
 class AllocationResult(Value, frozen=True):
-    """The answer to a claim; no node selector means every node can use it."""
+    """The allocation of a claim; without a node selector every node can use it."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -304,7 +304,7 @@ class AllocationResult(Value, frozen=True):
 
 
 class ResourceClaimConsumerReference(Value, frozen=True):
-    """Who uses an allocated claim, normally a pod."""
+    """A consumer of an allocated claim, normally a pod."""
 
     api_group: str = ""
     resource: str = ""
@@ -313,7 +313,7 @@ class ResourceClaimConsumerReference(Value, frozen=True):
 
 
 class NetworkDeviceData(Value, frozen=True):
-    """What a network driver reports of its device."""
+    """Status of a network device, as reported by its driver."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
@@ -321,7 +321,7 @@ class NetworkDeviceData(Value, frozen=True):
 
 
 class AllocatedDeviceStatus(Value, frozen=True):
-    """What a driver reports of an allocated device."""
+    """Status of an allocated device, as reported by its driver."""
 
     driver: str = ""
     pool: str = ""
@@ -333,7 +333,7 @@ class AllocatedDeviceStatus(Value, frozen=True):
 
 
 class ResourceClaimStatus(Value, frozen=True):
-    """Allocated, reserved or pending; there is no phase."""
+    """The allocation, the consumers and the device statuses of a claim; a claim has no phase."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
@@ -348,14 +348,14 @@ class ResourceClaim(Object, frozen=True):
 
 
 class ResourceClaimTemplateSpec(Value, frozen=True):
-    """What each generated claim gets; only labels and annotations of the metadata may be set."""
+    """Metadata and spec of generated claims; only labels and annotations of the metadata may be set."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
 
 
 class ResourceClaimTemplate(Object, frozen=True):
-    """One claim per pod is generated from it."""
+    """A template from which one claim per pod is generated."""
 
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
@@ -364,7 +364,7 @@ class ResourceClaimTemplate(Object, frozen=True):
 
 
 class DeviceTaintSelector(Value, frozen=True):
-    """Set fields are ANDed; without any, every device is selected."""
+    """All set fields must match; without any, every device is selected."""
 
     driver: str | None = None
     pool: str | None = None
@@ -372,7 +372,7 @@ class DeviceTaintSelector(Value, frozen=True):
 
 
 class DeviceTaintRuleSpec(Value, frozen=True):
-    """A rule without a selector taints nothing."""
+    """A taint and its devices; a rule without a selector taints no device."""
 
     device_selector: DeviceTaintSelector | None = None
     taint: DeviceTaint = DeviceTaint()
@@ -385,14 +385,14 @@ class DeviceTaintRuleStatus(Value, frozen=True):
 
 
 class DeviceTaintRule(Object, frozen=True):
-    """A taint that an administrator puts on devices, beside those of their driver."""
+    """A taint that an administrator adds to devices, in addition to those set by their driver."""
 
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
     status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
 
 
 class ResourcePoolStatusRequestSpec(Value, frozen=True):
-    """Which pools to report; ``limit`` defaults to 100."""
+    """The pools to report; ``limit`` defaults to 100."""
 
     driver: str = ""
     pool_name: str | None = None
@@ -400,7 +400,7 @@ class ResourcePoolStatusRequestSpec(Value, frozen=True):
 
 
 class PoolStatus(Value, frozen=True):
-    """The devices of one pool, counted; unset figures are unknown."""
+    """Device counts of one pool; an unset count is unknown."""
 
     driver: str = ""
     pool_name: str = ""
@@ -415,7 +415,7 @@ class PoolStatus(Value, frozen=True):
 
 
 class ResourcePoolStatusRequestStatus(Value, frozen=True):
-    """Written once."""
+    """The reported pools; written once."""
 
     pool_count: int | None = None
     pools: tuple[PoolStatus, ...] = ()
@@ -423,7 +423,7 @@ class ResourcePoolStatusRequestStatus(Value, frozen=True):
 
 
 class ResourcePoolStatusRequest(Object, frozen=True):
-    """Asks for the state of a driver's pools (alpha in 1.36)."""
+    """A request for the state of a driver's pools (alpha in 1.36)."""
 
     spec: ResourcePoolStatusRequestSpec = ResourcePoolStatusRequestSpec()
     status: ResourcePoolStatusRequestStatus | None = None

@@ -1,7 +1,7 @@
-"""Semantic versions as CEL and device attributes know them: strict SemVer 2.0.0, ordered, build metadata ignored.
+"""Semantic versions of device attributes and CEL: strict SemVer 2.0.0, ordered without build metadata.
 
-Drivers publish ``version`` attributes in strict form; CEL's ``semver(text, true)`` also takes what people write
-(``v1``, ``1.2``, ``01.2.3``). Texts of errors are those of the Go library that Kubernetes uses.
+Drivers publish ``version`` attributes in strict form; CEL's ``semver(text, true)`` also accepts lenient spellings
+(``v1``, ``1.2``, ``01.2.3``). Error messages are those of the Go library that Kubernetes uses.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
 
 
 class SemverError(ValueError):
-    """Raised when text is no semantic version; the text is the Go library's."""
+    """Raised if text is not a semantic version; the message is the Go library's."""
 
 
 @functools.total_ordering
 class Semver:
-    """A version. ``major``, ``minor`` and ``patch`` are unsigned 64-bit; build metadata takes no part in equality.
+    """A version. ``major``, ``minor`` and ``patch`` are unsigned 64-bit; build metadata does not affect equality.
 
     >>> Semver.parse("1.10.0") > Semver.parse("1.9.0-rc.1"), str(Semver.parse("v1", normalize=True))
     (True, '1.0.0')
@@ -46,13 +46,13 @@ class Semver:
         put(self, "patch", patch)
         put(self, "prerelease", prerelease)
         put(self, "build", build)
-        # Release after prerelease; numeric identifiers by value and before words; the shorter list first.
+        # A release sorts after its prereleases; numeric identifiers by value and before text; the shorter list first.
         ranks = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in prerelease)
         put(self, "_order", (major, minor, patch, not prerelease, ranks))
 
     @staticmethod
     def parse(text: str, normalize: bool = False) -> Semver:
-        """The version that ``text`` spells; ``normalize`` first completes and cleans lenient spellings."""
+        """Parse a version; ``normalize`` accepts lenient spellings. Raises ``SemverError``."""
         if normalize:
             return _parse(_normalized(text))
         return _parse_cached(text) if len(text) <= 64 else _parse(text)
@@ -113,11 +113,11 @@ def _parse(text: str) -> Semver:
 _parse_cached = functools.lru_cache(maxsize=16384)(_parse)
 
 
-def _number(text: str, place: str) -> int:
+def _number(text: str, component: str) -> int:
     if not _DIGITS.fullmatch(text):
-        raise SemverError(f"Invalid character(s) found in {place.lower()} number {quote(text)}")
+        raise SemverError(f"Invalid character(s) found in {component.lower()} number {quote(text)}")
     if len(text) > 1 and text[0] == "0":
-        raise SemverError(f"{place} number must not contain leading zeroes {quote(text)}")
+        raise SemverError(f"{component} number must not contain leading zeroes {quote(text)}")
     return _uint64(text)
 
 
@@ -152,5 +152,5 @@ def _normalized(text: str) -> str:
 def _without_leading_zeros(part: str) -> str:
     if len(part) < 2:
         return part
-    kept = part.lstrip("0")
-    return kept if kept and kept[0] in "0123456789" else "0" + kept
+    stripped = part.lstrip("0")
+    return stripped if stripped and stripped[0] in "0123456789" else "0" + stripped

@@ -1,7 +1,7 @@
-"""Plain data as JSON or YAML, laid out as kubectl lays it out.
+"""Serializes plain data as JSON or YAML in kubectl's layout.
 
-YAML is written here without a library: the data is a tree of dicts, lists and scalars, and starting PyYAML takes
-longer than most answers. Whatever could be read as anything but a string is quoted.
+YAML is written without a library: the data is a tree of dicts, lists and scalars, and importing PyYAML takes longer
+than most commands. Strings that a parser could read as another type are quoted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-# Letters first, and no colon or hash where YAML gives them a meaning.
+# Starts with a letter; no colon or hash where YAML gives them a meaning.
 _WORDS = re.compile(r"[A-Za-z/][A-Za-z0-9_./@+=-]*(?:[: ][A-Za-z0-9_./@+=-]+)*")
-# 40Gi, 500m, 8.0.0: neither numbers nor dates to any YAML reader; nor are the dot of managed fields and a uid.
+# 40Gi, 500m, 8.0.0, the dot of managed fields and uids: no YAML parser reads them as numbers or dates.
 _AMOUNTS = re.compile(
     r"(?!0[box])[0-9]+(?:\.[0-9]+)?[A-Zac-z][A-Za-z]*|[0-9]+(?:\.[0-9]+){2,}|\.|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
@@ -40,14 +40,14 @@ def _block(value: Any, indent: int) -> Iterator[str]:
             first, *rest = _block(item, indent + 2)
             yield f"{pad}- {first[indent + 2 :]}"
             yield from rest
-    elif isinstance(value, str) and _is_text(value):
-        yield from _literal(value, pad, max(indent, 1))  # a block must stand deeper than what holds it
+    elif isinstance(value, str) and _is_literal_text(value):
+        yield from _literal(value, pad, max(indent, 1))  # a block must be indented deeper than its parent
     else:
         yield pad + _scalar(value)
 
 
 def _entry(head: str, item: Any, indent: int) -> Iterator[str]:
-    if isinstance(item, str) and _is_text(item):
+    if isinstance(item, str) and _is_literal_text(item):
         first, *rest = _literal(item, "", indent + 2)
         yield f"{head} {first}"
         yield from rest
@@ -61,8 +61,8 @@ def _entry(head: str, item: Any, indent: int) -> Iterator[str]:
         yield f"{head} {_scalar(item)}"
 
 
-def _is_text(text: str) -> bool:
-    """Several lines that a literal block shows unchanged."""
+def _is_literal_text(text: str) -> bool:
+    """Whether a text has several lines that a literal block represents unchanged."""
     lines = text.split("\n")
     return (
         len(lines) > 1
@@ -88,7 +88,7 @@ def _scalar(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         number = json.dumps(value)
-        # YAML 1.1 readers take 1e-05 for a string.
+        # YAML 1.1 parsers read 1e-05 as a string.
         return number.replace("e", ".0e") if "e" in number and "." not in number else number
     if isinstance(value, dict):
         return "{}"

@@ -1,8 +1,8 @@
-"""ResourceSlices of one pool that contradict each other, told with both places.
+"""Finds ResourceSlices of one pool that contradict each other, with the positions of both.
 
-A cluster's snapshot may hold such a pool, and then the answer is what Kubernetes makes of it (``pool-invalid``). In
-files that are still to be applied it is a mistake. Only slices of one generation are compared (KEP-4381: an older
-generation is replaced, not contradicted), and counters are looked for only when all slices of the pool are there.
+In the snapshot of a cluster, such a pool is handled as Kubernetes does (``pool-invalid``). In files that are still to
+be applied it is a mistake. Only slices of one generation are compared (KEP-4381: an older generation is replaced, it is
+not a contradiction), and missing counters are reported only if all slices of the pool are present.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from allotment.model.resource import ResourceSlice
 
 
 class SliceConflict(NamedTuple):
-    """One of the two places that disagree, a field path of the v1 shape; ``words`` lead to the ``other``, if told."""
+    """One of two positions that disagree, as a field path of the v1 shape.
+
+    ``other``: the other position, if known; ``other_label``: the words before it in a hint.
+    """
 
     manifest: Manifest
     path: str
@@ -26,86 +29,88 @@ class SliceConflict(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """A slice and where it was written."""
-
     manifest: Manifest
     value: ResourceSlice
 
 
 def find_conflicts(manifests: Iterable[Manifest]) -> Iterator[SliceConflict]:
-    """What the slices of each pool disagree about, in the order of the files."""
+    """Yield the conflicts between the slices of each pool, in the order of the files."""
     pools: dict[tuple[str, str, int], list[_Slice]] = {}
     for manifest in manifests:
         if isinstance(value := manifest.value, ResourceSlice):
             pool = value.spec.pool
             pools.setdefault((value.spec.driver, pool.name, pool.generation), []).append(_Slice(manifest, value))
     for (driver, name, generation), slices in pools.items():
-        told = f"pool {driver}/{name}"
-        yield from _counts(f"{told}, generation {generation}", slices)
-        yield from _names(told, slices)
+        pool_label = f"pool {driver}/{name}"
+        yield from _count_conflicts(f"{pool_label}, generation {generation}", slices)
+        yield from _name_conflicts(pool_label, slices)
         if len(slices) == slices[0].value.spec.pool.resource_slice_count:
-            yield from _counters(told, slices)
+            yield from _missing_counters(pool_label, slices)
 
 
-def _counts(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
-    """Slices that announce different numbers of slices, or more slices than announced."""
+def _count_conflicts(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
+    """Slices with different values of ``resourceSliceCount``, or more slices than that."""
     path = "spec.pool.resourceSliceCount"
     first = slices[0]
-    announced = first.value.spec.pool.resource_slice_count
-    differing = [one for one in slices if one.value.spec.pool.resource_slice_count != announced]
-    for one in differing:
-        count = one.value.spec.pool.resource_slice_count
-        message = f"{pool}: resourceSliceCount is {count} here and {announced} in ResourceSlice {_name(first)}"
-        yield _contradiction(one, path, message, first.manifest.position(path))
-    if not differing and len(slices) > announced > 0:
-        message = f"{pool}: {len(slices)} slices are given, resourceSliceCount is {announced}"
-        yield _contradiction(slices[announced], path, message, first.manifest.position(path), "the first is at")
+    expected = first.value.spec.pool.resource_slice_count
+    differing = [current for current in slices if current.value.spec.pool.resource_slice_count != expected]
+    for current in differing:
+        count = current.value.spec.pool.resource_slice_count
+        message = f"{pool}: resourceSliceCount is {count} here and {expected} in ResourceSlice {_name(first)}"
+        yield _conflict(current, path, message, first.manifest.position(path))
+    if not differing and len(slices) > expected > 0:
+        message = f"{pool}: found {len(slices)} slices, resourceSliceCount is {expected}"
+        yield _conflict(slices[expected], path, message, first.manifest.position(path), "the first is at")
 
 
-def _names(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
-    """Devices and counter sets whose names are taken by another slice; within one slice validation tells."""
-    for what, attribute, field in (
+def _name_conflicts(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
+    """Devices and counter sets with names that another slice uses; validation covers duplicates within a slice."""
+    for noun, attribute, field in (
         ("device", "devices", "devices"),
         ("counter set", "shared_counters", "sharedCounters"),
     ):
         first: dict[str, tuple[_Slice, str]] = {}
-        for one in slices:
-            for number, item in enumerate(getattr(one.value.spec, attribute) or ()):
-                path = f"spec.{field}[{number}].name"
-                known, where = first.setdefault(item.name, (one, path))
-                if known is not one:
-                    message = f"{pool}: {what} {item.name} is in ResourceSlice {_name(known)} too"
-                    yield _contradiction(one, path, message, known.manifest.position(where))
+        for current in slices:
+            for index, item in enumerate(getattr(current.value.spec, attribute) or ()):
+                path = f"spec.{field}[{index}].name"
+                other, other_path = first.setdefault(item.name, (current, path))
+                if other is not current:
+                    message = f"{pool}: {noun} {item.name} is also in ResourceSlice {_name(other)}"
+                    yield _conflict(current, path, message, other.manifest.position(other_path))
 
 
-def _counters(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
-    """Counters that devices consume and no slice of the whole pool has; each is told once."""
-    sets = {one.name: (s, n, one.counters) for s in slices for n, one in enumerate(s.value.spec.shared_counters or ())}
-    told: set[tuple[str, str]] = set()
-    for one in slices:
-        for d, device in enumerate(one.value.spec.devices or ()):
-            for u, use in enumerate(device.consumes_counters):
-                path = f"spec.devices[{d}].consumesCounters[{u}]"
-                if use.counter_set not in sets:
-                    if (use.counter_set, "") not in told:
-                        told.add((use.counter_set, ""))
-                        message = f"{pool}: no slice has counter set {use.counter_set}"
-                        yield _contradiction(one, f"{path}.counterSet", message, None)
+def _missing_counters(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
+    """Counters that devices consume and no slice of the complete pool defines; each is reported once."""
+    counter_sets = {
+        counter_set.name: (current, index, counter_set.counters)
+        for current in slices
+        for index, counter_set in enumerate(current.value.spec.shared_counters or ())
+    }
+    reported: set[tuple[str, str]] = set()
+    for current in slices:
+        for d, device in enumerate(current.value.spec.devices or ()):
+            for c, consumption in enumerate(device.consumes_counters):
+                path = f"spec.devices[{d}].consumesCounters[{c}]"
+                name = consumption.counter_set
+                if name not in counter_sets:
+                    if (name, "") not in reported:
+                        reported.add((name, ""))
+                        yield _conflict(current, f"{path}.counterSet", f"{pool}: no slice has counter set {name}", None)
                     continue
-                holder, number, counters = sets[use.counter_set]
-                for name in use.counters:
-                    if name not in counters and (use.counter_set, name) not in told:
-                        told.add((use.counter_set, name))
-                        message = f"{pool}: counter set {use.counter_set} has no counter {name}"
-                        where = holder.manifest.position(f"spec.sharedCounters[{number}].name")
-                        yield _contradiction(one, f"{path}.counters[{name}]", message, where, "the set is at")
+                owner, index, counters = counter_sets[name]
+                for counter in consumption.counters:
+                    if counter not in counters and (name, counter) not in reported:
+                        reported.add((name, counter))
+                        message = f"{pool}: counter set {name} has no counter {counter}"
+                        other = owner.manifest.position(f"spec.sharedCounters[{index}].name")
+                        yield _conflict(current, f"{path}.counters[{counter}]", message, other, "the set is at")
 
 
-def _name(one: _Slice) -> str:
-    return one.manifest.key.name
+def _name(resource_slice: _Slice) -> str:
+    return resource_slice.manifest.key.name
 
 
-def _contradiction(
-    one: _Slice, path: str, message: str, other: Position | None, words: str = "the other is at"
+def _conflict(
+    resource_slice: _Slice, path: str, message: str, other: Position | None, other_label: str = "the other is at"
 ) -> SliceConflict:
-    return SliceConflict(one.manifest, path, message, other, words)
+    return SliceConflict(resource_slice.manifest, path, message, other, other_label)

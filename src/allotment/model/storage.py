@@ -1,4 +1,4 @@
-"""Volumes as far as they decide where pods can go: which nodes reach them, and where new ones may be made."""
+"""Volumes and storage classes, as far as they restrict the nodes of pods."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from allotment.model.node_selectors import NodeSelector
 
 
 class VolumeNodeAffinity(Value, frozen=True):
-    """Which nodes reach a volume; all of them if nothing is required."""
+    """The nodes that can access a volume; all of them if ``required`` is unset."""
 
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(Value, frozen=True):
-    """Of a volume that is there."""
+    """The node affinity of an existing volume."""
 
     node_affinity: VolumeNodeAffinity | None = None
 
@@ -25,58 +25,58 @@ class PersistentVolume(Object, frozen=True):
 
 
 class PersistentVolumeClaimSpec(Value, frozen=True):
-    """``volume_name``: what it is bound to. ``storage_class_name``: None is the default class, empty is none."""
+    """``volume_name``: the bound volume. ``storage_class_name``: None is the default class, empty is no class."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
 
 
 class PersistentVolumeClaim(Object, frozen=True):
-    """A wish for a volume."""
+    """A request for a volume."""
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 
 class TopologyLabelRequirement(Value, frozen=True):
-    """A label of nodes, and the values that it may have."""
+    """A node label and its allowed values."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class TopologySelectorTerm(Value, frozen=True):
-    """All of it must hold."""
+    """All requirements must match."""
 
     match_label_expressions: tuple[TopologyLabelRequirement, ...] = ()
 
 
 class StorageClass(Object, frozen=True):
-    """How volumes are made: ``Immediate``, or when their first pod has a node (``WaitForFirstConsumer``)."""
+    """A class of volumes, provisioned immediately or when their first pod is scheduled (``WaitForFirstConsumer``)."""
 
     volume_binding_mode: str = ""
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
 class PersistentVolumeClaimTemplate(Value, frozen=True):
-    """Of a volume that lives as long as its pod."""
+    """The template of an ephemeral volume's claim."""
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 
 class ClaimVolumeSource(Value, frozen=True):
-    """A volume claim by name."""
+    """A reference to a PersistentVolumeClaim."""
 
     claim_name: str = ""
 
 
 class EphemeralVolumeSource(Value, frozen=True):
-    """A claim that is made for the pod alone."""
+    """A volume whose claim is created for one pod and deleted with it."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
 class PodVolume(Value, frozen=True):
-    """A volume of a pod, if it is one that a claim stands for."""
+    """A volume of a pod; only volumes with a PersistentVolumeClaim have one of the fields set."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolumeSource | None = None

@@ -1,8 +1,8 @@
-"""Strict decoding: what an object may hold, judged as the API server judges it, with every fault's place.
+"""Strict decoding: checks the fields and types of an object as the API server does, and reports every error's path.
 
-The server reads JSON into Go types and stops at the first value of a wrong type; under ``fieldValidation=Strict``,
-kubectl's default, it then names every unknown field. Both texts are kept to the letter. What comes out is the same tree
-with nulls dropped, numbers in place of integral floats and quantities as strings, ready to become an object value.
+The server decodes JSON into Go types and stops at the first value of a wrong type; with ``fieldValidation=Strict``,
+kubectl's default, it then reports every unknown field. Both messages are kept to the letter. The result is the tree
+without nulls, with integers instead of integral floats and with quantities as strings, ready for conversion to a value.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from allotment.model.quoting import quote
 from allotment.model.strict_fast_path import fits
 from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
 
-_MOST_UNKNOWN: Final = 100  # upstream stops collecting there
+_UNKNOWN_MAX: Final = 100  # upstream stops collecting there
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
-_QUICK: Final[dict[str, type]] = {"string": str, "bool": bool}
+_PASS_THROUGH: Final[dict[str, type]] = {"string": str, "bool": bool}
 
-# Fields that manifests of earlier years still carry, by the struct they stood in.
-_GONE: Final = {
+# Hints for removed fields that old manifests still contain, by struct and field.
+_REMOVED_FIELDS: Final = {
     ("PodResourceClaim", "source"): (
         "removed in Kubernetes 1.31: write resourceClaimName or resourceClaimTemplateName directly"
     ),
@@ -45,7 +45,7 @@ _GONE: Final = {
 
 
 class SchemaViolation(NamedTuple):
-    """One fault of a tree. ``sort`` tells unknown fields from wrong types and from values that no type accepts."""
+    """One error of a tree. ``category``: an unknown field, a wrong type, or a value that its type does not accept."""
 
     category: Literal["unknown", "type", "value"]
     message: str
@@ -55,7 +55,7 @@ class SchemaViolation(NamedTuple):
 
 
 class StrictlyDecoded(NamedTuple):
-    """The cleaned tree, and every misfit in the order the values were written."""
+    """The cleaned tree, and all violations in the order of the values."""
 
     tree: dict[str, Any]
     violations: list[SchemaViolation]
@@ -65,35 +65,35 @@ def strict_decode(
     tree: dict[str, Any], api_version: str, kind: str, shape: TypeShape, *, exact: bool = False,
     previous: dict[str, Any] | None = None,
 ) -> StrictlyDecoded:  # fmt: skip
-    """Hold ``tree`` against ``shape``; nothing raises, the given tree stays as it is.
+    """Check and clean ``tree`` by its type ``shape``. Does not raise and does not change ``tree``.
 
-    ``exact``: the tree was written as JSON, where Go takes 2.0 for no integer. On the way from YAML it becomes 2.
-    ``known``: a tree of the same shape that was found right; what both share is not looked at again.
+    ``exact``: the tree was JSON, where Go does not accept 2.0 as an integer; YAML is converted and 2.0 becomes 2.
+    ``previous``: a tree of the same type without violations; parts that are identical to its parts are skipped.
     """
     if shape.package and fits(tree, shape, previous):
         return StrictlyDecoded(tree, [])
-    walk = _Walk(api_version, kind, shape, exact)
-    cleaned = walk.struct(shape, tree) if shape.package else walk.custom(shape, tree)
-    return StrictlyDecoded(cleaned, walk.misfits)
+    decoder = _Decoder(api_version, kind, shape, exact)
+    cleaned = decoder.struct(shape, tree) if shape.package else decoder.custom(shape, tree)
+    return StrictlyDecoded(cleaned, decoder.violations)
 
 
-def server_text(misfits: list[SchemaViolation]) -> str:
-    """What the API server would say of these misfits, after "cannot be handled as a …: "."""
-    # A type's own decoder ends the decoding at once; of wrong types only the first is told; then unknown fields.
-    for sort in ("value", "type"):
-        for misfit in misfits:
-            if misfit.category == sort:
-                return misfit.message
-    return "strict decoding error: " + ", ".join(misfit.message for misfit in misfits)
+def server_text(violations: list[SchemaViolation]) -> str:
+    """The API server's message for violations, after "cannot be handled as a …: "."""
+    # An error in a type's own decoder ends decoding; otherwise the first wrong type is reported, or all unknown fields.
+    for category in ("value", "type"):
+        for violation in violations:
+            if violation.category == category:
+                return violation.message
+    return "strict decoding error: " + ", ".join(violation.message for violation in violations)
 
 
-class _Walk:
+class _Decoder:
     def __init__(self, api_version: str, kind: str, shape: TypeShape, exact: bool) -> None:
         self.exact = exact
         self.api_version = api_version
         self.kind = kind
         self.root = shape
-        self.misfits: list[SchemaViolation] = []
+        self.violations: list[SchemaViolation] = []
         self.path: list[str | int] = []
         self.names: list[str] = []  # Go's field stack: fields only, no indices and keys
         self.owner = ""  # the innermost struct
@@ -114,23 +114,23 @@ class _Walk:
                 continue
             inner = field.shape
             form = inner.form
-            if type(value) is _QUICK.get(form):
+            if type(value) is _PASS_THROUGH.get(form):
                 continue
             if value is None:
                 cleaned = _without(cleaned, tree, name)
                 continue
             self.path.append(name)
             self.names.append(f"{field.embedded}.{name}" if field.embedded else name)
-            read = self.value(inner, value)
-            if read is not value:
-                cleaned = _with(cleaned, tree, name, read)
+            cleaned_value = self.value(inner, value)
+            if cleaned_value is not value:
+                cleaned = _with(cleaned, tree, name, cleaned_value)
             self.path.pop()
             self.names.pop()
         self.owner = outer
         return cleaned
 
     def value(self, shape: TypeShape, value: Any) -> Any:
-        """The cleaned value; ``None`` where it does not fit, so that the field is dropped."""
+        """The cleaned value; ``None`` if it does not fit, so that the field is dropped."""
         form = shape.form
         if form == "struct":
             return self.struct(shape, value) if type(value) is dict else self.wrong_type(shape, value)
@@ -143,41 +143,41 @@ class _Walk:
     def slice(self, shape: TypeShape, values: list[Any]) -> list[Any]:
         element = shape.element
         assert element is not None
-        quick = _QUICK.get(element.form)
+        pass_through = _PASS_THROUGH.get(element.form)
         cleaned = values
         path = self.path
         path.append(0)
         for index, value in enumerate(values):
-            if type(value) is quick:
+            if type(value) is pass_through:
                 continue
             path[-1] = index
-            read = _zero(element) if value is None else self.value(element, value)
-            if read is not value:
+            cleaned_value = _zero(element) if value is None else self.value(element, value)
+            if cleaned_value is not value:
                 if cleaned is values:
                     cleaned = list(values)
-                cleaned[index] = _zero(element) if read is None else read
+                cleaned[index] = _zero(element) if cleaned_value is None else cleaned_value
         path.pop()
         return cleaned
 
     def map(self, shape: TypeShape, values: dict[str, Any]) -> dict[str, Any]:
         element = shape.element
         assert element is not None
-        quick = _QUICK.get(element.form)
+        pass_through = _PASS_THROUGH.get(element.form)
         cleaned = values
         path = self.path
         path.append("")
         for key, value in values.items():
-            if type(value) is quick:
+            if type(value) is pass_through:
                 continue
             path[-1] = key
-            read = _zero(element) if value is None else self.value(element, value)
-            if read is not value:
-                cleaned = _with(cleaned, values, key, _zero(element) if read is None else read)
+            cleaned_value = _zero(element) if value is None else self.value(element, value)
+            if cleaned_value is not value:
+                cleaned = _with(cleaned, values, key, _zero(element) if cleaned_value is None else cleaned_value)
         path.pop()
         return cleaned
 
     def custom(self, shape: TypeShape, tree: dict[str, Any]) -> dict[str, Any]:
-        """An object of a kind that a user defined: only its metadata has a Go type."""
+        """A custom object: only its metadata has a Go type."""
         identity = TypeShape("struct", shape.name)
         identity.fields = {name: shape.fields[name] for name in ("apiVersion", "kind")}
         cleaned = self.struct(identity, {name: tree[name] for name in tree if name in identity.fields})
@@ -191,40 +191,42 @@ class _Walk:
         unknown: list[Path] = []
         rest = {name: tree[name] for name in tree if name not in identity.fields and name != "metadata"}
         pruned = prune(rest, shape, (), unknown)
-        for text, path in sorted((_dotted(path), path) for path in unknown)[:_MOST_UNKNOWN]:
-            self.misfits.append(SchemaViolation("unknown", f"unknown field {quote(text)}", path))
+        for text, path in sorted((_dotted(path), path) for path in unknown)[:_UNKNOWN_MAX]:
+            self.violations.append(SchemaViolation("unknown", f"unknown field {quote(text)}", path))
         return {**cleaned, **pruned}
 
-    # --- faults --------------------------------------------------------------------------------------------------
+    # --- violations ----------------------------------------------------------------------------------------------
 
     def wrong_type(self, shape: TypeShape, value: Any, literal: bool = False) -> None:
         found = _JSON_NAMES.get(type(value), "number")
         if literal:
             found += f" {_number_text(value)}"
         message = self.cannot_read(found, shape.name)
-        self.misfits.append(SchemaViolation("type", message, tuple(self.path), _expectation(shape, value)))
+        self.violations.append(SchemaViolation("type", message, tuple(self.path), _expectation(shape, value)))
 
-    def cannot_read(self, found: str, wanted: str) -> str:
-        """Go names the innermost struct and then the whole path, also for types that decode themselves."""
+    def cannot_read(self, found: str, expected: str) -> str:
+        """Go's message; it contains the innermost struct and the whole path, also for types with their own decoder."""
         field = ".".join(self.names)
-        return f"json: cannot unmarshal {found} into Go struct field {self.owner}.{field} of type {wanted}"
+        return f"json: cannot unmarshal {found} into Go struct field {self.owner}.{field} of type {expected}"
 
     def wrong_value(self, message: str, hint: str = "") -> None:
-        self.misfits.append(SchemaViolation("value", message, tuple(self.path), hint))
+        self.violations.append(SchemaViolation("value", message, tuple(self.path), hint))
 
     def unknown(self, shape: TypeShape, name: str) -> None:
         self.unknown_count += 1
-        if self.unknown_count > _MOST_UNKNOWN:
+        if self.unknown_count > _UNKNOWN_MAX:
             return
         path = (*self.path, name)
-        hint, suggestion = self.meant(shape, name)
-        self.misfits.append(SchemaViolation("unknown", f"unknown field {quote(_dotted(path))}", path, hint, suggestion))
+        hint, suggestion = self.suggest(shape, name)
+        self.violations.append(
+            SchemaViolation("unknown", f"unknown field {quote(_dotted(path))}", path, hint, suggestion)
+        )
 
-    def meant(self, shape: TypeShape, name: str) -> tuple[str, str]:
-        """What the author of an unknown field probably meant: a hint, and the bare name when it is one."""
-        gone = _GONE.get((shape.bare_name, name))
-        if gone:
-            return gone, ""
+    def suggest(self, shape: TypeShape, name: str) -> tuple[str, str]:
+        """The probably intended field for an unknown one: a hint, and the bare name if it is a name."""
+        removed = _REMOVED_FIELDS.get((shape.bare_name, name))
+        if removed:
+            return removed, ""
         for parent, field in shape.fields.items():
             if field.shape.form == "struct" and name in field.shape.fields and parent != "metadata":
                 return f"did you mean {parent}.{name}?", f"{parent}.{name}"
@@ -287,13 +289,13 @@ class _Walk:
         if type(value) is str:
             text = value.strip()
         elif type(value) is bool or type(value) is dict or type(value) is list:
-            text = "x"  # whatever it is, it has not the shape of a quantity
+            text = "x"  # not a quantity
         else:
             text = _number_text(value)
         try:
             Quantity.parse(text)
         except QuantityError as error:
-            self.wrong_value(str(error), f"{value!r} is no quantity" if type(value) is str else "")
+            self.wrong_value(str(error), f"{value!r} is not a quantity" if type(value) is str else "")
             return None
         return text if text != value else value
 
@@ -322,61 +324,61 @@ class _Walk:
     def number(self, shape: TypeShape, value: Any) -> Any:
         return value if type(value) in (int, float) else self.wrong_type(shape, value)
 
-    # What a JSON schema's keywords may hold beside a schema. Go's decoders of these types read on by themselves, so
-    # that unknown fields below them are dropped and never told of.
+    # The alternatives to a schema in a JSON schema. Go has custom decoders for these types, which drop unknown fields
+    # without an error.
 
     def schema_or_list(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is list:
-            return [self.quietly(shape, item) for item in value]
-        return self.quietly(shape, value)
+            return [self.without_unknown_fields(shape, item) for item in value]
+        return self.without_unknown_fields(shape, value)
 
     def schema_or_bool(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is bool:
             return value
         if type(value) is dict:
-            return self.quietly(shape, value)
+            return self.without_unknown_fields(shape, value)
         self.wrong_value("boolean or JSON schema expected")
         return None
 
     def schema_or_strings(self, shape: TypeShape, value: Any) -> Any:
-        return value if type(value) is list else self.quietly(shape, value)
+        return value if type(value) is list else self.without_unknown_fields(shape, value)
 
-    def quietly(self, shape: TypeShape, value: Any) -> Any:
+    def without_unknown_fields(self, shape: TypeShape, value: Any) -> Any:
         schema = shape.element
         assert schema is not None
         if type(value) is not dict:
             return None
-        inner = _Walk(self.api_version, self.kind, self.root, self.exact)
+        inner = _Decoder(self.api_version, self.kind, self.root, self.exact)
         cleaned = inner.struct(schema, value)
-        self.misfits.extend(
-            SchemaViolation("value", misfit.message, (*self.path, *misfit.path), misfit.hint)
-            for misfit in inner.misfits
-            if misfit.category != "unknown"
+        self.violations.extend(
+            SchemaViolation("value", violation.message, (*self.path, *violation.path), violation.hint)
+            for violation in inner.violations
+            if violation.category != "unknown"
         )
         return cleaned
 
 
-_SCALARS: Final[dict[str, Callable[[_Walk, TypeShape, Any], Any]]] = {
-    "string": _Walk.string,
-    "bool": _Walk.boolean,
-    "int32": _Walk.integer,
-    "int64": _Walk.integer,
-    "bytes": _Walk.bytes,
-    "Quantity": _Walk.quantity,
-    "Time": _Walk.time,
-    "MicroTime": _Walk.time,
-    "IntOrString": _Walk.int_or_string,
-    "RawExtension": _Walk.anything,
-    "FieldsV1": _Walk.anything,
-    "JSON": _Walk.anything,
-    "any": _Walk.anything,
-    "float64": _Walk.number,
-    "JSONSchemaPropsOrArray": _Walk.schema_or_list,
-    "JSONSchemaPropsOrBool": _Walk.schema_or_bool,
-    "JSONSchemaPropsOrStringArray": _Walk.schema_or_strings,
+_SCALARS: Final[dict[str, Callable[[_Decoder, TypeShape, Any], Any]]] = {
+    "string": _Decoder.string,
+    "bool": _Decoder.boolean,
+    "int32": _Decoder.integer,
+    "int64": _Decoder.integer,
+    "bytes": _Decoder.bytes,
+    "Quantity": _Decoder.quantity,
+    "Time": _Decoder.time,
+    "MicroTime": _Decoder.time,
+    "IntOrString": _Decoder.int_or_string,
+    "RawExtension": _Decoder.anything,
+    "FieldsV1": _Decoder.anything,
+    "JSON": _Decoder.anything,
+    "any": _Decoder.anything,
+    "float64": _Decoder.number,
+    "JSONSchemaPropsOrArray": _Decoder.schema_or_list,
+    "JSONSchemaPropsOrBool": _Decoder.schema_or_bool,
+    "JSONSchemaPropsOrStringArray": _Decoder.schema_or_strings,
 }
 _JSON_NAMES: Final[dict[type, str]] = {str: "string", bool: "bool", dict: "object", list: "array"}
-_WORDS: Final = {
+_TYPE_NAMES: Final = {
     "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
     "int32": "an integer", "int64": "an integer", "float64": "a number", "bytes": "base64 text",
 }  # fmt: skip
@@ -387,16 +389,16 @@ def _dotted(path: Path) -> str:
 
 
 def _expectation(shape: TypeShape, value: Any) -> str:
-    wanted = _WORDS.get(shape.form)
-    if wanted is None:
+    expected = _TYPE_NAMES.get(shape.form)
+    if expected is None:
         return ""
     if shape.form == "string" and type(value) in (int, float, bool):
-        return f"expected {wanted}: put it in quotes"
-    return f"expected {wanted}"
+        return f"expected {expected}: put it in quotes"
+    return f"expected {expected}"
 
 
 def _number_text(number: float) -> str:
-    """A number as Go's JSON prints it: plain digits between a millionth and 10^21, an exponent beyond."""
+    """A number as Go's JSON encoder prints it: with an exponent below 1e-6 and from 1e21."""
     if type(number) is int:
         return str(number) if abs(number) < 10**21 else f"{Decimal(number):e}"
     if 1e-6 <= abs(number) < 1e21:
@@ -405,7 +407,7 @@ def _number_text(number: float) -> str:
 
 
 def _zero(shape: TypeShape) -> Any:
-    """Go's zero value, which a null in a list or map becomes."""
+    """Go's zero value, which replaces a null in a list or map."""
     return {"struct": {}, "map": {}, "slice": [], "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}.get(
         shape.form, ""
     )

@@ -1,8 +1,8 @@
-"""Whether a tree fits its type as it is, said fast: nearly every object that a server is given does.
+"""A fast check whether a tree passes strict decoding unchanged, as nearly every object that a server receives does.
 
-:mod:`allotment.model.strict_decoding` finds every fault with its place and mends what can be mended, and for that
-keeps track of where it is. This only answers yes or no, by plans that are compiled as fields are first met; where it
-says yes, strict decoding would have given the very same tree and no fault.
+:mod:`allotment.model.strict_decoding` reports every error with its path and converts values, so it tracks its position.
+This module only returns a boolean, from checks that are compiled when a field is first seen. If it returns true, strict
+decoding would return the same tree without violations.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from allotment.model.fields import TypeShape
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
 
-#: How a value is judged: by its Python type where that is all there is to it, else by a function.
-Fit = type | Callable[[Any], bool]
+#: The check of a value: its Python type if that is sufficient, else a function.
+Check = type | Callable[[Any], bool]
 
 
 def fits(tree: Any, shape: TypeShape, previous: Any = None) -> bool:
-    """Whether strict decoding would leave a tree as it is and find nothing wrong. ``shape`` is a Go type's.
+    """Whether strict decoding returns a tree unchanged and without violations. ``shape`` must be a Go type.
 
-    ``known`` fits the same shape: parts of the tree that are the very same objects there are not looked at again.
+    ``previous``: a tree that fits the same type; parts that are identical to its parts are skipped.
     """
-    judge = _judge(shape)
-    return judge(tree) if previous is None else judge.beside(tree, previous)
+    check = _struct_check(shape)
+    return check(tree) if previous is None else check.check_changed(tree, previous)
 
 
-class _Struct(dict[str, Fit]):
-    """How the fields of a struct are judged; filled as they are met, for most types have many that few objects use."""
+class _StructCheck(dict[str, Check]):
+    """The checks of a struct's fields, filled on demand, because most objects use few of the fields of their type."""
 
     __slots__ = ("_shape",)
 
@@ -41,65 +41,65 @@ class _Struct(dict[str, Fit]):
         if type(tree) is not dict:
             return False
         for name, value in tree.items():
-            fit = self[name]
-            if type(value) is not fit and (isinstance(fit, type) or not fit(value)):
+            check = self[name]
+            if type(value) is not check and (isinstance(check, type) or not check(value)):
                 return False
         return True
 
-    def beside(self, tree: Any, known: Any) -> bool:
-        """The same of a tree that may share parts with one that fits."""
-        if type(tree) is not dict or type(known) is not dict:
+    def check_changed(self, tree: Any, previous: Any) -> bool:
+        """Check a tree that can share parts with one that fits."""
+        if type(tree) is not dict or type(previous) is not dict:
             return self(tree)
         for name, value in tree.items():
-            before = known.get(name)
-            if value is before and value is not None:
+            previous_value = previous.get(name)
+            if value is previous_value and value is not None:
                 continue
-            fit = self[name]
-            if type(fit) is _Struct:
-                if not fit.beside(value, before):
+            check = self[name]
+            if type(check) is _StructCheck:
+                if not check.check_changed(value, previous_value):
                     return False
-            elif type(value) is not fit and (isinstance(fit, type) or not fit(value)):
+            elif type(value) is not check and (isinstance(check, type) or not check(value)):
                 return False
         return True
 
-    def __missing__(self, name: str) -> Fit:
+    def __missing__(self, name: str) -> Check:
         field = self._shape.fields.get(name)
         if field is None:
-            return _never  # not kept: these names are the clients'
-        fit = self[name] = _fit_of(field.shape)
-        return fit
+            return _never  # not stored: clients choose these names
+        check = self[name] = _shape_check(field.shape)
+        return check
 
 
 @cache
-def _judge(shape: TypeShape) -> _Struct:
-    return _Struct(shape)
+def _struct_check(shape: TypeShape) -> _StructCheck:
+    return _StructCheck(shape)
 
 
-def _list(fit: Fit, values: Any) -> bool:
-    return type(values) is list and _all(fit, values)
+def _list(check: Check, values: Any) -> bool:
+    return type(values) is list and _all(check, values)
 
 
-def _map(fit: Fit, values: Any) -> bool:
-    return type(values) is dict and _all(fit, values.values())
+def _map(check: Check, values: Any) -> bool:
+    return type(values) is dict and _all(check, values.values())
 
 
-def _all(fit: Fit, values: Any) -> bool:
-    if isinstance(fit, type):
-        return all(type(value) is fit for value in values)
-    return all(map(fit, values))
+def _all(check: Check, values: Any) -> bool:
+    if isinstance(check, type):
+        return all(type(value) is check for value in values)
+    return all(map(check, values))
 
 
-def _fit_of(shape: TypeShape) -> Fit:
+def _shape_check(shape: TypeShape) -> Check:
     if shape.form == "struct":
-        return _judge(shape)
+        return _struct_check(shape)
     if shape.form in ("slice", "map"):
         assert shape.element is not None
-        return partial(_list if shape.form == "slice" else _map, _fit_of(shape.element))
+        return partial(_list if shape.form == "slice" else _map, _shape_check(shape.element))
     return _SCALARS.get(shape.form, _never)
 
 
 def _never(value: Any) -> bool:
-    """Unknown, or of a type that decodes itself: for strict decoding to judge."""
+    """The check of unknown fields and of types with their own decoder: strict decoding handles them."""
     return False
 
 
@@ -140,7 +140,7 @@ def _anything(value: Any) -> bool:
     return value is not None
 
 
-_SCALARS: Final[dict[str, Fit]] = {
+_SCALARS: Final[dict[str, Check]] = {
     "string": str,
     "bool": bool,
     "int32": partial(_integer, 2**31),

@@ -1,7 +1,7 @@
-"""Times as Kubernetes reads and writes them: RFC 3339 in, UTC out, whole seconds or microseconds.
+"""Parses and formats times as Kubernetes does: RFC 3339 input, UTC output, whole seconds or microseconds.
 
-Go's parser goes through the text element by element and tells the first that is missing or out of range, in these
-words; a fraction of a second may follow although the layout shows none, and is dropped.
+Go's parser processes the text element by element and reports the first one that is missing or out of range; the
+messages are Go's. A fraction of a second is accepted and dropped even if the layout has none.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 
 class TimeError(ValueError):
-    """Raised for a text that is no time; its text is Go's."""
+    """Raised if text is not a time; the message is Go's."""
 
 
 class _Element(NamedTuple):
-    """One element of the layout: how Go names it, what it looks like, and the values it may have."""
+    """One element of the layout: its text in the layout, its pattern, and its name and range."""
 
     layout: str
     pattern: re.Pattern[str]
     name: str = ""
-    least: int = 0
-    most: int = 9999
+    minimum: int = 0
+    maximum: int = 9999
 
 
-def _two(layout: str, name: str, least: int, most: int) -> _Element:
-    return _Element(layout, re.compile("[0-9]{2}", re.ASCII), name, least, most)
+def _two_digits(layout: str, name: str, minimum: int, maximum: int) -> _Element:
+    return _Element(layout, re.compile("[0-9]{2}", re.ASCII), name, minimum, maximum)
 
 
 def _literal(text: str) -> _Element:
@@ -42,8 +42,9 @@ def _literal(text: str) -> _Element:
 
 _ELEMENTS: Final = (
     _Element("2006", re.compile("[0-9]{4}", re.ASCII), "year"), _literal("-"),
-    _two("01", "month", 1, 12), _literal("-"), _two("02", "day", 0, 99), _literal("T"),
-    _two("15", "hour", 0, 23), _literal(":"), _two("04", "minute", 0, 59), _literal(":"), _two("05", "second", 0, 59),
+    _two_digits("01", "month", 1, 12), _literal("-"), _two_digits("02", "day", 0, 99), _literal("T"),
+    _two_digits("15", "hour", 0, 23), _literal(":"), _two_digits("04", "minute", 0, 59), _literal(":"),
+    _two_digits("05", "second", 0, 59),
 )  # fmt: skip
 _FRACTION: Final = re.compile("[.,][0-9]+", re.ASCII)
 _MICRO: Final = re.compile(r"\.[0-9]{6}(?![0-9])", re.ASCII)
@@ -51,9 +52,9 @@ _ZONE: Final = re.compile("Z|([+-])([0-9]{2}):([0-9]{2})", re.ASCII)
 _CANONICAL: Final = re.compile("[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
 
 
-@lru_cache(maxsize=4096)  # the same few times come again with every write of an object
+@lru_cache(maxsize=4096)  # writes of an object repeat the same times
 def canonical(text: str, layout: str = SECONDS) -> str | None:
-    """A time in the form in which Kubernetes writes it; ``None`` for the zero time, which counts as unset.
+    """A time in Kubernetes' canonical form; ``None`` for the zero time, which counts as unset.
 
     Raises TimeError.
 
@@ -83,7 +84,7 @@ def canonical(text: str, layout: str = SECONDS) -> str | None:
     try:
         utc = datetime(year, month, day, hour, minute, second, microseconds, UTC) - offset
     except (ValueError, OverflowError):
-        return text  # outside the years that Python knows; nobody's clock is there
+        return text  # outside Python's range of years
     date = f"{utc.year:04}-{utc:%m-%dT%H:%M:%S}"
     return f"{date}.{utc.microsecond:06}Z" if layout == MICROSECONDS else f"{date}Z"
 
@@ -97,7 +98,7 @@ def _fields(text: str, layout: str) -> tuple[list[int], str]:
         at = match.end()
         if element.name:
             value = int(match[0])
-            if not element.least <= value <= element.most:
+            if not element.minimum <= value <= element.maximum:
                 raise _out_of_range(text, element.name)
             values.append(value)
     return values, text[at:]

@@ -1,4 +1,4 @@
-"""Between trees of plain values (what JSON and YAML hold) and object values."""
+"""Converts between trees of plain values (as in JSON and YAML) and object values."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import msgspec
 from allotment.model.meta import Value
 from allotment.model.quantity import Quantity
 
-#: What JSON and YAML hold of an object.
+#: An object as plain values, as in JSON and YAML.
 Tree = dict[str, Any]
 V = TypeVar("V")
 
 
 def to_value(tree: Any, type: type[V]) -> V:
-    """The object value of a tree that strict decoding has cleaned; fields that ``type`` has not are left out.
+    """Convert a tree that strict decoding has cleaned to a value; fields that ``type`` does not have are ignored.
 
-    Raises ``msgspec.ValidationError`` for a tree that was not cleaned, ``QuantityError`` for a bad quantity.
+    Raises ``msgspec.ValidationError`` for a tree that was not cleaned, ``QuantityError`` for an invalid quantity.
     """
     return msgspec.convert(tree, type, dec_hook=_decode)
 
 
 def read_value(tree: Any, type: type[V]) -> V:
-    """`to_value` for a tree as an API server shows it: an unset list without ``omitempty`` is there as null."""
+    """`to_value` for a tree from an API server, which prints an unset list without ``omitempty`` as null."""
     try:
         return to_value(tree, type)
     except msgspec.ValidationError:
@@ -40,19 +40,19 @@ def without_nulls(tree: Any) -> Any:
 
 
 def to_tree(value: Value, api_version: str = "", kind: str = "") -> Tree:
-    """The tree of an object value, in Kubernetes' field order, unset fields left out; quantities in canonical form.
+    """Convert a value to a tree in Kubernetes' field order, without unset fields; quantities are canonical.
 
-    Given ``api_version`` and ``kind`` it becomes a manifest.
+    With ``api_version`` and ``kind`` the result is a manifest.
     """
-    # Through JSON, for ``to_builtins`` would keep tuples, which no reader of trees takes for lists.
+    # Through JSON, because ``to_builtins`` would keep tuples, which code that handles trees does not accept as lists.
     tree: Tree = msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
     return {"apiVersion": api_version, "kind": kind, **tree} if kind else tree
 
 
-def _decode(wanted: type, value: Any) -> Any:
-    if wanted is Quantity:
+def _decode(expected_type: type, value: Any) -> Any:
+    if expected_type is Quantity:
         return Quantity.parse(value) if isinstance(value, str) else Quantity.of_int(value)
-    raise NotImplementedError(wanted)
+    raise NotImplementedError(expected_type)
 
 
 def _encode(value: Any) -> Any:

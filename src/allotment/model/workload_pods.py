@@ -1,7 +1,7 @@
-"""The pods that a workload stands for: what its controllers would create, all at once and with predictable names.
+"""The pods of a workload as its controllers would create them, with deterministic names.
 
-Only what matters to claims is modelled: how many pods run at the same time, how they are named, whose they are.
-Rolling updates, back-off and completions over time are the controllers' own affair.
+Only properties that matter to claims are modelled: the number of pods that run at the same time, their names and their
+owners. Rolling updates, back-off and completions over time are not modelled.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from allotment.model.workloads import (
     StatefulSet,
 )
 
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # what Kubernetes draws its random names from
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # the characters of Kubernetes' random names
 _COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
-# What every daemon pod tolerates, so that node trouble does not take daemons away.
+# The tolerations of every daemon pod, so that node conditions do not evict it.
 _DAEMON_TOLERATIONS: Final = tuple(
-    Toleration(key=f"node.kubernetes.io/{trouble}", operator="Exists", effect=effect)
-    for trouble, effect in (
+    Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect=effect)
+    for condition, effect in (
         ("not-ready", "NoExecute"),
         ("unreachable", "NoExecute"),
         ("disk-pressure", "NoSchedule"),
@@ -45,17 +45,17 @@ _DAEMON_TOLERATIONS: Final = tuple(
 )
 
 UidFactory = Callable[[ObjectKey], str]
-# Workload, name endings, nodes to serve, the most pods to make.
+# Arguments: the workload, name suffixes, the nodes of a DaemonSet, and the maximum number of pods.
 PodFactory = Callable[[Object, NameSuffix, tuple[str, ...], int], list[Pod]]
 
 
 def ordinal_suffix(_: str, number: int) -> str:
-    """Siblings count from 0: ``web-0``, ``web-1``."""
+    """The index as suffix: ``web-0``, ``web-1``."""
     return str(number)
 
 
 def hash_suffix(prefix: str, number: int) -> str:
-    """Five characters that look like Kubernetes' random ones and are always the same for the same name."""
+    """Five characters that look like Kubernetes' random suffixes and depend only on the arguments."""
     digest = hashlib.sha256(f"{prefix}\0{number}".encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
 
@@ -68,35 +68,35 @@ def pods_of(
     uid: UidFactory | None = None,
     limit: int = 100_000,
 ) -> tuple[Pod, ...]:
-    """The pods that run at the same time for a workload; a pod stands for itself, other kinds for none.
+    """The pods of a workload that run at the same time; for a pod, the pod itself; for other kinds, none.
 
-    ``nodes`` are the names of the nodes that a DaemonSet serves. ``uid`` gives pods that nobody has created yet an
-    identity; without it their uid is empty. No more than ``limit`` pods are made, whatever a file says. Between a
-    Deployment and its pods no ReplicaSet shows in the names.
+    ``nodes``: the names of the nodes of a DaemonSet. ``uid``: returns the uid of a pod that is not created yet; without
+    it the uid is empty. ``limit``: the maximum number of pods. Names of a Deployment's pods do not contain a
+    ReplicaSet.
     """
-    make = _MAKERS.get(type(workload))
-    if make is None:
+    factory = _FACTORIES.get(type(workload))
+    if factory is None:
         pods: Iterable[Pod] = (workload,) if isinstance(workload, Pod) else ()
     else:
-        pods = make(workload, suffix, tuple(nodes), limit)
+        pods = factory(workload, suffix, tuple(nodes), limit)
     if uid is None:
         return tuple(pods)
-    return tuple(pod if pod.metadata.uid else _identified(pod, uid) for pod in pods)
+    return tuple(pod if pod.metadata.uid else _with_uid(pod, uid) for pod in pods)
 
 
-def _identified(pod: Pod, uid: UidFactory) -> Pod:
+def _with_uid(pod: Pod, uid: UidFactory) -> Pod:
     key = pod.key
     return replace(pod, metadata=replace(pod.metadata, uid=uid(key)))
 
 
 def _replicated(api_version: str) -> PodFactory:
-    def make(workload: Object, suffix: NameSuffix, _: tuple[str, ...], limit: int) -> list[Pod]:
+    def factory(workload: Object, suffix: NameSuffix, _: tuple[str, ...], limit: int) -> list[Pod]:
         assert isinstance(workload, Deployment | ReplicaSet | ReplicationController)
         spec = workload.spec
         owner = _owner(workload, workload.metadata, api_version)
         return _pods(spec.template, workload.metadata, owner, suffix, min(_or_one(spec.replicas), limit))
 
-    return make
+    return factory
 
 
 def _stateful(workload: Object, _: NameSuffix, __: tuple[str, ...], limit: int) -> list[Pod]:
@@ -111,16 +111,16 @@ def _stateful(workload: Object, _: NameSuffix, __: tuple[str, ...], limit: int) 
 
 
 def _with_claims(pod: Pod, templates: Iterable[PersistentVolumeClaim]) -> Pod:
-    """Volumes of the set's own take the place of those of the same name."""
-    own = {
-        one.metadata.name: PodVolume(
-            name=one.metadata.name,
-            persistent_volume_claim=ClaimVolumeSource(claim_name=f"{one.metadata.name}-{pod.metadata.name}"),
+    """Add the volumes of the set's claim templates; they replace volumes of the same name."""
+    volumes = {
+        template.metadata.name: PodVolume(
+            name=template.metadata.name,
+            persistent_volume_claim=ClaimVolumeSource(claim_name=f"{template.metadata.name}-{pod.metadata.name}"),
         )
-        for one in templates
+        for template in templates
     }
-    kept = (volume for volume in pod.spec.volumes if volume.name not in own)
-    return replace(pod, spec=replace(pod.spec, volumes=(*own.values(), *kept)))
+    others = (volume for volume in pod.spec.volumes if volume.name not in volumes)
+    return replace(pod, spec=replace(pod.spec, volumes=(*volumes.values(), *others)))
 
 
 def _daemons(workload: Object, suffix: NameSuffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:
@@ -131,7 +131,7 @@ def _daemons(workload: Object, suffix: NameSuffix, nodes: tuple[str, ...], limit
 
 
 def _bound_to(pod: Pod, node: str) -> Pod:
-    """A daemon pod finds its node through affinity, which replaces what the template required."""
+    """Bind a daemon pod to its node by a node affinity, which replaces the required terms of the template."""
     field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
     required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
     affinity = pod.spec.affinity or Affinity()
@@ -155,12 +155,12 @@ def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix
     if spec.suspend:
         return []
     parallelism = min(_or_one(spec.parallelism), limit)
-    # Without completions a job is a work queue: as many pods as may run at a time.
-    at_once = parallelism if spec.completions is None else min(parallelism, spec.completions)
+    # Without completions a job is a work queue with ``parallelism`` pods.
+    running_count = parallelism if spec.completions is None else min(parallelism, spec.completions)
     if spec.completion_mode != "Indexed":
-        return _pods(spec.template, metadata, owner, suffix, at_once)
+        return _pods(spec.template, metadata, owner, suffix, running_count)
     pods = []
-    for index in range(max(at_once, 0)):
+    for index in range(max(running_count, 0)):
         prefix = f"{metadata.name}-{index}-"
         pod = _pod(spec.template, metadata.namespace, generated_name(prefix, suffix(prefix, index)), owner, prefix)
         annotations = {**pod.metadata.annotations, _COMPLETION_INDEX: str(index)}
@@ -169,7 +169,7 @@ def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix
 
 
 def _cron_job(workload: Object, suffix: NameSuffix, _: tuple[str, ...], limit: int) -> list[Pod]:
-    """One run of it."""
+    """The pods of one job of a CronJob."""
     assert isinstance(workload, CronJob)
     if workload.spec.suspend:
         return []
@@ -217,7 +217,7 @@ def _owner(workload: Object, metadata: ObjectMeta, api_version: str) -> OwnerRef
     )
 
 
-_MAKERS: Final[dict[type[Object], PodFactory]] = {
+_FACTORIES: Final[dict[type[Object], PodFactory]] = {
     Deployment: _replicated("apps/v1"),
     ReplicaSet: _replicated("apps/v1"),
     ReplicationController: _replicated("v1"),

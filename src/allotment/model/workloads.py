@@ -1,4 +1,4 @@
-"""Objects that make pods, as far as it matters how many they make and what the pods claim."""
+"""Workloads, as far as they decide the number of pods and their claims."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ class DeploymentSpec(Value, frozen=True):
 
 
 class Deployment(Object, frozen=True):
-    """Pods by way of a ReplicaSet."""
+    """A workload that manages pods through a ReplicaSet."""
 
     spec: DeploymentSpec = DeploymentSpec()
 
 
 class ReplicaSet(Object, frozen=True):
-    """So many equal pods."""
+    """A number of equal pods."""
 
     spec: DeploymentSpec = DeploymentSpec()
 
 
 class ReplicationController(Object, frozen=True):
-    """The ReplicaSet's ancestor."""
+    """The predecessor of the ReplicaSet."""
 
     spec: DeploymentSpec = DeploymentSpec()
 
 
 class StatefulSetOrdinals(Value, frozen=True):
-    """The number of the first pod."""
+    """The ordinal of the first pod."""
 
     start: int = 0
 
@@ -49,25 +49,25 @@ class StatefulSetSpec(Value, frozen=True):
 
 
 class StatefulSet(Object, frozen=True):
-    """Pods with numbers that stay."""
+    """Pods with stable ordinals."""
 
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
 class DaemonSetSpec(Value, frozen=True):
-    """One pod a node."""
+    """The template of one pod per node."""
 
     template: PodTemplateSpec = PodTemplateSpec()
 
 
 class DaemonSet(Object, frozen=True):
-    """A pod on every node that its template allows."""
+    """A pod on every node that the template allows."""
 
     spec: DaemonSetSpec = DaemonSetSpec()
 
 
 class JobSpec(Value, frozen=True):
-    """Both numbers default to 1, ``parallelism`` for as long as completions are left."""
+    """Both numbers default to 1; no more pods run than completions are left."""
 
     parallelism: int | None = None
     completions: int | None = None
@@ -83,14 +83,14 @@ class Job(Object, frozen=True):
 
 
 class JobTemplateSpec(Value, frozen=True):
-    """What each job of a CronJob gets."""
+    """Metadata and spec of the jobs of a CronJob."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
 
 
 class CronJobSpec(Value, frozen=True):
-    """When, and what."""
+    """The schedule, and the job to create."""
 
     schedule: str = ""
     suspend: bool | None = None
@@ -98,7 +98,7 @@ class CronJobSpec(Value, frozen=True):
 
 
 class CronJob(Object, frozen=True):
-    """A job again and again."""
+    """Jobs on a schedule."""
 
     spec: CronJobSpec = CronJobSpec()
 
@@ -123,7 +123,7 @@ class PodGroup(Object, frozen=True):
 
 
 def template_of(value: object) -> tuple[str, PodTemplateSpec] | None:
-    """The pod template of a workload, and the field path at which it stands; None for anything else."""
+    """The field path and the pod template of a workload; None for other objects."""
     if isinstance(value, CronJob):
         return "spec.jobTemplate.spec.template", value.spec.job_template.spec.template
     if isinstance(value, Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from allotment.engine.allocator import Allocator, Work
+from allotment.engine.allocator import Allocator, ShapeCache
 from allotment.engine.outcome import Aborted
 from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.model.resource import ResourceClaim
@@ -44,7 +44,7 @@ class DeviceTable:
         self.undecided: dict[int, Refusal] = {}
         """Places whose search was given up: the claims are not placed there, other places are still tried."""
 
-    def catch_up(self, allocator: Allocator, work: Work) -> None:
+    def catch_up(self, allocator: Allocator, work: ShapeCache) -> None:
         """Look at the nodes whose devices have changed."""
         inventory = allocator.inventory
         journal = inventory.journal
@@ -85,11 +85,11 @@ class DeviceTables:
 
     def __init__(self, allocator: Allocator) -> None:
         self.allocator = allocator
-        self._known: WeakKeyDictionary[Work, DeviceTable] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[ShapeCache, DeviceTable] = WeakKeyDictionary()
 
     def of(self, claims: Sequence[ResourceClaim]) -> DeviceTable:
         """The table of these claims, up to date."""
-        work = self.allocator.work(claims)
+        work = self.allocator.cache_for(claims)
         found = self._known.get(work)
         if found is None:
             found = self._known[work] = DeviceTable()
@@ -100,7 +100,7 @@ class DeviceTables:
         """How much of what the claims list first a node would give them."""
         inventory = self.allocator.inventory
         node = inventory.node_at(place)
-        work = self.allocator.work(claims)
+        work = self.allocator.cache_for(claims)
         verdict = work.verdict(inventory.view(node)) if node is not None else None
         if not isinstance(verdict, Solution):
             return 0

@@ -1,6 +1,6 @@
-"""The cheapest set of bins for items of a few kinds, with a proven lower bound. Knows nothing of Kubernetes.
+"""The cheapest set of bins for items of a few kinds, with a proven lower bound. Independent of Kubernetes.
 
-``problem`` is the question, ``solve`` answers it, ``bound`` proves how far from the best any answer can be, ``rivals``
-are the rules of other autoscalers, for comparison. What a bin holds is asked of the caller (``holds``), so that the
-answer is as true as the caller's check.
+``problem`` has the types of a problem and its solution, ``solve`` the entry points; ``simple_bound``, ``dual_bound``
+and ``column_generation`` prove lower bounds, and ``baselines`` has the rules of other autoscalers, for comparison.
+The caller's `FeasibilityCheck` decides which loads a bin holds, so that a packing is as exact as that check.
 """

@@ -1,4 +1,4 @@
-"""A first answer: again and again the load that is worth most for its price, as often as there are items for it."""
+"""Greedy construction: adds the load with the highest value per price, as often as there are items for it."""
 
 from __future__ import annotations
 
@@ -7,66 +7,72 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from allotment.packing.bin_types import Floats, Sort
-from allotment.packing.knapsack import fill
+from allotment.packing.bin_types import BinTypeArrays, Floats
+from allotment.packing.knapsack import valuable_loads
 from allotment.packing.oracle import FeasibilityOracle, load_of
 from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing
 
-#: Of what a bin costs: below this worth a load is looked for only if there is nothing better.
-_FAIR = 0.6
+#: Loads worth less than this fraction of the bin's price are searched for only if there is no better one.
+_FIRST_THRESHOLD = 0.6
 
 
 def construct(
-    basket: PartialSolution,
-    truth: FeasibilityOracle,
-    sorts: Sequence[Sort],
+    solution: PartialSolution,
+    oracle: FeasibilityOracle,
+    types: Sequence[BinTypeArrays],
     values: Floats,
     prices: Mapping[int, Floats],
     *,
     keep_going: KeepGoing,
     width: int = 100,
 ) -> None:
-    """Buy until nothing is left, or nothing more may be had. Bins that cost nothing come first."""
-    by_number = {sort.number: sort for sort in sorts}
+    """Add bins until all items are packed or no more bins are available. Bins with price 0 come first.
 
-    def best(sort: Sort) -> tuple[float, tuple[tuple[int, int], ...]] | None:
-        limits = np.array([max(basket.unpacked[kind], 0) for kind in sort.kinds], dtype=np.int64)
-        for asked in (_FAIR * sort.price, 0.0):
-            found = fill(sort, values[sort.kinds], limits, prices[sort.number], asked, width=width, only_best=True)
+    ``values``: of one item by kind. ``prices``: by type number, per weight of each row. ``width``: of the knapsack
+    search.
+    """
+    by_number = {arrays.number: arrays for arrays in types}
+
+    def best(arrays: BinTypeArrays) -> tuple[float, tuple[tuple[int, int], ...]] | None:
+        limits = np.array([max(solution.unpacked[kind], 0) for kind in arrays.kinds], dtype=np.int64)
+        for threshold in (_FIRST_THRESHOLD * arrays.price, 0.0):
+            found = valuable_loads(
+                arrays, values[arrays.kinds], limits, prices[arrays.number], threshold, width=width, only_best=True
+            )
             for counts in found.loads[:8]:
-                load = load_of({int(sort.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
-                if not truth.accepts(sort.number, load):
+                load = load_of({int(arrays.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
+                if not oracle.accepts(arrays.number, load):
                     continue
-                return sum(values[kind] * n for kind, n in load) / max(sort.price, 1e-6), load
+                return sum(values[kind] * n for kind, n in load) / max(arrays.price, 1e-6), load
             if len(found.loads):
                 counts = found.loads[0]
-                load = load_of({int(sort.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
-                load = truth.feasible_part(sort.number, load, [float(value) for value in values])
+                load = load_of({int(arrays.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
+                load = oracle.feasible_part(arrays.number, load, [float(value) for value in values])
                 if load:
-                    return sum(values[kind] * n for kind, n in load) / max(sort.price, 1e-6), load
+                    return sum(values[kind] * n for kind, n in load) / max(arrays.price, 1e-6), load
         return None
 
-    # What a sort can offer never gets better as items are used up: only the one on top has to be asked again.
+    # The best load of a type never improves as items are used up: only the one on top is computed again.
     offers: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
-    for sort in sorts:
-        if basket.available(sort.number):
-            offer = best(sort)
+    for arrays in types:
+        if solution.available(arrays.number):
+            offer = best(arrays)
             if offer is not None:
-                offers.append((-offer[0], sort.number, offer[1]))
+                offers.append((-offer[0], arrays.number, offer[1]))
     heapq.heapify(offers)
     while offers:
         _, number, load = heapq.heappop(offers)
-        free = basket.available(number)
+        free = solution.available(number)
         if not free:
             continue
-        times = min(free, *(basket.unpacked[kind] // n for kind, n in load))
+        times = min(free, *(solution.unpacked[kind] // n for kind, n in load))
         if times <= 0:
             offer = best(by_number[number])
             if offer is not None:
                 heapq.heappush(offers, (-offer[0], number, offer[1]))
             continue
-        basket.add(number, load, times)
-        offer = best(by_number[number]) if basket.available(number) else None
+        solution.add(number, load, times)
+        offer = best(by_number[number]) if solution.available(number) else None
         if offer is not None:
             heapq.heappush(offers, (-offer[0], number, offer[1]))

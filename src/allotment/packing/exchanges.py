@@ -1,7 +1,7 @@
-"""Which kind can always take the place of which other, so that it never is worth more.
+"""Pairs of item kinds in which the smaller one fits wherever the bigger one does, so that it is never worth more.
 
-Told to the master program, it keeps prices in order and saves many rounds (dual-optimal inequalities: Ben Amor,
-Desrosiers and Valério de Carvalho, "Dual-optimal inequalities for stabilized column generation", 2006).
+In the master problem these pairs keep dual prices consistent and save many rounds (dual-optimal inequalities: Ben
+Amor, Desrosiers and Valério de Carvalho, "Dual-optimal inequalities for stabilized column generation", 2006).
 """
 
 from __future__ import annotations
@@ -10,64 +10,66 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from allotment.packing.bin_types import Flags, Sort
-from allotment.packing.master_problem import Duals, Master
+from allotment.packing.bin_types import BinTypeArrays, Flags
+from allotment.packing.master_problem import MasterDuals, MasterProblem
 from allotment.packing.oracle import FeasibilityOracle, load_of
 from allotment.packing.problem import Load, Problem
 
 
-def vary(master: Master, duals: Duals, truth: FeasibilityOracle) -> int:
-    """Make known what the loads in use become by the exchanges in use; how many are new."""
+def add_exchanged_loads(master: MasterProblem, duals: MasterDuals, oracle: FeasibilityOracle) -> int:
+    """Add the loads that result from applying the exchanges in use to the loads in use; returns how many are new."""
     direct: dict[int, list[int]] = {}
-    for (small, big), times in zip(master.pairs, duals.exchanged, strict=True):
+    for (small, big), times in zip(master.pairs, duals.exchange_usage, strict=True):
         if times > 1e-6:
             direct.setdefault(big, []).append(small)
-    swaps = {big: _reached(big, direct) for big in direct}
+    swaps = {big: _replacements(big, direct) for big in direct}
     new: list[tuple[int, Load]] = []
-    # Loads that were added since the program was solved come last, and nobody knows of what use they are.
-    for (number, load), times in zip(list(master.loads), duals.times, strict=False):
+    # Loads that were added since the program was solved come last and have no usage.
+    for (number, load), times in zip(list(master.loads), duals.usage, strict=False):
         if times <= 1e-6:
             continue
         for kind, n in load:
             for other in swaps.get(kind, ()):
-                for many in {1, n}:
+                for amount in {1, n}:
                     counts = dict(load)
-                    counts[kind] -= many
-                    counts[other] = counts.get(other, 0) + many
+                    counts[kind] -= amount
+                    counts[other] = counts.get(other, 0) + amount
                     new.append((number, load_of(counts)))
-    return master.add(load for load in dict.fromkeys(new) if truth.accepts(*load))
+    return master.add(load for load in dict.fromkeys(new) if oracle.accepts(*load))
 
 
-def _reached(kind: int, direct: Mapping[int, Sequence[int]]) -> list[int]:
-    """All that can take the kind's place, by one exchange after the other."""
+def _replacements(kind: int, direct: Mapping[int, Sequence[int]]) -> list[int]:
+    """All kinds that can replace the kind by a chain of exchanges."""
     found = [kind]
     for at in found:
         found += [small for small in direct.get(at, ()) if small not in found]
     return found[1:]
 
 
-def exchanges(problem: Problem, sorts: Sequence[Sort]) -> list[tuple[int, int]]:
-    """Pairs (small, big): by rows, wherever one of ``big`` lies one of ``small`` may lie in its stead.
+def exchanges(problem: Problem, types: Sequence[BinTypeArrays]) -> list[tuple[int, int]]:
+    """Pairs (small, big): by rows, an item of ``small`` can replace an item of ``big`` in every bin.
 
-    Only those from which all others follow.
+    Only pairs that do not follow from others.
     """
     kinds = len(problem.kinds)
     fits = np.ones((kinds, kinds), dtype=bool)
-    for sort in sorts:
-        bin = problem.bin_types[sort.number]
+    for arrays in types:
+        bin_type = problem.bin_types[arrays.number]
         inside = np.zeros(kinds, dtype=bool)
-        inside[sort.kinds] = True
-        # A kind of which few may be in a bin replaces nothing.
+        inside[arrays.kinds] = True
+        # A kind with a maximum number per bin replaces no other.
         free = inside.copy()
-        if bin.max_items:
-            free &= np.array([most is None for most in bin.max_items])
+        if bin_type.max_items:
+            free &= np.array([most is None for most in bin_type.max_items])
         fits &= free[:, None] | ~inside[None, :]
-        for number, row in enumerate(bin.rows):
-            fits &= _no_more(problem, sort, number, row.units, kinds)
+        for number, row in enumerate(bin_type.rows):
+            fits &= _is_no_larger(problem, arrays, number, row.units, kinds)
     np.fill_diagonal(fits, False)
-    # Of kinds that can replace each other, each points to the next; of all others, only the nearest count.
-    both = fits & fits.T
-    first = np.where(both.any(axis=1), np.minimum(np.argmax(both, axis=1), np.arange(kinds)), np.arange(kinds))
+    # Kinds that can replace each other are paired with the first of them; of the others only direct pairs count.
+    equivalent = fits & fits.T
+    first = np.where(
+        equivalent.any(axis=1), np.minimum(np.argmax(equivalent, axis=1), np.arange(kinds)), np.arange(kinds)
+    )
     heads = np.flatnonzero(first == np.arange(kinds))
     pairs: list[tuple[int, int]] = []
     for kind in np.flatnonzero(first != np.arange(kinds)):
@@ -78,14 +80,14 @@ def exchanges(problem: Problem, sorts: Sequence[Sort]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _no_more(problem: Problem, sort: Sort, row: int, units: int, kinds: int) -> Flags:
-    """Whether pieces of one kind are no more and no larger than those of another; True where the other never lies."""
-    needs = problem.bin_types[sort.number].needs
-    pieces = [sorted((needs[int(kind)] or ())[row], reverse=True) for kind in sort.kinds]
+def _is_no_larger(problem: Problem, arrays: BinTypeArrays, row: int, units: int, kinds: int) -> Flags:
+    """Whether the pieces of one kind are no more and no larger than those of another; True if no bin has the other."""
+    needs = problem.bin_types[arrays.number].needs
+    pieces = [sorted((needs[int(kind)] or ())[row], reverse=True) for kind in arrays.kinds]
     width = max(map(len, pieces), default=0)
     table = np.zeros((len(pieces), max(width, 1)), dtype=np.int64)
     for i, each in enumerate(pieces):
         table[i, : len(each)] = each
     answer = np.ones((kinds, kinds), dtype=bool)
-    answer[np.ix_(sort.kinds, sort.kinds)] = (table[:, None, :] <= table[None, :, :]).all(axis=2)
+    answer[np.ix_(arrays.kinds, arrays.kinds)] = (table[:, None, :] <= table[None, :, :]).all(axis=2)
     return answer

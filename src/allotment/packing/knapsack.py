@@ -1,9 +1,9 @@
-"""The most valuable loads of one bin, and a proof that none is worth more: what prices new loads and proves bounds.
+"""The most valuable loads of one bin by beam search, with an upper bound on the value of any load.
 
-A load takes one kind after the other, biggest first. What can still come is bounded twice: by prices per weight of all
-rows (a linear program's duals), and by a table over one summed row, the rows weighed by those prices, in which items
-are whole. Partial loads that cannot reach what is asked are dropped; if too many are left, the least promising ones go,
-and the bound remembers what they might have been worth. So the bound holds however short the search is cut.
+Loads are built kind by kind, biggest first. Two bounds limit the value that a partial load can still gain: the prices
+per weight of all rows (duals of a linear program), and an integer knapsack table over the rows summed up by these
+prices. Partial loads that cannot reach the threshold are dropped. If too many remain, the least promising ones are
+dropped too, and the returned bound includes their potential, so that it holds for any width.
 """
 
 from __future__ import annotations
@@ -13,62 +13,70 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from allotment.packing.bin_types import Flags, Floats, Integers, Sort
+from allotment.packing.bin_types import BinTypeArrays, Flags, Floats, Integers
 
-#: Cells of the table over the summed row.
+#: Cells of the knapsack table over the summed row.
 _CELLS = 4096
-#: Against rounding in sums of doubles, as a fraction: thousands of times what they can lose.
+#: Safety margin for rounding in sums of doubles, as a fraction: thousands of times the possible error.
 _MARGIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """``bound``: no load is worth more. ``loads``: by kind's place in the sort, best first, with ``values``."""
+class KnapsackResult:
+    """``bound``: on the value of any load. ``loads``: counts in the order of ``BinTypeArrays.kinds``, best first, with
+    their ``values``."""
 
     bound: float
     values: Floats
     loads: Integers
 
 
-def fill(
-    sort: Sort, values: Floats, limits: Integers, prices: Floats, asked: float, *, width: int, only_best: bool = False
-) -> Filled:
-    """Loads worth more than ``asked``, at most ``limits`` of each kind.
+def valuable_loads(
+    arrays: BinTypeArrays,
+    values: Floats,
+    limits: Integers,
+    prices: Floats,
+    threshold: float,
+    *,
+    width: int,
+    only_best: bool = False,
+) -> KnapsackResult:
+    """Loads worth more than ``threshold``, with at most ``limits`` items of each kind.
 
-    ``prices``: per weight of each row, any that are not negative; good ones make the search short. ``width``: most
-    partial loads at a time.
+    ``prices``: per weight of each row; any prices >= 0 are valid, good ones make the search short. ``width``: maximum
+    number of partial loads at a time.
     """
-    nothing = Filled(asked, np.zeros(0), np.zeros((0, len(sort.kinds)), dtype=np.int64))
-    limits = np.minimum(limits, sort.alone)
+    nothing = KnapsackResult(threshold, np.zeros(0), np.zeros((0, len(arrays.kinds)), dtype=np.int64))
+    limits = np.minimum(limits, arrays.max_items)
     chosen = np.flatnonzero((values > 0) & (limits > 0))
     if not len(chosen):
-        return Filled(0.0, nothing.values, nothing.loads)
-    ceiling = row_ceiling(sort, values, prices, limits)
-    if ceiling <= asked:
-        return Filled(ceiling, nothing.values, nothing.loads)
-    chosen, limit = worthwhile(sort, values, limits, prices, chosen, ceiling - asked)
+        return KnapsackResult(0.0, nothing.values, nothing.loads)
+    ceiling = row_bound(arrays, values, prices, limits)
+    if ceiling <= threshold:
+        return KnapsackResult(ceiling, nothing.values, nothing.loads)
+    chosen, limit = relevant_kinds(arrays, values, limits, prices, chosen, ceiling - threshold)
     if not len(chosen):
-        return Filled(min(ceiling, asked * (1 + _MARGIN)), nothing.values, nothing.loads)
-    charge = sort.weights[chosen] @ prices
-    total = float(sort.capacity @ prices)
+        return KnapsackResult(min(ceiling, threshold * (1 + _MARGIN)), nothing.values, nothing.loads)
+    charge = arrays.weights[chosen] @ prices
+    total = float(arrays.capacity @ prices)
     order = np.argsort(-charge, kind="stable")
     chosen, charge, limit = chosen[order], charge[order], limit[order]
-    worth, weights = values[chosen], np.ascontiguousarray(sort.weights[chosen][:, sort.needed])
+    worth, weights = values[chosen], np.ascontiguousarray(arrays.weights[chosen][:, arrays.independent_rows])
     cells = np.floor(charge / max(total, 1e-300) * _CELLS * (1 - _MARGIN)).astype(np.int64)
     per = _CELLS / max(total, 1e-300)
-    tables = _tables(worth, limit, cells)
+    tables = _value_tables(worth, limit, cells)
     n = len(chosen)
-    room = sort.capacity[None, sort.needed].copy()
+    free = arrays.capacity[None, arrays.independent_rows].copy()
     bill = np.array([total])
     value = np.zeros(1)
     counts = np.zeros((1, n), dtype=np.int16)
     dropped = 0.0
-    best = asked
+    best = threshold
     best_counts: npt.NDArray[np.int16] | None = None
     share = 1.0 if only_best else 0.5
     for j in range(n):
-        rooms, bills, worths, many = [room], [bill], [value], [counts]
-        last_room, last_bill, last_value, last_counts = room, bill, value, counts
+        rooms, bills, worths, many = [free], [bill], [value], [counts]
+        last_room, last_bill, last_value, last_counts = free, bill, value, counts
         for _ in range(int(limit[j])):
             fits = np.flatnonzero((last_room >= weights[j]).all(axis=1))
             if not len(fits):
@@ -83,77 +91,77 @@ def fill(
             worths.append(last_value)
             many.append(last_counts)
         if len(rooms) > 1:
-            room, bill = np.concatenate(rooms), np.concatenate(bills)
+            free, bill = np.concatenate(rooms), np.concatenate(bills)
             value, counts = np.concatenate(worths), np.concatenate(many)
         cell = (bill * per + 1e-6).astype(np.int64)
-        hope = (value + tables[j + 1].take(cell, mode="clip")) * (1 + _MARGIN)
+        potential = (value + tables[j + 1].take(cell, mode="clip")) * (1 + _MARGIN)
         top = int(value.argmax())
         if value[top] > best:
             best, best_counts = float(value[top]), counts[top].copy()
-        # Some that are not quite the best are wanted too: they make the next question cheaper.
-        good = np.flatnonzero(hope > asked + share * (best - asked))
-        if not len(good):
+        # Loads slightly below the best one are kept too: they make the next search cheaper.
+        promising = np.flatnonzero(potential > threshold + share * (best - threshold))
+        if not len(promising):
             value = value[:0]
             break
-        if len(good) > width:
-            ranked = good[np.argsort(-hope[good], kind="stable")]
-            dropped = max(dropped, float(hope[ranked[width]]))
-            good = ranked[:width]
-        if len(good) < len(value):
-            room, bill, value, counts = room[good], bill[good], value[good], counts[good]
-    over = np.flatnonzero(value > asked)
-    over = over[np.argsort(-value[over], kind="stable")]
-    kept, gained = counts[over], value[over]
-    if best_counts is not None and (not len(over) or gained[0] < best):
-        # The best was dropped on the way, for others that promised more than they kept.
+        if len(promising) > width:
+            ranked = promising[np.argsort(-potential[promising], kind="stable")]
+            dropped = max(dropped, float(potential[ranked[width]]))
+            promising = ranked[:width]
+        if len(promising) < len(value):
+            free, bill, value, counts = free[promising], bill[promising], value[promising], counts[promising]
+    above = np.flatnonzero(value > threshold)
+    above = above[np.argsort(-value[above], kind="stable")]
+    kept, gained = counts[above], value[above]
+    if best_counts is not None and (not len(above) or gained[0] < best):
+        # The best load was dropped on the way, for partial loads with a higher potential.
         kept, gained = np.vstack((best_counts[None, :], kept)), np.concatenate((np.array([best]), gained))
-    loads = np.zeros((len(kept), len(sort.kinds)), dtype=np.int64)
+    loads = np.zeros((len(kept), len(arrays.kinds)), dtype=np.int64)
     loads[:, chosen] = kept
-    return Filled(min(ceiling, max(best * (1 + _MARGIN), dropped)), gained, loads)
+    return KnapsackResult(min(ceiling, max(best * (1 + _MARGIN), dropped)), gained, loads)
 
 
-def row_ceiling(sort: Sort, values: Floats, prices: Floats, limits: Integers | None = None) -> float:
-    """What no load is worth more than, by prices of its rows alone; safe against rounding."""
-    above = np.maximum(values - sort.weights @ prices, 0.0)
-    most = sort.alone if limits is None else limits
-    return float((sort.capacity @ prices + (most * above).sum()) * (1 + _MARGIN))
+def row_bound(arrays: BinTypeArrays, values: Floats, prices: Floats, limits: Integers | None = None) -> float:
+    """An upper bound on the value of a load by the row prices alone, with a margin for rounding."""
+    above = np.maximum(values - arrays.weights @ prices, 0.0)
+    max_items = arrays.max_items if limits is None else limits
+    return float((arrays.capacity @ prices + (max_items * above).sum()) * (1 + _MARGIN))
 
 
-def involved(sort: Sort, values: Floats, prices: Floats, asked: float) -> Integers:
-    """The kinds that loads worth more than ``asked`` have: all others lose too much against the bound by prices."""
-    lost = np.maximum(sort.weights @ prices - values, 0.0)
-    slack = row_ceiling(sort, values, prices) - asked
-    return sort.kinds[(values > 0) & (lost <= slack * (1 + 1e-6))]
+def contributing_kinds(arrays: BinTypeArrays, values: Floats, prices: Floats, threshold: float) -> Integers:
+    """The kinds that a load worth more than ``threshold`` can have: others lose too much against the row bound."""
+    lost = np.maximum(arrays.weights @ prices - values, 0.0)
+    slack = row_bound(arrays, values, prices) - threshold
+    return arrays.kinds[(values > 0) & (lost <= slack * (1 + 1e-6))]
 
 
-def worthwhile(
-    sort: Sort, values: Floats, limits: Integers, prices: Floats, chosen: Integers, slack: float
+def relevant_kinds(
+    arrays: BinTypeArrays, values: Floats, limits: Integers, prices: Floats, chosen: Integers, slack: float
 ) -> tuple[Integers, Integers]:
-    """Of the chosen kinds those that a load of the best value can have, and how many of each at most.
+    """The chosen kinds that a load above the threshold can have, and the maximum number of each.
 
-    ``slack``: what a load may lose against the bound by prices. An item loses what its rows are worth beyond itself.
+    ``slack``: the loss against the row bound that a load can afford. An item loses the value of its rows above its own.
     """
-    lost = np.maximum(sort.weights[chosen] @ prices - values[chosen], 0.0)
-    few = np.floor(np.minimum(slack * (1 + 1e-6) / np.maximum(lost, 1e-12), 1e9)).astype(np.int64)
-    keep = undominated(sort.weights[chosen], values[chosen], limits[chosen] >= sort.roomy[chosen])
-    keep = keep[few[keep] > 0]
-    return chosen[keep], np.minimum(limits[chosen[keep]], few[keep])
+    lost = np.maximum(arrays.weights[chosen] @ prices - values[chosen], 0.0)
+    max_affordable = np.floor(np.minimum(slack * (1 + 1e-6) / np.maximum(lost, 1e-12), 1e9)).astype(np.int64)
+    keep = undominated(arrays.weights[chosen], values[chosen], limits[chosen] >= arrays.max_by_rows[chosen])
+    keep = keep[max_affordable[keep] > 0]
+    return chosen[keep], np.minimum(limits[chosen[keep]], max_affordable[keep])
 
 
-def undominated(weights: Integers, values: Floats, plenty: Flags) -> Integers:
-    """Kinds in whose place no other always does as well: one of which there is plenty, no heavier, worth no less."""
+def undominated(weights: Integers, values: Floats, unlimited: Flags) -> Integers:
+    """The kinds that no other kind dominates, which is unlimited, no heavier in any row and worth at least as much."""
     no_heavier = (weights[None, :, :] <= weights[:, None, :]).all(axis=2)
     worth = values[None, :] >= values[:, None]
-    beats = no_heavier & worth & plenty[None, :]
-    # Of two that beat each other the first stays.
+    beats = no_heavier & worth & unlimited[None, :]
+    # Of two kinds that dominate each other the first stays.
     n = len(values)
     both = beats & beats.T
     beats &= ~both | (np.arange(n)[None, :] < np.arange(n)[:, None])
     return np.flatnonzero(~beats.any(axis=1))
 
 
-def _tables(worth: Floats, limit: Integers, cells: Integers) -> list[Floats]:
-    """By kind and free cells of the summed row: most that this kind and those after it can be worth there."""
+def _value_tables(worth: Floats, limit: Integers, cells: Integers) -> list[Floats]:
+    """By kind and free cells of the summed row, the maximum value of this kind and those after it."""
     table = np.zeros(_CELLS + 1)
     tables = [table]
     for j in range(len(worth) - 1, -1, -1):

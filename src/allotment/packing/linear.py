@@ -1,5 +1,7 @@
-"""Linear and integer programs, solved by HiGHS: one thread and counted steps, so that the same question has the same
-answer. The only module that knows HiGHS."""
+"""Linear and integer programs solved by HiGHS, with one thread and counted steps so that results are reproducible.
+
+The only module that imports highspy.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ _FEASIBLE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A solution. ``duals``: of the rows, with the sign of a minimum (a row that must be reached has one ≥ 0)."""
+class LinearSolution:
+    """A solution. ``duals``: of the rows, for a minimization: ``>=`` rows have a dual ≥ 0."""
 
     value: float
     columns: Floats
@@ -26,8 +28,9 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A point of integers, None if none was found. ``bound``: none costs less, but for rounding; infinite: none is."""
+class IntegerSolution:
+    """An integer solution. ``columns``: None if none was found. ``bound``: on the cost, up to rounding; infinite if the
+    program is infeasible."""
 
     columns: Floats | None
     bound: float
@@ -45,7 +48,7 @@ class _SilentHighs(highspy.Highs):
 
 
 class Program:
-    """Minimise ``cost · x`` with rows between bounds. Rows are fixed at the start, columns are added later."""
+    """Minimize ``cost · x`` with rows between bounds. Rows are fixed at construction, columns are added later."""
 
     def __init__(self, lower: Sequence[float], upper: Sequence[float], *, exact: bool = False) -> None:
         self._highs: Any = _SilentHighs()
@@ -59,8 +62,10 @@ class Program:
             self._highs.addRow(low, high, 0, none.astype(np.int32), none)
         self.columns = 0
 
-    def add(self, cost: Floats, starts: Integers, rows: Integers, values: Floats, upper: Floats | None = None) -> None:
-        """Add columns from 0 to ``upper`` (None: any), each with its entries from ``starts[i]`` on."""
+    def add_columns(
+        self, cost: Floats, starts: Integers, rows: Integers, values: Floats, upper: Floats | None = None
+    ) -> None:
+        """Add columns with bounds 0 and ``upper`` (None: unbounded); column i's entries start at ``starts[i]``."""
         n = len(cost)
         high = np.full(n, INFINITY) if upper is None else upper
         self._highs.addCols(
@@ -68,33 +73,33 @@ class Program:
         )
         self.columns += n
 
-    def limit(self, columns: Integers, upper: float) -> None:
-        """Replace what these columns are at most."""
+    def set_upper_bounds(self, columns: Integers, upper: float) -> None:
+        """Set the upper bound of these columns."""
         n = len(columns)
         self._highs.changeColsBounds(n, columns.astype(np.int32), np.zeros(n), np.full(n, upper))
 
-    def price(self, cost: Floats) -> None:
-        """Replace the cost of all columns."""
+    def set_costs(self, cost: Floats) -> None:
+        """Set the costs of all columns."""
         self._highs.changeColsCost(self.columns, np.arange(self.columns, dtype=np.int32), cost)
 
-    def relaxed(self) -> Point | None:
-        """The optimum over real numbers; None if there is none."""
+    def solve_relaxation(self) -> LinearSolution | None:
+        """The optimum over real variables, or None if there is none."""
         self._highs.run()
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         solution = self._highs.getSolution()
-        return Point(
+        return LinearSolution(
             self._highs.getInfo().objective_function_value,
             np.array(solution.col_value, dtype=np.float64),
             np.array(solution.row_dual, dtype=np.float64),
         )
 
-    def whole(
+    def solve_integer(
         self, *, nodes: int, gap: float, start: Floats | None = None, keep_going: Callable[[], bool] | None = None
-    ) -> Whole:
-        """The best point of integers found within so many nodes, or until ``keep_going`` ends.
+    ) -> IntegerSolution:
+        """The best integer solution found within ``nodes`` branch-and-bound nodes or until ``keep_going`` returns False.
 
-        The columns are real again afterwards.
+        Afterwards the columns are real variables again.
         """
         numbers = np.arange(self.columns, dtype=np.int32)
         kind = np.full(self.columns, highspy.HighsVarType.kInteger)
@@ -102,19 +107,19 @@ class Program:
         self._highs.setOptionValue("mip_max_nodes", nodes)
         self._highs.setOptionValue("mip_rel_gap", gap)
         if start is not None:
-            given = highspy.HighsSolution()
-            given.col_value = list(start)
-            self._highs.setSolution(given)
+            initial = highspy.HighsSolution()
+            initial.col_value = list(start)
+            self._highs.setSolution(initial)
         if keep_going is not None:
 
-            def watch(event: Any) -> None:
+            def interrupt(event: Any) -> None:
                 if not keep_going():
                     event.interrupt()
 
-            self._highs.cbMipInterrupt += watch
+            self._highs.cbMipInterrupt += interrupt
         self._highs.run()
         if keep_going is not None:
-            self._highs.cbMipInterrupt -= watch
+            self._highs.cbMipInterrupt -= interrupt
         info = self._highs.getInfo()
         columns = None
         if info.primal_solution_status == _FEASIBLE:
@@ -123,4 +128,4 @@ class Program:
         bound = INFINITY if status == highspy.HighsModelStatus.kInfeasible else float(info.mip_dual_bound)
         kind[:] = highspy.HighsVarType.kContinuous
         self._highs.changeColsIntegrality(self.columns, numbers, kind)
-        return Whole(columns, bound)
+        return IntegerSolution(columns, bound)

@@ -1,8 +1,8 @@
-"""What bins really hold: the caller's check, asked as seldom as possible and remembered.
+"""Cached access to the caller's feasibility check, which is called as rarely as possible.
 
-A load that does not fit by rows, unit by unit, is refused without asking. A load that was refused refuses every larger
-one: that is only a guess about the caller's check, and it costs at most a better answer, never a wrong one, as nothing
-is accepted that was not asked.
+A load that does not fit by rows, unit by unit, is rejected without a call. So is a load that contains a rejected one:
+an assumption about the caller's check that may cost a better solution and never makes an invalid one, because every
+accepted load was checked.
 """
 
 from __future__ import annotations
@@ -11,104 +11,100 @@ from collections.abc import Mapping, Sequence
 
 from allotment.packing.problem import FeasibilityCheck, Load, Problem
 
-#: Tries to put pieces into units before the caller is asked instead.
-_TRIES = 3000
-#: Refused loads that are compared with, per bin.
-_REMEMBERED = 200
+#: Steps of fitting pieces into units before the pieces count as not fitting.
+_MAX_TRIES = 3000
+#: Rejected loads that are kept per bin type, to reject larger ones.
+_MAX_REJECTED = 200
 
 
 def load_of(counts: Mapping[int, int]) -> Load:
-    """In the form of a load."""
+    """The load with these counts by kind; kinds without items are left out."""
     return tuple(sorted((kind, n) for kind, n in counts.items() if n > 0))
 
 
 class FeasibilityOracle:
-    """Answers for one problem."""
+    """Feasibility of loads, for one problem."""
 
-    def __init__(self, problem: Problem, holds: FeasibilityCheck) -> None:
+    def __init__(self, problem: Problem, is_feasible: FeasibilityCheck) -> None:
         self.problem = problem
-        self._holds = holds
-        self._known: dict[tuple[int, Load], bool] = {}
-        self._refused: dict[int, list[dict[int, int]]] = {}
-        #: By bin: kinds that it refused although nothing else was in it.
+        self._is_feasible = is_feasible
+        self._results: dict[tuple[int, Load], bool] = {}
+        self._rejected: dict[int, list[dict[int, int]]] = {}
+        #: By bin type, the kinds of which even a single item was rejected.
         self.excluded_kinds: dict[int, set[int]] = {}
-        self._units: dict[tuple[int, int, tuple[int, ...]], bool] = {}
+        self._unit_results: dict[tuple[int, int, tuple[int, ...]], bool] = {}
 
-    def accepts(self, bin: int, load: Load) -> bool:
-        """Whether such a bin holds the load; True only on the caller's word."""
-        key = (bin, load)
-        known = self._known.get(key)
+    def accepts(self, number: int, load: Load) -> bool:
+        """Whether a bin of the type holds the load; True only if the caller's check accepted it."""
+        key = (number, load)
+        known = self._results.get(key)
         if known is None:
             counts = dict(load)
             known = not load or (
                 not any(
-                    all(counts.get(kind, 0) >= n for kind, n in small.items()) for small in self._refused.get(bin, ())
+                    all(counts.get(kind, 0) >= n for kind, n in small.items())
+                    for small in self._rejected.get(number, ())
                 )
-                and self.fits_rows(bin, load)
+                and self.fits_rows(number, load)
             )
             if known and load:
-                known = self._holds(bin, load)
+                known = self._is_feasible(number, load)
                 if not known:
-                    self._learn(bin, counts)
-            self._known[key] = known
+                    self._learn(number, counts)
+            self._results[key] = known
         return known
 
-    @property
-    def has_rejections(self) -> bool:
-        """Whether anything was ever refused that rows allow: then bounds by rows and answers go separate ways."""
-        return bool(self._refused)
-
-    def _learn(self, bin: int, counts: dict[int, int]) -> None:
-        """A load was refused; if one of its kinds is refused alone too, that is the reason to remember."""
+    def _learn(self, number: int, counts: dict[int, int]) -> None:
+        """Store a rejected load, unless one of its items is rejected alone, which is then the reason."""
         if len(counts) > 1 or sum(counts.values()) > 1:
-            if not all(self.accepts(bin, ((kind, 1),)) for kind in counts):
+            if not all(self.accepts(number, ((kind, 1),)) for kind in counts):
                 return
         else:
-            self.excluded_kinds.setdefault(bin, set()).update(counts)
-        learned = self._refused.setdefault(bin, [])
+            self.excluded_kinds.setdefault(number, set()).update(counts)
+        learned = self._rejected.setdefault(number, [])
         learned[:] = [old for old in learned if not all(old.get(kind, 0) >= n for kind, n in counts.items())]
         learned.append(counts)
-        del learned[:-_REMEMBERED]
+        del learned[:-_MAX_REJECTED]
 
-    def fits_rows(self, bin: int, load: Load) -> bool:
-        """Whether rows allow the load, with every piece whole in one unit. Necessary, not sufficient."""
-        sort = self.problem.bin_types[bin]
+    def fits_rows(self, number: int, load: Load) -> bool:
+        """Whether the load fits all rows, with each piece in one unit. Necessary, not sufficient."""
+        bin_type = self.problem.bin_types[number]
         for kind, n in load:
-            if sort.needs[kind] is None:
+            if bin_type.needs[kind] is None:
                 return False
-            if sort.max_items:
-                most = sort.max_items[kind]
+            if bin_type.max_items:
+                most = bin_type.max_items[kind]
                 if most is not None and n > most:
                     return False
-        for number, row in enumerate(sort.rows):
+        for position, row in enumerate(bin_type.rows):
             total = 0
             pieces: list[int] = []
             for kind, n in load:
-                needs = sort.needs[kind]
+                needs = bin_type.needs[kind]
                 assert needs is not None
-                total += sum(needs[number]) * n
+                total += sum(needs[position]) * n
                 if row.units > 1:
-                    pieces += needs[number] * n
+                    pieces += needs[position] * n
             if total > row.units * row.size:
                 return False
-            if row.units > 1 and not self._in_units(row.units, row.size, tuple(sorted(pieces, reverse=True))):
+            if row.units > 1 and not self._fits_units(row.units, row.size, tuple(sorted(pieces, reverse=True))):
                 return False
         return True
 
-    def _in_units(self, units: int, size: int, pieces: tuple[int, ...]) -> bool:
+    def _fits_units(self, units: int, size: int, pieces: tuple[int, ...]) -> bool:
         key = (units, size, pieces)
-        known = self._units.get(key)
+        known = self._unit_results.get(key)
         if known is None:
-            known = self._units[key] = fits_units(units, size, pieces)
+            known = self._unit_results[key] = fits_units(units, size, pieces)
         return known
 
-    def feasible_part(self, bin: int, load: Load, values: Sequence[float]) -> Load:
-        """As much of the load as is accepted, the least valuable left out first."""
+    def feasible_part(self, number: int, load: Load, values: Sequence[float]) -> Load:
+        """An accepted part of the load: the least valuable items are removed first."""
         counts = dict(load)
-        while counts and not self.accepts(bin, load_of(counts)):
+        while counts and not self.accepts(number, load_of(counts)):
             for kind in sorted(counts, key=lambda kind: (values[kind], kind)):
                 less = counts | {kind: counts[kind] - 1}
-                if self.accepts(bin, load_of(less)):
+                if self.accepts(number, load_of(less)):
                     return load_of(less)
             worst = min(counts, key=lambda kind: (values[kind], kind))
             counts[worst] -= 1
@@ -118,9 +114,9 @@ class FeasibilityOracle:
 
 
 def fits_units(units: int, size: int, pieces: Sequence[int]) -> bool:
-    """Whether pieces, biggest first, are seen to fit into units. False too if it takes too long to see.
+    """Whether the pieces, in descending order, fit into the units. Also False if the search reaches its step limit.
 
-    >>> in_units(2, 10, (6, 5, 5, 4)), in_units(2, 10, (6, 6, 6))
+    >>> fits_units(2, 10, (6, 5, 5, 4)), fits_units(2, 10, (6, 6, 6))
     (True, False)
     """
     if not pieces:
@@ -137,20 +133,20 @@ def fits_units(units: int, size: int, pieces: Sequence[int]) -> bool:
         piece = pieces[at]
         seen = set()
         for unit in range(first, units):
-            room = free[unit]
-            if room < piece or room in seen:
+            left = free[unit]
+            if left < piece or left in seen:
                 continue
             tries += 1
-            if tries > _TRIES:
+            if tries > _MAX_TRIES:
                 return False
-            seen.add(room)
-            free[unit] = room - piece
-            # Equal pieces go into units in ascending order: any other order is the same again.
+            seen.add(left)
+            free[unit] = left - piece
+            # Equal pieces go into units in ascending order: any other order is equivalent.
             if put(at + 1, unit if at + 1 < len(pieces) and pieces[at + 1] == piece else 0):
                 return True
-            free[unit] = room
-            if room == piece:
-                # What fills a unit exactly is nowhere better.
+            free[unit] = left
+            if left == piece:
+                # Filling a unit exactly is never worse than another unit.
                 return False
         return False
 

@@ -1,4 +1,4 @@
-"""What is bought so far: bins with loads, counted; and the limits that say whether one more may be."""
+"""The state of a construction: counted bins with their loads, the unpacked items, and the limits on further bins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from allotment.packing.problem import Load, PackedBins, Problem
 
 
 class PartialSolution:
-    """Bins by sort and load. Knows the cost, what is left to pack, and whether limits allow another bin."""
+    """Bins by type and load. ``unpacked``: items left by kind, below 0 where bins have room for more than there are."""
 
     def __init__(self, problem: Problem, counts: Sequence[int]) -> None:
         self.problem = problem
@@ -20,7 +20,7 @@ class PartialSolution:
         self._groups: dict[str, int] = {}
 
     def copy(self) -> PartialSolution:
-        """One that changes by itself."""
+        """An independent copy."""
         other = PartialSolution(self.problem, self.unpacked)
         other.cost = self.cost
         other.bins = dict(self.bins)
@@ -28,38 +28,42 @@ class PartialSolution:
         other._groups = dict(self._groups)
         return other
 
-    def available(self, bin: int) -> int:
-        """How many more of a sort its limits, those of its groups and the budget allow; a large number if any."""
-        sort = self.problem.bin_types[bin]
-        most = 1 << 62 if sort.max_count is None else sort.max_count - self._used.get(bin, 0)
-        for group in sort.groups:
+    def available(self, number: int) -> int:
+        """The number of further bins that a type's limit, its groups' limits and the budget allow; at most 2**62."""
+        bin_type = self.problem.bin_types[number]
+        most = 1 << 62 if bin_type.max_count is None else bin_type.max_count - self._used.get(number, 0)
+        for group in bin_type.groups:
             if group in self._limits:
                 most = min(most, self._limits[group] - self._groups.get(group, 0))
-        if self.problem.budget is not None and sort.price:
-            most = min(most, (self.problem.budget - self.cost) // sort.price)
+        if self.problem.budget is not None and bin_type.price:
+            most = min(most, (self.problem.budget - self.cost) // bin_type.price)
         return max(most, 0)
 
-    def add(self, bin: int, load: Load, count: int = 1) -> None:
-        """Or give back, if ``count`` is negative. Items that are not left any more may be in the load too."""
-        sort = self.problem.bin_types[bin]
-        key = (bin, load)
-        number = self.bins.get(key, 0) + count
-        if number:
-            self.bins[key] = number
+    def add(self, number: int, load: Load, count: int = 1) -> None:
+        """Add ``count`` bins, or remove them if it is negative. The load may hold more items than are unpacked."""
+        bin_type = self.problem.bin_types[number]
+        key = (number, load)
+        total = self.bins.get(key, 0) + count
+        if total:
+            self.bins[key] = total
         else:
             self.bins.pop(key, None)
-        self.cost += sort.price * count
-        self._used[bin] = self._used.get(bin, 0) + count
-        for group in sort.groups:
+        self.cost += bin_type.price * count
+        self._used[number] = self._used.get(number, 0) + count
+        for group in bin_type.groups:
             self._groups[group] = self._groups.get(group, 0) + count
         for kind, n in load:
             self.unpacked[kind] -= n * count
 
     def rank(self) -> tuple[int, int]:
-        """Less is better: items without a place, then cost."""
+        """The number of unpacked items, then the cost; smaller is better."""
         return (sum(n for n in self.unpacked if n > 0), self.cost)
 
+    def packed_counts(self) -> list[int]:
+        """Items by kind that are in a bin."""
+        return [count - max(rest, 0) for count, rest in zip(self.problem.counts, self.unpacked, strict=True)]
+
     def packed_bins(self) -> Iterator[PackedBins]:
-        """In a stable order."""
-        for (bin, load), count in sorted(self.bins.items()):
-            yield PackedBins(bin, load, count)
+        """The bins in a stable order."""
+        for (number, load), count in sorted(self.bins.items()):
+            yield PackedBins(number, load, count)

@@ -1,7 +1,7 @@
-"""Loads of one sort that are worth more than they cost, or a proof that there is none.
+"""Pricing: the loads of one bin type that are worth more than it costs, or a proof that there is none.
 
-Small bins are searched by `filling`. Where that search is cut short, an integer program goes on: slower at the start,
-better at the end. If what is found does not fit unit by unit, a row is added that says so, and the search repeated.
+`knapsack` searches first. If it reaches its limits, an integer program continues: slower to start, better for large
+bins. If a load that is found does not fit unit by unit, cuts are added and the search is repeated.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allotment.packing.assignment_relaxation import ceiling
+from allotment.packing.assignment_relaxation import load_value_bound
 from allotment.packing.bin_types import Floats, Integers
-from allotment.packing.cutting_planes import Sharpened
-from allotment.packing.knapsack import fill, involved, row_ceiling, worthwhile
+from allotment.packing.cutting_planes import TightenedBinType
+from allotment.packing.knapsack import contributing_kinds, relevant_kinds, row_bound, valuable_loads
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.oracle import load_of
 from allotment.packing.problem import Load
 
-#: Against rounding within HiGHS, which is exact to 1e-9 in each of about a hundred terms.
+#: Safety margin for rounding in HiGHS, which is exact to 1e-9 in each of about a hundred terms.
 _MARGIN = 1e-6
-#: By how much more than asked a load must be worth, to be worth looking for.
+#: The fraction by which a load's value must exceed the threshold.
 _CLOSE = 1e-6
-#: Loads of one search that are looked at.
-_LOOKED_AT = 60
-#: How many searches follow for other loads, and how much less their kinds count that were found.
-_RELATIVES, _TIRED = 6, 0.99
+#: Maximum number of loads of one search that are examined.
+_MAX_EXAMINED = 60
+#: Searches for further loads, and the factor on the values of kinds that were found already.
+_DIVERSE_LOADS, _DISCOUNT = 6, 0.99
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """``width``: partial loads at a time, and ``wider`` where they do not suffice. ``rows``: new ones for one question.
+    """The limits of one search. ``width``: partial loads at a time; ``wider``: in a second attempt.
 
-    ``nodes``: of the integer program.
+    ``rows``: maximum number of new cuts. ``nodes``: of the integer program.
     """
 
     width: int
@@ -43,132 +43,140 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
-    """``bound``: no load that fits by rows, unit by unit, is worth more. ``loads``: best first, allowed by rows.
+class PricingResult:
+    """``bound``: on the value of any load that fits the rows, unit by unit. ``loads``: best first; they fit the rows.
 
-    ``kinds``: loads that are worth more than ``above``, if there are any, have no other kinds.
+    ``kinds``: the only kinds that a load worth more than ``threshold`` can have.
     """
 
     bound: float
     loads: list[Load]
     kinds: Integers
-    above: float
+    threshold: float
 
 
-def price(
-    sharp: Sharpened,
+def price_loads(
+    tightened: TightenedBinType,
     items: Floats,
-    asked: float,
-    allows: Callable[[int, Load], bool],
+    threshold: float,
+    fits_rows: Callable[[int, Load], bool],
     effort: Effort,
     *,
-    most: int,
-    without: Set[int] = frozenset(),
-) -> Priced:
-    """At most so many loads worth more than ``asked`` under these values of items, by kind.
+    max_loads: int,
+    excluded: Set[int] = frozenset(),
+) -> PricingResult:
+    """At most ``max_loads`` loads worth more than ``threshold``. ``items``: value of one item by kind.
 
-    ``without``: kinds that are not to be in it; then ``bound`` is about loads without them.
+    ``excluded``: kinds that loads must not have; ``bound`` then holds for loads without them.
     """
-    if without:
+    if excluded:
         items = items.copy()
-        items[list(without)] = 0.0
-    # Loads that are known already are worth just what is asked, give or take a rounding.
-    asked *= 1 + _CLOSE
-    enough = asked * (1 + _CLOSE)
-    worth = items[sharp.sort.kinds]
-    prices = sharp.prices(worth, 0)
-    above = ceiling(sharp.sort, items, prices)
-    if above <= asked:
-        return Priced(above, [], sharp.sort.kinds[:0], asked)
+        items[list(excluded)] = 0.0
+    # Known loads are worth exactly the threshold, up to rounding.
+    threshold *= 1 + _CLOSE
+    enough = threshold * (1 + _CLOSE)
+    worth = items[tightened.arrays.kinds]
+    prices = tightened.row_prices(worth, 0)
+    value_bound = load_value_bound(tightened.arrays, items, prices)
+    if value_bound <= threshold:
+        return PricingResult(value_bound, [], tightened.arrays.kinds[:0], threshold)
     if effort.rows:
-        prices = sharp.prices(worth, effort.rows)
-    bound = above
+        prices = tightened.row_prices(worth, effort.rows)
+    bound = value_bound
     for _ in range(effort.rows + 2):
         for width in (effort.width, effort.wider):
-            found = fill(sharp.sort, worth, sharp.sort.alone, prices, asked, width=width)
+            found = valuable_loads(tightened.arrays, worth, tightened.arrays.max_items, prices, threshold, width=width)
             if len(found.loads) or found.bound <= enough or width == effort.wider:
                 break
         bound, tables = found.bound, found.loads
         if effort.nodes and bound > enough and not len(tables):
-            bound, tables = _searched(sharp, worth, prices, asked, bound, effort.nodes)
-        loads = _allowed(sharp, tables, allows, most)
+            bound, tables = _search_integer(tightened, worth, prices, threshold, bound, effort.nodes)
+        loads = _feasible_loads(tightened, tables, fits_rows, max_loads)
         if loads and effort.rows:
-            loads += _relatives(sharp, worth, prices, asked, tables[0], allows, effort.width)
-        if loads or not len(tables) or not sharp.sharpen(tables[0].astype(np.float64), prices):
+            loads += _diverse_loads(tightened, worth, prices, threshold, tables[0], fits_rows, effort.width)
+        if loads or not len(tables) or not tightened.add_cuts(tables[0].astype(np.float64), prices):
             break
-        prices = sharp.prices(worth, 0)
-        above = min(above, ceiling(sharp.sort, items, prices))
-        if above <= asked:
-            return Priced(above, [], sharp.sort.kinds[:0], asked)
-    return Priced(min(bound, above), loads, involved(sharp.sort, worth, prices, asked), asked)
+        prices = tightened.row_prices(worth, 0)
+        value_bound = min(value_bound, load_value_bound(tightened.arrays, items, prices))
+        if value_bound <= threshold:
+            return PricingResult(value_bound, [], tightened.arrays.kinds[:0], threshold)
+    return PricingResult(
+        min(bound, value_bound), loads, contributing_kinds(tightened.arrays, worth, prices, threshold), threshold
+    )
 
 
-def _allowed(sharp: Sharpened, tables: Integers, allows: Callable[[int, Load], bool], most: int) -> list[Load]:
-    """Of many loads the first that rows allow, each with some kind that those before it do not have."""
+def _feasible_loads(
+    tightened: TightenedBinType, tables: Integers, fits_rows: Callable[[int, Load], bool], max_loads: int
+) -> list[Load]:
+    """The first loads that fit the rows, each with a kind that no earlier one has."""
     loads: list[Load] = []
-    covered = np.zeros(len(sharp.sort.kinds), dtype=bool)
-    for counts in tables[:_LOOKED_AT]:
+    covered = np.zeros(len(tightened.arrays.kinds), dtype=bool)
+    for counts in tables[:_MAX_EXAMINED]:
         if np.any((counts > 0) & ~covered):
-            load = _load(sharp, counts)
-            if allows(sharp.sort.number, load):
+            load = _load(tightened, counts)
+            if fits_rows(tightened.arrays.number, load):
                 loads.append(load)
                 covered |= counts > 0
-                if len(loads) == most:
+                if len(loads) == max_loads:
                     break
     return loads
 
 
-def _relatives(
-    sharp: Sharpened,
+def _diverse_loads(
+    tightened: TightenedBinType,
     worth: Floats,
     prices: Floats,
-    asked: float,
+    threshold: float,
     first: Integers,
-    allows: Callable[[int, Load], bool],
+    fits_rows: Callable[[int, Load], bool],
     width: int,
 ) -> list[Load]:
-    """Loads worth more than asked too, of other kinds: what was found already counts a little less each time."""
+    """Further loads above the threshold, with other kinds: the values of kinds found already are discounted."""
     loads: list[Load] = []
-    tired, counts = worth.copy(), first
-    for _ in range(_RELATIVES):
-        tired[counts > 0] *= _TIRED
-        found = fill(sharp.sort, tired, sharp.sort.alone, prices, asked * _TIRED, width=width)
-        good = found.loads[found.loads @ worth > asked]
+    discounted, counts = worth.copy(), first
+    for _ in range(_DIVERSE_LOADS):
+        discounted[counts > 0] *= _DISCOUNT
+        found = valuable_loads(
+            tightened.arrays, discounted, tightened.arrays.max_items, prices, threshold * _DISCOUNT, width=width
+        )
+        good = found.loads[found.loads @ worth > threshold]
         if not len(good):
             break
         counts = good[0]
-        loads += _allowed(sharp, good, allows, 2)
+        loads += _feasible_loads(tightened, good, fits_rows, 2)
     return loads
 
 
-def _load(sharp: Sharpened, counts: Integers) -> Load:
-    return load_of({int(sharp.sort.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
+def _load(tightened: TightenedBinType, counts: Integers) -> Load:
+    return load_of({int(tightened.arrays.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
 
 
-def _searched(
-    sharp: Sharpened, worth: Floats, prices: Floats, asked: float, bound: float, nodes: int
+def _search_integer(
+    tightened: TightenedBinType, worth: Floats, prices: Floats, threshold: float, bound: float, nodes: int
 ) -> tuple[float, Integers]:
-    """By an integer program: a bound, and a load worth more than asked if there is one."""
-    sort = sharp.sort
-    chosen = np.flatnonzero((worth > 0) & (sort.alone > 0))
-    above = row_ceiling(sort, worth, prices)
-    chosen, limit = worthwhile(sort, worth, sort.alone, prices, chosen, above - asked)
+    """A bound by an integer program, and a load worth more than the threshold if there is one."""
+    arrays = tightened.arrays
+    chosen = np.flatnonzero((worth > 0) & (arrays.max_items > 0))
+    value_bound = row_bound(arrays, worth, prices)
+    chosen, limit = relevant_kinds(arrays, worth, arrays.max_items, prices, chosen, value_bound - threshold)
     if not len(chosen):
-        return min(bound, asked * (1 + _MARGIN)), np.zeros((0, len(sort.kinds)), dtype=np.int64)
-    n, rows = len(chosen), len(sort.capacity)
-    unit = max(asked, 1e-300)
-    # Only what is worth more than asked is looked for: most branches end at once.
+        return min(bound, threshold * (1 + _MARGIN)), np.zeros((0, len(arrays.kinds)), dtype=np.int64)
+    n, rows = len(chosen), len(arrays.capacity)
+    unit = max(threshold, 1e-300)
+    # Only loads above the threshold are searched for, so that most branches end early.
     program = Program([-INFINITY] * rows + [1.0 + _MARGIN], [1.0] * rows + [INFINITY], exact=True)
-    share = np.hstack((sort.weights[chosen] / np.maximum(sort.capacity, 1), worth[chosen, None] / unit))
+    share = np.hstack((arrays.weights[chosen] / np.maximum(arrays.capacity, 1), worth[chosen, None] / unit))
     items, at = np.nonzero(share > 0)
     entries = np.bincount(items, minlength=n)
-    program.add(-worth[chosen] / unit, np.cumsum(entries) - entries, at, share[items, at], limit.astype(np.float64))
-    whole = program.whole(nodes=nodes, gap=1e-4)
-    tables = np.zeros((0, len(sort.kinds)), dtype=np.int64)
-    if whole.columns is not None:
-        tables = np.zeros((1, len(sort.kinds)), dtype=np.int64)
-        tables[0, chosen] = whole.columns.astype(np.int64)
-    proven = 1.0 + _MARGIN if whole.bound == INFINITY else -whole.bound
+    program.add_columns(
+        -worth[chosen] / unit, np.cumsum(entries) - entries, at, share[items, at], limit.astype(np.float64)
+    )
+    solution = program.solve_integer(nodes=nodes, gap=1e-4)
+    tables = np.zeros((0, len(arrays.kinds)), dtype=np.int64)
+    if solution.columns is not None:
+        tables = np.zeros((1, len(arrays.kinds)), dtype=np.int64)
+        tables[0, chosen] = solution.columns.astype(np.int64)
+    proven = 1.0 + _MARGIN if solution.bound == INFINITY else -solution.bound
     if not np.isfinite(proven):
         return bound, tables
     return min(bound, max(proven, 1.0 + _MARGIN) * (1 + 2 * _MARGIN) * unit), tables

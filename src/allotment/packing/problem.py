@@ -1,8 +1,8 @@
-"""The question: kinds of items, bins that can be bought, and who says what a bin holds.
+"""The packing problem and its result: item kinds, bin types with prices and rows, limits, loads and packings.
 
-A *row* is something that runs out in a bin. A plain row (cpu) has one unit; a row of units (GPUs) has several of equal
-size, and one piece of an item lies in one unit whole. Rows are necessary, not sufficient: they make bounds and quick
-refusals. What a bin really holds only ``holds`` knows.
+A *row* is a resource of a bin with a capacity. A plain row (cpu) has one unit; a row of units (GPUs) has several units
+of equal size, and each piece of an item fits in one unit as a whole. Rows are necessary, not sufficient: bounds and
+quick rejections are derived from them. The caller's `FeasibilityCheck` decides which loads a bin holds.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-#: What one item takes of one row: pieces, each at most a unit. Empty: nothing. A plain row's need is one piece.
+#: The amounts that one item takes of one row: pieces of at most one unit each. A plain row's amount is one piece.
 Pieces: TypeAlias = tuple[int, ...]
-#: How many of each kind are in one bin, by number of kind; only kinds that are there, in ascending order.
+#: The items of one bin: pairs of kind number and count > 0, by ascending kind.
 Load: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityRow:
-    """What runs out in a bin: so many units of this size."""
+    """A resource of a bin: a number of units of one size."""
 
     name: str
     units: int
@@ -28,13 +28,13 @@ class CapacityRow:
 
 @dataclass(frozen=True, slots=True)
 class BinType:
-    """A sort of bin that can be had.
+    """A type of bin.
 
-    ``price``: of one, in integers (micro-dollars an hour); 0 only for what is there already. ``most``: how many there
-    are; None: any number. ``rows``: what it has. ``needs``: by kind, in the order of the kinds, what an item takes of
-    each row, in the order of ``rows``; None: such an item is never in such a bin. ``each``: by kind, most items of it
-    in one bin for reasons outside of the rows (anti-affinity), None: no such limit; empty: none for any. ``groups``:
-    bins of one group share a limit of `Problem.group_limits` (quota by type or zone, spot share).
+    ``price``: of one bin, an integer (micro-dollars an hour); 0 only for bins that exist already. ``needs``: by kind,
+    the pieces that an item takes of each row, in the order of ``rows``; None if the type never holds such an item.
+    ``max_count``: the number of available bins; None: unlimited. ``max_items``: by kind, the maximum number of items in
+    one bin for reasons other than the rows (anti-affinity), None: unlimited; empty: unlimited for all kinds.
+    ``groups``: names of the `Problem.group_limits` that bins of this type count against (quota by type, spot share).
     """
 
     name: str
@@ -47,36 +47,36 @@ class BinType:
 
 
 class FeasibilityCheck(Protocol):
-    """Whether one bin of a sort holds a load, exactly. Asked often: the caller remembers answers."""
+    """Whether one bin of a type holds a load. Called often: implementations cache their results."""
 
-    def __call__(self, bin: int, load: Load, /) -> bool:
-        """Bin by its number; True only if it truly holds all of the load together."""
+    def __call__(self, bin_type: int, load: Load, /) -> bool:
+        """Whether a bin of the type with this number holds all items of the load together."""
         ...
 
 
 class KeepGoing(Protocol):
-    """Whether there is time left; purity ends with the caller's clock."""
+    """The time limit of a search. The caller owns the clock, so that the search itself is deterministic."""
 
     def __call__(self) -> bool:
-        """True as long as the search may go on."""
+        """Whether the search may continue."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``counts``: items by kind. ``group_limits``: most bins of a group, all sorts of it together."""
+    """``counts``: items by kind. ``group_limits``: the maximum number of bins by group, over all types of the group."""
 
     kinds: tuple[str, ...]
     counts: tuple[int, ...]
     bin_types: tuple[BinType, ...]
     group_limits: tuple[tuple[str, int], ...] = ()
     budget: int | None = None
-    """Most that all bins together may cost, in units of ``Bin.price``."""
+    """The maximum cost of all bins together, in units of ``BinType.price``."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedBins:
-    """So many bins of a sort, each with this load."""
+    """``count`` bins of the type with number ``bin_type``, each with this load."""
 
     bin_type: int
     load: Load
@@ -85,10 +85,10 @@ class PackedBins:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """An answer. ``bought`` holds everything but ``left``; every load was accepted by ``holds``.
+    """A solution. ``bins`` hold all items but the ``unpacked`` ones; the feasibility check accepted every load.
 
-    ``cost``: of all bins. ``bound``: no packing of the same items (those not in ``left``) costs less, as was proven.
-    ``left``: items by kind that are in no bin: no sort takes them, or limits do not allow it.
+    ``cost``: of all bins. ``bound``: a proven lower bound on the cost of packing the same items (those not in
+    ``unpacked``). ``unpacked``: items by kind that are in no bin: no type fits them, or the limits exclude it.
     """
 
     bins: tuple[PackedBins, ...]
@@ -99,20 +99,20 @@ class Packing:
 
     @property
     def gap(self) -> float:
-        """How far above the bound, as a fraction of it; 0 if nothing costs anything."""
+        """The cost above the bound, as a fraction of the bound; 0 if the bound is 0."""
         return self.cost / self.bound - 1 if self.bound else 0.0
 
 
 class Progress(Protocol):
-    """Told when something better was found or proven."""
+    """Called when a better solution or a better bound is found."""
 
     def __call__(self, cost: int, bound: int, /) -> None:
-        """In units of ``Bin.price``."""
+        """Both in units of ``BinType.price``."""
         ...
 
 
 def counts_without(problem: Problem, unpacked: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Items by kind that are to be packed, without those that are left."""
+    """Items by kind, without the ``unpacked`` ones."""
     counts = list(problem.counts)
     for kind, n in unpacked:
         counts[kind] -= n

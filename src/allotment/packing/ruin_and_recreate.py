@@ -1,4 +1,4 @@
-"""Ruin and recreate: take some bins away, buy anew for what was in them, keep it if it is no dearer.
+"""Ruin and recreate: remove some bins, construct bins for their items again, keep the result if it costs no more.
 
 Schrimpf, Schneider, Stamm-Wilbrandt and Dueck, "Record breaking optimization results using the ruin and recreate
 principle" (2000).
@@ -11,73 +11,73 @@ from random import Random
 
 import numpy as np
 
-from allotment.packing.bin_types import Floats, Sort
+from allotment.packing.bin_types import BinTypeArrays, Floats
 from allotment.packing.construction import construct
 from allotment.packing.oracle import FeasibilityOracle
 from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing, Load
 
 _WIDTH = 60
-#: How much values of items are changed by chance, so that not the same is bought again.
+#: Amplitudes of the random noise on item values, which keeps the construction from adding the same bins again.
 _SPREADS = (0.08, 0.08, 0.08, 0.3, 1.0)
 
 
-class Ruin:
-    """Steps on one basket. Gives up nothing that was better."""
+class RuinAndRecreate:
+    """Steps on one solution, which never gets worse."""
 
     def __init__(
         self,
-        basket: PartialSolution,
-        truth: FeasibilityOracle,
-        sorts: Sequence[Sort],
+        solution: PartialSolution,
+        oracle: FeasibilityOracle,
+        types: Sequence[BinTypeArrays],
         values: Floats,
         prices: Mapping[int, Floats],
         seed: int,
         *,
         keep: Collection[int] = (),
     ) -> None:
-        """``keep``: bins that are never ruined."""
-        self.basket = basket
-        self._truth = truth
-        self._sorts = sorts
+        """``keep``: numbers of bin types that are never removed."""
+        self.solution = solution
+        self._oracle = oracle
+        self._types = types
         self._values = values
         self._prices = prices
         self._random = Random(seed)
         self._keep = frozenset(keep)
 
     def step(self, keep_going: KeepGoing) -> bool:
-        """Ruin and recreate once; whether it is better now."""
-        before = self.basket
+        """Ruin and recreate once; True if the solution improved."""
+        before = self.solution
         after = before.copy()
-        for (number, load), count in self._victims().items():
+        for (number, load), count in self._choose_bins().items():
             after.add(number, load, -count)
         spread = self._random.choice(_SPREADS)
         noise = np.array([1 + spread * (self._random.random() - 0.5) for _ in self._values])
         construct(
-            after, self._truth, self._sorts, self._values * noise, self._prices, keep_going=keep_going, width=_WIDTH
+            after, self._oracle, self._types, self._values * noise, self._prices, keep_going=keep_going, width=_WIDTH
         )
         if after.rank() <= before.rank():
-            self.basket = after
+            self.solution = after
             return after.rank() < before.rank()
         return False
 
-    def _victims(self) -> dict[tuple[int, Load], int]:
-        """Some of the bins that are least worth their price, and some others."""
+    def _choose_bins(self) -> dict[tuple[int, Load], int]:
+        """Bins to remove: most of them with a low value per price, the others at random."""
         random = self._random
-        problem = self.basket.problem
-        many = random.randint(3, 14)
-        lines = [line for line in self.basket.bins if line[0] not in self._keep]
+        problem = self.solution.problem
+        count = random.randint(3, 14)
+        groups = [line for line in self.solution.bins if line[0] not in self._keep]
         worth = {
             line: sum(self._values[kind] * n for kind, n in line[1]) / max(problem.bin_types[line[0]].price, 1e-9)
-            for line in lines
+            for line in groups
         }
-        lines.sort(key=lambda line: (worth[line], line))
+        groups.sort(key=lambda line: (worth[line], line))
         chosen: dict[tuple[int, Load], int] = {}
-        for _ in range(many if lines else 0):
+        for _ in range(count if groups else 0):
             if random.random() < 0.6:
-                line = lines[int(len(lines) * random.random() ** 3)]
+                line = groups[int(len(groups) * random.random() ** 3)]
             else:
-                line = random.choice(lines)
-            if chosen.get(line, 0) < self.basket.bins[line]:
+                line = random.choice(groups)
+            if chosen.get(line, 0) < self.solution.bins[line]:
                 chosen[line] = chosen.get(line, 0) + 1
         return chosen

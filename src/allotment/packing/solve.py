@@ -1,60 +1,75 @@
-"""From the question to the answer: a bound, a construction, and improvement for as long as there is time."""
+"""Solves a packing problem: greedily if that is proven optimal, else by a construction and a search with a bound."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from allotment.extras import install_command
-from allotment.packing.obvious import obvious
 from allotment.packing.oracle import FeasibilityOracle
 from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import FeasibilityCheck, KeepGoing, Packing, Problem, Progress, counts_without
-from allotment.packing.pure_python import search_plainly
+from allotment.packing.pure_python import greedy, search_without_solver
 from allotment.packing.simple_bound import simple_bound
 
-
-def cheapest(basket: PartialSolution, truth: FeasibilityOracle) -> PartialSolution:
-    """The same loads, moved to cheaper sorts as far as limits allow: sorts that no search had thought of may do."""
-    problem = basket.problem
-    order = sorted(range(len(problem.bin_types)), key=lambda number: (problem.bin_types[number].price, number))
-    after = basket.copy()
-    for (number, load), count in sorted(basket.bins.items()):
-        rest = count
-        for other in order:
-            if not rest or problem.bin_types[other].price >= problem.bin_types[number].price:
-                break
-            if not truth.accepts(other, load):
-                continue
-            after.add(number, load, -rest)
-            here = min(rest, after.available(other))
-            if here:
-                after.add(other, load, here)
-            rest -= here
-            if rest:
-                after.add(number, load, rest)
-    return after
-
-
-#: Items times sorts up to which new loads are looked for although nobody said for how long.
+#: Items times bin types up to which a greedy solution is tried first: faster than importing the solver.
+_GREEDY_SIZE = 4_000
+#: Items times bin types up to which columns are generated for a bound without a time limit, and for how many rounds.
 _SMALL, _ROUNDS = 20_000, 40
 
 
-def lower_bound(problem: Problem, unpacked: Sequence[tuple[int, int]] = (), *, keep_going: KeepGoing | None = None) -> int:
-    """Of all items without those that are left, by rows alone; never above the cost of the best packing.
+def use_cheaper_types(solution: PartialSolution, oracle: FeasibilityOracle) -> PartialSolution:
+    """The same loads in cheaper bin types as far as limits allow, including types that the search did not consider."""
+    problem = solution.problem
+    order = sorted(range(len(problem.bin_types)), key=lambda number: (problem.bin_types[number].price, number))
+    improved = solution.copy()
+    for (number, load), count in sorted(solution.bins.items()):
+        remaining = count
+        for other in order:
+            if not remaining or problem.bin_types[other].price >= problem.bin_types[number].price:
+                break
+            if not oracle.accepts(other, load):
+                continue
+            improved.add(number, load, -remaining)
+            moved = min(remaining, improved.available(other))
+            if moved:
+                improved.add(other, load, moved)
+            remaining -= moved
+            if remaining:
+                improved.add(number, load, remaining)
+    return improved
 
-    ``keep_going``: for how long to look for a better one; None: a moment. Without numpy and HiGHS a weaker one.
+
+def solve_greedily(problem: Problem, oracle: FeasibilityOracle) -> PartialSolution | None:
+    """The cheapest packing of all items, or None unless a greedy heuristic finds it and the simple bound proves it.
+
+    Only small problems are tried.
+    """
+    if sum(problem.counts) * len(problem.bin_types) > _GREEDY_SIZE:
+        return None
+    solution = use_cheaper_types(greedy(problem, oracle), oracle)
+    return solution if solution.rank() <= (0, simple_bound(problem, problem.counts)) else None
+
+
+def lower_bound(
+    problem: Problem, unpacked: Sequence[tuple[int, int]] = (), *, keep_going: KeepGoing | None = None
+) -> int:
+    """A lower bound on the cost of packing all items but the ``unpacked`` ones, derived from the rows alone.
+
+    ``keep_going``: the search for a better bound runs until it returns False; None: for a fixed number of rounds.
+    Without numpy and HiGHS the bound is weaker.
     """
     counts = counts_without(problem, unpacked)
-    weak = simple_bound(problem, counts)
+    simple = simple_bound(problem, counts)
     try:
-        from allotment.packing.search import bounded
+        from allotment.packing.search import column_generation_bound
     except ImportError:
-        return weak
-    rounds = 1 << 30 if keep_going is not None else _ROUNDS if sum(counts) * len(problem.bin_types) <= _SMALL else 0
-    return max(weak, bounded(problem, counts, rounds, keep_going or (lambda: True)))
+        return simple
+    is_small = sum(counts) * len(problem.bin_types) <= _SMALL
+    rounds = 1 << 30 if keep_going is not None else _ROUNDS if is_small else 0
+    return max(simple, column_generation_bound(problem, counts, rounds, keep_going or (lambda: True)))
 
 
-_PLAIN = f"without numpy and highspy, answers and bounds are weaker: {install_command('plan')}"
+_NO_SOLVER = f"without numpy and highspy, plans and bounds are weaker: {install_command('plan')}"
 
 
 def solve(
@@ -66,50 +81,45 @@ def solve(
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Packing:
-    """The cheapest packing that is found until ``keep_going`` ends; the same for the same seed and number of steps.
+    """The cheapest packing found until ``keep_going`` returns False; equal for an equal seed and number of steps.
 
-    ``seconds``: about how long ``keep_going`` will go on, if the caller knows; steps do not depend on it. It ends
-    earlier if the answer is proven to be the best, or if nothing better was found for long.
+    ``seconds``: the time that ``keep_going`` allows, if the caller knows it; the steps do not depend on it. The search
+    ends earlier if the packing is proven optimal, or after many steps without an improvement.
     """
-    truth = FeasibilityOracle(problem, is_feasible)
-    if (known := obvious(problem, truth)) is not None:
+    oracle = FeasibilityOracle(problem, is_feasible)
+    if (quick := solve_greedily(problem, oracle)) is not None:
         if progress is not None:
-            progress(known.cost, known.cost)
-        return Packing(tuple(known.packed_bins()), known.cost, known.cost, (), ())
+            progress(quick.cost, quick.cost)
+        return Packing(tuple(quick.packed_bins()), quick.cost, quick.cost, (), ())
     notes: list[str] = []
     try:
         from allotment.packing.search import Search
     except ImportError:
-        basket = cheapest(search_plainly(problem, truth, keep_going, seed, progress), truth)
-        bound = simple_bound(problem, packed(basket))
-        notes.append(_PLAIN)
+        solution = use_cheaper_types(search_without_solver(problem, oracle, keep_going, seed, progress), oracle)
+        bound = simple_bound(problem, solution.packed_counts())
+        notes.append(_NO_SOLVER)
     else:
-        search = Search(problem, truth, keep_going, seed, progress)
+        search = Search(problem, oracle, keep_going, seed, progress)
         search.run()
-        search.consider(cheapest(search.basket, truth))
-        basket, bound = search.basket, search.bound()
-    left = tuple((kind, n) for kind, n in enumerate(basket.unpacked) if n > 0)
-    notes += _left_over(problem, basket, left)
-    return Packing(tuple(basket.packed_bins()), basket.cost, min(bound, basket.cost), left, tuple(notes))
+        search.consider(use_cheaper_types(search.best, oracle))
+        solution, bound = search.best, search.bound()
+    unpacked = tuple((kind, n) for kind, n in enumerate(solution.unpacked) if n > 0)
+    notes += _unpacked_notes(problem, unpacked)
+    return Packing(tuple(solution.packed_bins()), solution.cost, min(bound, solution.cost), unpacked, tuple(notes))
 
 
-def packed(basket: PartialSolution) -> list[int]:
-    """Items by kind that have a place."""
-    return [count - max(rest, 0) for count, rest in zip(basket.problem.counts, basket.unpacked, strict=True)]
-
-
-def _left_over(problem: Problem, basket: PartialSolution, left: tuple[tuple[int, int], ...]) -> list[str]:
-    """Why items are left, as far as the question itself says it."""
-    nowhere = [kind for kind, _ in left if all(bin.needs[kind] is None for bin in problem.bin_types)]
-    notes = [f"no sort of bin takes {problem.kinds[kind]}" for kind in nowhere]
-    rest = sum(n for kind, n in left if kind not in nowhere)
+def _unpacked_notes(problem: Problem, unpacked: tuple[tuple[int, int], ...]) -> list[str]:
+    """The reasons for unpacked items that follow from the problem itself."""
+    without_type = [kind for kind, _ in unpacked if all(bin_type.needs[kind] is None for bin_type in problem.bin_types)]
+    notes = [f"no bin type fits {problem.kinds[kind]}" for kind in without_type]
+    rest = sum(n for kind, n in unpacked if kind not in without_type)
     if rest:
         limits = []
         if problem.budget is not None:
             limits.append(f"the budget of {problem.budget}")
-        limits += [f"at most {most} of {group}" for group, most in problem.group_limits]
-        if any(bin.max_count is not None for bin in problem.bin_types):
-            limits.append("how many bins there are of some sorts")
+        limits += [f"at most {limit} of {group}" for group, limit in problem.group_limits]
+        if any(bin_type.max_count is not None for bin_type in problem.bin_types):
+            limits.append("the number of bins of some types")
         why = f": {', '.join(limits)}" if limits else ""
-        notes.append(f"{rest} items are left, as no bin that may be had holds them{why}")
+        notes.append(f"{rest} items are not packed, as no available bin fits them{why}")
     return notes

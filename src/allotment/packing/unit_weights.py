@@ -1,8 +1,8 @@
-"""The best weights of pieces for a given crowd of them: none that fits one unit together weighs more than the unit.
+"""Optimal dual feasible weights for given pieces: no set of pieces that fits one unit weighs more than the unit.
 
-`dual_feasible` has weights that can be written down; these are found, by packing the crowd into units with parts of
-units allowed (Gilmore and Gomory): what a piece weighs is what one more of it would cost there. A crowd that does not
-fit is nearly always too heavy by them.
+`dual_feasible` has closed-form weights. These are computed: the pieces are packed into a fractional number of units
+(Gilmore and Gomory), and the weight of a piece is its dual price, the cost of one more piece. By these weights, pieces
+that do not fit are nearly always too heavy.
 """
 
 from __future__ import annotations
@@ -15,59 +15,59 @@ import numpy as np
 from allotment.packing.bin_types import Integers
 from allotment.packing.linear import INFINITY, Program
 
-#: Weights are integers, this is about one unit.
+#: The scale of the integer weights: about the capacity of one unit.
 _ONE = 1 << 20
-#: Cells of a unit, at most: sizes are rounded down to them, which makes weights lighter and never wrong.
+#: The maximum number of cells of a unit. Sizes are rounded down to cells, which can only weaken the weights.
 _CELLS = 2000
-#: Sets of pieces that are looked at.
+#: The maximum number of generated sets of pieces.
 _ROUNDS = 60
-#: Of every size there is at least so much, that it gets a weight too.
-_SOME = 1e-3
+#: The minimum amount of every size, so that each gets a weight.
+_MIN_AMOUNT = 1e-3
 
 
-def unit_weights(size: int, sizes: tuple[int, ...], crowd: Mapping[int, float]) -> tuple[dict[int, int], int]:
-    """Weights by size of piece, and what the heaviest set weighs that fits one unit.
+def unit_weights(size: int, sizes: tuple[int, ...], amounts: Mapping[int, float]) -> tuple[dict[int, int], int]:
+    """The weights by piece size, and the weight of the heaviest set of pieces that fits one unit.
 
-    ``sizes``: all that occur, each at most ``size``; ``crowd``: how many of some of them.
+    ``sizes``: all that occur, each at most ``size``. ``amounts``: the number of pieces of some of them.
     """
     step = gcd(size, *sizes)
     if size // step > _CELLS:
         step = -(-size // _CELLS)
     room = size // step
     cells = [piece // step for piece in sizes]
-    many = [max(crowd.get(piece, 0.0), _SOME) for piece in sizes]
-    program = Program(many, [INFINITY] * len(sizes))
+    demand = [max(amounts.get(piece, 0.0), _MIN_AMOUNT) for piece in sizes]
+    program = Program(demand, [INFINITY] * len(sizes))
     one = np.ones(1)
     first = np.zeros(1, dtype=np.int64)
     for i, cell in enumerate(cells):
         fit = room // cell if cell else 1000
-        program.add(one, first, np.array([i], dtype=np.int64), np.array([float(fit)]))
+        program.add_columns(one, first, np.array([i], dtype=np.int64), np.array([float(fit)]))
     weights = np.zeros(len(sizes), dtype=np.int64)
     for _ in range(_ROUNDS):
-        point = program.relaxed()
+        point = program.solve_relaxation()
         if point is None:
             break
         weights = np.floor(np.maximum(point.duals, 0.0) * _ONE).astype(np.int64)
-        # Of a piece of no cell any number would fit.
+        # Any number of pieces with 0 cells would fit.
         weights[np.array(cells) == 0] = 0
         heaviest, counts = _heaviest(room, cells, weights)
         if heaviest <= _ONE * 1.001:
             break
         rows = np.flatnonzero(counts)
-        program.add(one, first, rows, counts[rows].astype(np.float64))
+        program.add_columns(one, first, rows, counts[rows].astype(np.float64))
     heaviest, _ = _heaviest(room, cells, weights)
     return {piece: int(weights[i]) for i, piece in enumerate(sizes)}, heaviest
 
 
 def _heaviest(room: int, cells: list[int], weights: Integers) -> tuple[int, Integers]:
-    """The heaviest set that fits so many cells, exactly."""
+    """The weight of the heaviest set of pieces that fits the cells, and its counts; exact."""
     best = np.zeros(room + 1, dtype=np.int64)
     layers: list[Integers] = []
     for cell, weight in zip(cells, weights, strict=True):
         layers.append(best)
         if weight == 0:
             continue
-        # In steps of the piece: the best over how many of them is a running maximum down the columns.
+        # In steps of the piece's size: the best count is a running maximum down the columns.
         steps = np.arange(-(-(room + 1) // cell), dtype=np.int64)[:, None] * weight
         table = np.full(len(steps) * cell, -(1 << 62), dtype=np.int64)
         table[: room + 1] = best

@@ -27,7 +27,7 @@ from allotment.scheduler import device_readiness, extended_resources
 from allotment.scheduler.claim_ledger import KnownClaim, Ledger
 from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import MOST_USERS, WaitingPod
-from allotment.tools.explain.extended_resources import served
+from allotment.tools.explain.extended_resources import served_by_classes
 
 #: How Kubernetes begins the error of an attempt that devices have stopped.
 _PLUGIN: Final = 'running "DynamicResources" filter plugin:'
@@ -156,7 +156,7 @@ class Attempts:
     ) -> Outcome:
         """Look at the places of a bit mask."""
         machines, demand = self.machines, pod.demand
-        by_devices = served(self.allocator.inventory.classes, demand, self.features)
+        by_devices = served_by_classes(self.allocator.inventory.classes, demand, self.features)
         table = self.tables.of(demand, by_devices)
         among = table.fits & only
         out: dict[int, Refusal] = {}
@@ -306,7 +306,7 @@ class Attempts:
         wanted = (*claims, made) if made is not None else claims
         if not wanted:
             return Chosen(machine.name, allocated=tuple(allocated))
-        outcome = self.allocator.allocate(machine.name, wanted, from_behind=self.has_rivals())
+        outcome = self.allocator.allocate(machine.name, wanted, prefer_last=self.has_rivals())
         if not isinstance(outcome, Allocated):
             text = outcome.text if isinstance(outcome, Aborted) else NO_FIT.texts[0]
             return Failed(f"{_PLUGIN} {text}", wanted)

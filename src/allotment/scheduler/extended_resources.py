@@ -20,7 +20,7 @@ from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demand
 from allotment.scheduler.claim_ledger import EXTENDED
 from allotment.tools.explain.extended_requests import is_extended, uses_of
-from allotment.tools.explain.extended_resources import extended_claim, provided_by_none, served
+from allotment.tools.explain.extended_resources import extended_claim, no_provider, served_by_classes
 
 _SUFFIX: Final = "extended-resources"
 
@@ -36,10 +36,10 @@ def unserved(
     classes: Mapping[str, DeviceClass], demand: Demand, machines: Machines, features: Features
 ) -> Diagnosis | None:
     """Why nobody can ever serve one of the pod's extended resources; None if somebody could."""
-    by_devices = served(classes, demand, features)
+    by_devices = served_by_classes(classes, demand, features)
     for name in demand.extended:
         if is_extended(name) and name not in by_devices and not any(m.allocatable.get(name) for m in machines):
-            return provided_by_none(name, classes, features)
+            return no_provider(name, classes, features)
     return None
 
 

@@ -12,14 +12,14 @@ from typing import Final
 
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Recorder
-from allotment.engine.refusal import Change
+from allotment.engine.refusal import SuggestedChange
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import to_value
 from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import Hold, WaitingPod
 from allotment.tools.explain import messages
-from allotment.tools.explain.obstacles import missing, no_group, told
+from allotment.tools.explain.obstacles import group_missing, reference_missing, refused_everywhere
 
 Names = Callable[[], Collection[ObjectKey]]
 
@@ -89,7 +89,7 @@ class Held:
             template = entry.get("resourceClaimTemplateName")
             lines = [f"the claim for {entry['name']} has not been made yet (template {template})"]
         self._told[uid] = hold.text
-        self._recorder.event(pod.tree, "Warning", "FailedScheduling", messages.event(lines, hold.text), "Scheduling")
+        self._recorder.event(pod.tree, "Warning", "FailedScheduling", messages.event_note(lines, hold.text), "Scheduling")
 
     def _explained(self, pod: WaitingPod, hold: Hold) -> list[str]:
         """What is wrong; nothing where a claim has only not been made yet."""
@@ -97,20 +97,20 @@ class Held:
         entry = entries[hold.entry]
         known = {"ResourceClaim": self._claims(), "ResourceClaimTemplate": self._templates()}
         where = (f"Pod {pod.key}", "")
-        likely: tuple[Change, ...] = ()
+        likely: tuple[SuggestedChange, ...] = ()
         namespace = pod.key.namespace
         template = entry.resource_claim_template_name
         group = self._groups.missing(pod.tree)
         if hold.code == "not-created" and group:
-            found = no_group(ObjectKey(namespace, group), self._groups.known())
+            found = group_missing(ObjectKey(namespace, group), self._groups.known())
         elif hold.code == "claim-missing":
             key = ObjectKey(namespace, entry.resource_claim_name or "")
-            found, likely = missing("ResourceClaim", entries, hold.entry, key, known, where)
+            found, likely = reference_missing("ResourceClaim", entries, hold.entry, key, known, where)
         elif hold.code == "not-created" and template and ObjectKey(namespace, template) not in set(self._templates()):
             key = ObjectKey(namespace, template)
-            found, likely = missing("ResourceClaimTemplate", entries, hold.entry, key, known, where)
+            found, likely = reference_missing("ResourceClaimTemplate", entries, hold.entry, key, known, where)
         elif hold.code == "claim-not-owned":
-            found = told("claim-not-owned", hold.text, entry.name)
+            found = refused_everywhere("claim-not-owned", hold.text, entry.name)
         elif hold.code == "claim-deleting":
             summary = (
                 f"claim {namespace}/{entry.resource_claim_name or entry.name} is being deleted; it stays until its "
@@ -119,4 +119,4 @@ class Held:
             return [f"{summary} (claim-deleting)"]
         else:
             return []
-        return messages.of_diagnosis(str(pod.key), found, likely)
+        return messages.diagnosis_lines(str(pod.key), found, likely)

@@ -26,7 +26,7 @@ from allotment.scheduler.preemption import victims
 from allotment.scheduler.preemption.eviction import Sender
 from allotment.scheduler.reporting import fit_error
 from allotment.scheduler.reporting.verdict import Verdict
-from allotment.tools.explain.extended_resources import served
+from allotment.tools.explain.extended_resources import served_by_classes
 
 _NOBODY: Final = ObjectKey("", "")
 
@@ -130,7 +130,7 @@ class Deciding:
                     self._waiting.follow(pod, self._claims.unreserve(claim, group), f"unreserve claim {claim.key}")
                     return fit_error.UNRESERVED
         classes, features = self._attempts.allocator.inventory.classes, self._attempts.features
-        asks = claims or served(classes, pod.demand, features)
+        asks = claims or served_by_classes(classes, pod.demand, features)
         return fit_error.STILL_NOT if asks else fit_error.NO_CLAIMS
 
     def _preempt(

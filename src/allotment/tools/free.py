@@ -30,7 +30,7 @@ _PARTITIONS = ("profile", "partitionProfile")
 AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...] | tuple[bool, ...]
 
 
-class Amount(Value, frozen=True, omit_defaults=False):
+class RemainingAmount(Value, frozen=True, omit_defaults=False):
     """A capacity or counter: how much there is, and how much of it is left."""
 
     name: str
@@ -38,7 +38,7 @@ class Amount(Value, frozen=True, omit_defaults=False):
     left: Quantity
 
 
-class Holder(Value, frozen=True):
+class DeviceHolder(Value, frozen=True):
     """A claim that holds a device or a share of it, and the consumers (pods) that it is reserved for.
 
     ``set_aside``: it is nobody's, and only keeps the device from being seen as free (see `model.contested`).
@@ -63,10 +63,10 @@ class DeviceReport(Value, frozen=True):
     device: str
     kind: str
     state: str
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[DeviceHolder, ...] = ()
     blocked_by: tuple[str, ...] = ()
     taints: tuple[str, ...] = ()
-    capacity: tuple[Amount, ...] = ()
+    capacity: tuple[RemainingAmount, ...] = ()
     attributes: Mapping[str, AttributeValue] = {}
 
 
@@ -76,7 +76,7 @@ class CounterSetReport(Value, frozen=True):
     driver: str
     pool: str
     counter_set: str
-    counters: tuple[Amount, ...]
+    counters: tuple[RemainingAmount, ...]
 
 
 class PoolProblem(Value, frozen=True):
@@ -97,7 +97,7 @@ class NodeReport(Value, frozen=True):
     problems: tuple[PoolProblem, ...] = ()
 
 
-class Stray(Value, frozen=True):
+class UnpublishedDevice(Value, frozen=True):
     """A device that a claim holds although no slice publishes it to any node."""
 
     claim: str
@@ -110,7 +110,7 @@ class FreeReport(Value, frozen=True):
     """The devices of a cluster by node, and claims on devices that are not there."""
 
     nodes: tuple[NodeReport, ...] = ()
-    strays: tuple[Stray, ...] = ()
+    strays: tuple[UnpublishedDevice, ...] = ()
 
     def count(self, state: str = "") -> int:
         """How many devices are in a state, or how many there are."""
@@ -126,7 +126,7 @@ def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
     seen: set[DeviceID] = set()
     for node in inventory.nodes:
         view = inventory.view(node)
-        look = _Look(inventory, view, holders)
+        look = _NodeDevices(inventory, view, holders)
         own, far = [], []
         for slot, record in enumerate(view.records):
             seen.add(record.id)
@@ -155,14 +155,14 @@ class _Holders:
         self._inventory = inventory
         self._claims = {c.key: c for c in claims}
 
-    def of(self, device: DeviceID) -> tuple[Holder, ...]:
+    def of(self, device: DeviceID) -> tuple[DeviceHolder, ...]:
         return tuple(
             holder
             for key in dict.fromkeys(self._inventory.usage.holders(device))
             for holder in self._holds(key, device)
         )
 
-    def _holds(self, key: ObjectKey, device: DeviceID) -> Iterable[Holder]:
+    def _holds(self, key: ObjectKey, device: DeviceID) -> Iterable[DeviceHolder]:
         claim = self._claims[key]
         consumers = tuple(
             ref.name if ref.resource == "pods" else f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for
@@ -170,18 +170,18 @@ class _Holders:
         allocation = self._inventory.usage.allocations[key]
         for result in allocation.devices.results:
             if DeviceID(result.driver, result.pool, result.device) == device and not result.admin_access:
-                yield Holder(str(key), consumers, is_contested(claim), result.share_id or "", result.consumed_capacity)
+                yield DeviceHolder(str(key), consumers, is_contested(claim), result.share_id or "", result.consumed_capacity)
 
-    def strays(self, seen: set[DeviceID]) -> tuple[Stray, ...]:
+    def strays(self, seen: set[DeviceID]) -> tuple[UnpublishedDevice, ...]:
         return tuple(
-            Stray(str(key), *device)
+            UnpublishedDevice(str(key), *device)
             for key, allocation in self._inventory.usage.allocations.items()
             for device in dict.fromkeys(DeviceID(r.driver, r.pool, r.device) for r in allocation.devices.results)
             if device not in seen
         )
 
 
-class _Look:
+class _NodeDevices:
     """One node's devices with what is left for them."""
 
     def __init__(self, inventory: Inventory, view: NodeView, holders: _Holders) -> None:
@@ -227,7 +227,7 @@ class _Look:
         for number, pool in enumerate(self._view.pools):
             for name, counter_set in sorted(pool.counter_sets.items()):
                 counters = tuple(
-                    Amount(counter, total.value, _from_nano(left[number, name, counter], total.value))
+                    RemainingAmount(counter, total.value, _from_nano(left[number, name, counter], total.value))
                     for counter, total in counter_set.counters.items()
                 )
                 yield pool.id, CounterSetReport(*pool.id, name, counters)
@@ -252,17 +252,17 @@ def _attributes(device: Device) -> dict[str, AttributeValue]:
     return found
 
 
-def _remaining(device: Device, holders: Sequence[Holder], taken: bool) -> tuple[Amount, ...]:
+def _remaining(device: Device, holders: Sequence[DeviceHolder], taken: bool) -> tuple[RemainingAmount, ...]:
     amounts = []
     for name, capacity in device.capacity.items():
         left = Quantity.ZERO if taken else capacity.value
         for holder in () if taken else holders:
             left = left.sub(holder.consumed.get(name, Quantity.ZERO))
-        amounts.append(Amount(name, capacity.value, left))
+        amounts.append(RemainingAmount(name, capacity.value, left))
     return tuple(amounts)
 
 
-def _has_room(capacity: tuple[Amount, ...]) -> bool:
+def _has_room(capacity: tuple[RemainingAmount, ...]) -> bool:
     return all(amount.left.sign() > 0 or amount.total.sign() == 0 for amount in capacity)
 
 

@@ -10,17 +10,17 @@ from allotment.model.resource import ResourceSlice
 from allotment.phrases import first_few
 
 
-class Standing(NamedTuple):
+class SliceSplit(NamedTuple):
     """Slices of which something can be had, and the nodes that only others name."""
 
     slices: tuple[ResourceSlice, ...]
     gone: tuple[str, ...] = ()
 
 
-def standing(slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> Standing:
+def split_orphaned(slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> SliceSplit:
     """Tell them apart. Only a server knows all of its nodes; to what somebody wrote by hand nodes may be missing."""
     if not any(node.metadata.uid for node in nodes):
-        return Standing(tuple(slices))
+        return SliceSplit(tuple(slices))
     there = {node.metadata.name for node in nodes}
     kept: list[ResourceSlice] = []
     gone: dict[str, None] = {}
@@ -29,13 +29,13 @@ def standing(slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> Standing
             gone[one.spec.node_name] = None
         else:
             kept.append(one)
-    return Standing(tuple(kept), tuple(gone))
+    return SliceSplit(tuple(kept), tuple(gone))
 
 
-def left_out(gone: Sequence[str]) -> str:
+def orphaned_note(gone: Sequence[str]) -> str:
     """What to know of an answer from which such slices were left out.
 
-    >>> left_out(["a"])
+    >>> orphaned_note(["a"])
     'slices of a are left out, for there is no such node'
     """
     return f"slices of {first_few(gone)} are left out, for there is no such node"

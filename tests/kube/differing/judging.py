@@ -12,7 +12,7 @@ from allotment.model.core import Node
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree
-from allotment.tools.doctor.reading import read
+from allotment.tools.doctor.reading import read_objects
 from allotment.tools.explain import Answer, explain
 from tests.kube.differing.outcome import Outcome, share
 from tests.kube.flows import FEATURES
@@ -35,7 +35,7 @@ def answered(pod: Tree, before: Sequence[Tree], node: str = "") -> Answer:
         tree["spec"]["affinity"] = {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
         }
-    values = read([*before, tree]).values
+    values = read_objects([*before, tree]).values
     return next(one for one in explain(values, FEATURES, tries=0).answers if one.kind == "Pod")
 
 

@@ -13,9 +13,9 @@ from allotment.engine import Allocated, Inventory
 from allotment.model.core import Node, Pod
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree
-from allotment.tools.doctor.reading import read
-from allotment.tools.explain.input import sort
-from allotment.tools.explain.pod_claims import Ask, asked
+from allotment.tools.doctor.reading import read_objects
+from allotment.tools.explain.input import sort_objects
+from allotment.tools.explain.pod_claims import PodClaims, pod_claims
 from tests.kube.differing.outcome import Outcome, share
 from tests.kube.flows import FEATURES
 from tests.vectors.reference import COUNTER_POOL_KEY, DISTINCT, LISTS_UNTOLD, TooLong, allocate
@@ -42,7 +42,7 @@ def known(pod: Tree, before: Sequence[Tree], theirs: Outcome, ours: Outcome) -> 
 def _asked(pod: Tree, before: Sequence[Tree]) -> tuple[Inventory, Sequence[ResourceClaim]]:
     """What there is, and the pod's claims that have no devices yet."""
     tree = {**pod, "metadata": {**pod["metadata"], "uid": "asked"}}
-    values = read([*before, tree]).values
+    values = read_objects([*before, tree]).values
     inventory = Inventory.of(
         FEATURES, nodes=[(one.metadata.name, one.metadata.labels) for one in values if isinstance(one, Node)],
         slices=[one for one in values if isinstance(one, ResourceSlice)],
@@ -50,9 +50,9 @@ def _asked(pod: Tree, before: Sequence[Tree]) -> tuple[Inventory, Sequence[Resou
         claims=[one for one in values if isinstance(one, ResourceClaim)],
         taint_rules=[one for one in values if isinstance(one, DeviceTaintRule)],
     )  # fmt: skip
-    given = sort(values, FEATURES)
-    found = asked(next(one for one in values if isinstance(one, Pod)), ("", ""), given, given.claims, frozenset())
-    return inventory, found.pending if isinstance(found, Ask) else []
+    given = sort_objects(values, FEATURES)
+    found = pod_claims(next(one for one in values if isinstance(one, Pod)), ("", ""), given, given.claims, frozenset())
+    return inventory, found.pending if isinstance(found, PodClaims) else []
 
 
 def _given(

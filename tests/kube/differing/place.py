@@ -30,7 +30,7 @@ from allotment.cluster.resources import (
 from allotment.model.pod_groups import is_group
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
-from allotment.tools.doctor.reading import read
+from allotment.tools.doctor.reading import read_objects
 from bench.real_kube import ApiServer
 from tests.acting import condition
 from tests.kube.differing.comparing import compared, explained
@@ -278,7 +278,7 @@ class Place:
 
     async def _given_twice(self) -> list[Difference]:
         """What is wrong with all that has been given in the end."""
-        return [Difference("given twice", "", told) for told in overdrawn(read(await self._state()).values)]
+        return [Difference("given twice", "", told) for told in overdrawn(read_objects(await self._state()).values)]
 
     # --- the end of a world ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import Ask
+from allotment.tools.permissions.access_reviews import AccessRequest
 
 #: Who and what, of every request that concerns our accounts; before the answer goes out.
 POLICY: Final = """\
@@ -48,7 +48,7 @@ class Request(NamedTuple):
     def __str__(self) -> str:
         return f"{self.verb} {self.resource}.{self.group} {self.namespace}/{self.name}: {self.code} {self.why}"
 
-    def uses(self, ask: Ask) -> bool:
+    def uses(self, ask: AccessRequest) -> bool:
         """Whether it is what a permission is for."""
         if ask.path:
             return (self.verb, self.resource) == (ask.verb, ask.path)
@@ -59,7 +59,7 @@ class Request(NamedTuple):
             and ask.namespace in ("", self.namespace)
         )
 
-    def lacks(self, ask: Ask) -> bool:
+    def lacks(self, ask: AccessRequest) -> bool:
         """Whether it was refused for want of this permission."""
         if _LACKS in self.why:
             return f"{ask.resource}/{ask.subresource}" in self.why and ask.verb in self.why and ask.name in self.why

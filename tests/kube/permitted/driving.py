@@ -22,7 +22,7 @@ from allotment.fleet.description import parse_fleet
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from allotment.model.trees import Tree
-from allotment.tools.permissions.rule import Part
+from allotment.tools.permissions.rule import ComponentPermissions
 from tests.kube.permitted.ground import Account, Ground, there
 from tests.kube.permitted.playing import scraped, until
 from tests.kube.permitted.scheduling import claim
@@ -41,7 +41,7 @@ VENDORS: Final = (
 )  # fmt: skip
 
 
-async def account(ground: Ground, part: Part) -> Account:
+async def account(ground: Ground, part: ComponentPermissions) -> Account:
     """Of a driver on a node of its own."""
     return await ground.account(part, f"node-{ground.mark()}")
 

@@ -23,7 +23,7 @@ from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.fleet.catalog import catalog
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from tests.kube.permitted.ground import FEATURES, Account, Ground, gone, there
 from tests.kube.permitted.playing import Meddled, running
 from tests.kube.permitted.scaling import emptied
@@ -40,7 +40,7 @@ async def play(ground: Ground, account: Account) -> None:
     """All of it."""
     name = f"asks-{ground.mark()}"
     types = tuple(one for one in catalog() if one.key in ("aws/g4dn.xlarge", "aws/p4d.24xlarge"))
-    groups = groups_of(types, [wanted(text) for text in _NODES], Limits(zones=("us-east-1a",)))
+    groups = groups_of(types, [wanted(text) for text in _NODES], PlanLimits(zones=("us-east-1a",)))
     known: list[str] = []
     async with ground.client() as admin:
 

@@ -20,10 +20,10 @@ from allotment.fleet.description import parse_fleet
 from allotment.lab import fleet
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.access_reviews import asks
+from allotment.tools.permissions.access_reviews import access_requests
 from allotment.tools.permissions.components import lease_of
 from allotment.tools.permissions.roles import GROUP, manifests, name_of
-from allotment.tools.permissions.rule import Part
+from allotment.tools.permissions.rule import ComponentPermissions
 from bench import real_kube
 from tests.kube.permitted.audit import Audit, Request
 
@@ -80,7 +80,7 @@ class Ground:
                 for one in (await admin.list(resource, "default")).items:
                     await gone(admin, resource, one["metadata"]["name"])
 
-    async def account(self, part: Part, node: str = "") -> Account:
+    async def account(self, part: ComponentPermissions, node: str = "") -> Account:
         """An account with exactly a part's permissions; its token is that of a pod on a node, if one is named."""
         lease = lease_of(part.name)
         part = part._replace(name=f"{part.name}-{self.mark()}")
@@ -103,17 +103,17 @@ class Ground:
         await self._heeded(part, account)
         return account
 
-    async def grant(self, account: Account, part: Part) -> None:
+    async def grant(self, account: Account, part: ComponentPermissions) -> None:
         """Let an account do what a part may, and nothing else; the server heeds it a moment later."""
         async with self.client() as admin:
             for tree in manifests(part._replace(name=account.name.removeprefix("allotment-"))):
                 name, namespace = tree["metadata"]["name"], tree["metadata"].get("namespace", "")
                 await admin.patch(_RESOURCES[tree["kind"]], name, tree, namespace, kind="apply", force=True)
 
-    async def _heeded(self, part: Part, account: Account) -> None:
+    async def _heeded(self, part: ComponentPermissions, account: Account) -> None:
         """Wait until the server lets the account do something by each of its roles: it learns of them later."""
-        home = part._replace(everywhere=())
-        some = [asked[-1] for asked in (asks(part._replace(at_home=())), asks(home)) if asked]
+        home = part._replace(cluster_wide=())
+        some = [asked[-1] for asked in (access_requests(part._replace(in_namespace=())), access_requests(home)) if asked]
         async with self.client() as admin:
             while await permissions.missing(admin, some, account.user):
                 await asyncio.sleep(0.02)

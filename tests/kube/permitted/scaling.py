@@ -21,7 +21,7 @@ from allotment.lab.fleet import registered
 from allotment.model.trees import Tree, to_tree
 from allotment.scheduler.program import Options as Scheduling
 from allotment.scheduler.program import scheduler
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.provisioning.nodeclaims import FORM
 from tests.definitions import KARPENTER, definitions
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
@@ -63,7 +63,7 @@ async def play(ground: Ground, account: Account) -> None:
         provider=lambda context: Karpenter(context.client_for(NAME), mig=MigManager()),
         catalog=tuple(one for one in catalog() if one.key in TYPES), features=FEATURES, idle=5.0, plan_seconds=inf,
         consolidation="cheaper", consolidate_after=10.0, budget="100%", together=1.0, shortage=2.0,
-        longest_shortage=2.0, limits=Limits(zones=("us-east-1a",)),
+        longest_shortage=2.0, limits=PlanLimits(zones=("us-east-1a",)),
     )  # fmt: skip
     async with ground.client() as admin:
         await admin.patch(NODES, NODE, {"spec": {"unschedulable": True}})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.access.reviews import Access
+from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import Answer, Peer, Request, Response, Streaming
@@ -82,7 +82,7 @@ class Served:
         authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
             self.store, built_in_kinds(features), clock=self.clock, ids=Ids(), features=features,
-            access=Access(authenticator, authorizer), companions=_account,
+            access=AccessControl(authenticator, authorizer), companions=_account,
         )  # fmt: skip
 
     async def started(self) -> Served:

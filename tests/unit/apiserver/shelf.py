@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from allotment.apiserver.built_in_kinds import built_in_kinds
-from allotment.apiserver.kinds.kind import Kind, User, Write
+from allotment.apiserver.kinds.kind import ServedKind, User, Write
 from allotment.apiserver.storage.store import Entry
 from allotment.model.features import Features
 from allotment.model.trees import Tree
@@ -54,6 +54,10 @@ def write(reader: Shelf | None = None, namespace: str = "ns", subresource: str =
     )  # fmt: skip
 
 
+def manifest(name: str = "x", **fields: Any) -> Tree:
+    return {"metadata": {"name": name, "namespace": "ns"}, **fields}
+
+
 def created(bucket: str, tree: Tree, about: Write) -> tuple[Tree, list[str]]:
     """What the rules of a kind make of a new object, and what they find wrong with it."""
     kind = KINDS[bucket]
@@ -75,7 +79,7 @@ def shown(errors: Iterable[FieldError]) -> list[str]:
     return [str(error) for error in errors]
 
 
-def row(kind: Kind | str, tree: Tree, reader: Shelf | None = None, now: str = NOW) -> dict[str, Any]:
+def row(kind: ServedKind | str, tree: Tree, reader: Shelf | None = None, now: str = NOW) -> dict[str, Any]:
     """A row of a kind's table, by column."""
     table = (KINDS[kind] if isinstance(kind, str) else kind).table
     assert table is not None

@@ -13,8 +13,8 @@ from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import Plan, PlannedMachine, Seat
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.report import PlannedMachine, PodPlacement, ProvisioningPlan
 from tests.unit.autoscaler.world import BIG, SMALL, TYPES, World, options, world
 from tests.unit.cluster import idle
 
@@ -27,21 +27,21 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
     idle.run(test())
 
 
-def by_name(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+def by_name(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
     """Pods called big… get a big machine each, all others a small one."""
     waiting = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
     machines = []
     for number, pod in enumerate(waiting):
         key = BIG if pod.metadata.name.startswith("big") else SMALL
         kind = next(one for one in TYPES if one.key == key)
-        seat = Seat(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
+        seat = PodPlacement(pod=ObjectKey(pod.metadata.namespace, pod.metadata.name), node=f"new-{number}")
         machines.append(
             PlannedMachine(
                 node=seat.node, instance=key, form=kind.hardware, zone="us-east-1a", capacity_type="on-demand",
                 usd_per_hour=Decimal(1), seats=(seat,), drivers=("gpu.nvidia.com",),
             )
         )  # fmt: skip
-    return Plan(machines=tuple(machines))
+    return ProvisioningPlan(machines=tuple(machines))
 
 
 def asks(cpu: str) -> Tree:

@@ -25,14 +25,14 @@ from allotment.model.core import Node, Pod, PodSpec
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec
 from allotment.model.trees import Tree
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import PlannedMachine, Seat
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.report import PlannedMachine, PodPlacement
 
 OFFER = ("aws/g5.xlarge", "us-east-1a", "on-demand")
 
 
 def machine(*pods: str, instance: str = "aws/g5.xlarge", form: str = "a10g", price: str = "1.006") -> PlannedMachine:
-    seats = tuple(Seat(pod=ObjectKey("ns", pod), node="new-1") for pod in pods)
+    seats = tuple(PodPlacement(pod=ObjectKey("ns", pod), node="new-1") for pod in pods)
     return PlannedMachine(
         node="new-1", instance=instance, form=form, zone="us-east-1a", capacity_type="on-demand",
         usd_per_hour=Decimal(price), seats=seats,
@@ -143,16 +143,16 @@ def test_what_is_refused_is_left_alone_for_the_longest_time() -> None:
 
 
 def test_limits_are_of_all_machines_together() -> None:
-    limits = Limits(machines=3, budget=Decimal(3), most=(("aws/g5.*", 2), ("gcp/*", 1)))
+    limits = PlanLimits(max_machines=3, budget=Decimal(3), max_by_pattern=(("aws/g5.*", 2), ("gcp/*", 1)))
     left = remaining(limits, [machine("a"), machine("b")])
-    assert left.machines == 1
+    assert left.max_machines == 1
     assert left.budget == Decimal("0.988")
-    assert left.most == (("aws/g5.*", 0), ("gcp/*", 1))
+    assert left.max_by_pattern == (("aws/g5.*", 0), ("gcp/*", 1))
     none = remaining(limits, [machine("a", price="9")] * 5)
-    assert (none.machines, none.budget) == (0, Decimal(0))
-    assert remaining(Limits(), [machine("a")]) == Limits(standing=(1, 0))
+    assert (none.max_machines, none.budget) == (0, Decimal(0))
+    assert remaining(PlanLimits(), [machine("a")]) == PlanLimits(existing_machines=(1, 0))
     spot = replace(machine("a"), capacity_type="spot")
-    assert remaining(Limits(), [machine("a"), spot, spot]).standing == (3, 2)
+    assert remaining(PlanLimits(), [machine("a"), spot, spot]).existing_machines == (3, 2)
 
 
 # --- readiness -------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from allotment.model.core import Pod
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import Plan, PlannedMachine
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
 from tests.unit.autoscaler.world import TYPES, ClusterClient, World, one_pod_a_machine, options, waiting_pod, world
 from tests.unit.cluster import idle
 
@@ -35,10 +35,10 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
     idle.run(test())
 
 
-def always_another(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+def always_another(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
     """A new machine of the cheapest type for everybody, whatever is there and whatever was out of stock."""
     pods = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
-    return one_pod_a_machine(pods, Limits(), keep_going)
+    return one_pod_a_machine(pods, PlanLimits(), keep_going)
 
 
 class Counting:
@@ -47,7 +47,7 @@ class Counting:
     def __init__(self) -> None:
         self.bought = 0
 
-    def __call__(self, values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    def __call__(self, values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         plan = always_another(values, limits, keep_going)
         self.bought += len(plan.machines)
         return plan
@@ -249,8 +249,8 @@ def test_a_machine_whose_node_is_gone_or_dead_is_not_paid_for_for_ever(dies: str
     idle.run(test())
 
 
-def once_only(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
-    return one_pod_a_machine(values, Limits(), keep_going)
+def once_only(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
+    return one_pod_a_machine(values, PlanLimits(), keep_going)
 
 
 def test_what_a_deleted_pod_had_ordered_serves_the_next() -> None:
@@ -269,7 +269,7 @@ def test_what_a_deleted_pod_had_ordered_serves_the_next() -> None:
 def test_five_hundred_pods_at_once_are_one_plan_and_nothing_is_ordered_twice() -> None:
     planner = Counting()
 
-    def in_fives(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    def in_fives(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         """Ten pods a machine."""
         plan = planner(values, limits, keep_going)
         seats = [seat for machine in plan.machines for seat in machine.seats]

@@ -10,8 +10,8 @@ from allotment.autoscaler.options import Options
 from allotment.cluster.resources import NODES, PODS, SLICES
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.unit.autoscaler.world import ClusterClient, Dying, World, one_pod_a_machine, options, waiting_pod, world
 from tests.unit.cluster import idle
 
@@ -66,7 +66,7 @@ def test_pods_that_come_together_are_planned_for_together() -> None:
         assert len(plans) == 1
         assert len(cluster.orders()) == len(cluster.books()) == 5
 
-    def counted(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    def counted(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         plans.append(1)
         return one_pod_a_machine(values, limits, keep_going)
 
@@ -181,7 +181,7 @@ def test_pods_that_cannot_be_served_hear_why_once() -> None:
         assert len(cluster.told("NotTriggerScaleUp")) == 1
         assert len(cluster.books()) == 1
 
-    play(options(limits=Limits(machines=1)), story)
+    play(options(limits=PlanLimits(max_machines=1)), story)
 
 
 def test_gated_finished_and_deleted_pods_and_those_of_daemon_sets_get_nothing() -> None:
@@ -215,7 +215,7 @@ def test_a_dry_run_proposes_and_orders_nothing() -> None:
 def test_a_plan_that_fails_is_made_again_and_what_is_under_way_is_tended(caplog: pytest.LogCaptureFixture) -> None:
     fails = [False, True, True, False]
 
-    def planner(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+    def planner(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         if fails and fails.pop(0):
             raise ZeroDivisionError
         return one_pod_a_machine(values, limits, keep_going)

@@ -29,8 +29,8 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import Tree, to_tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.report import PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.waiting import until
@@ -263,7 +263,7 @@ async def nodes_get_ready(context: Context) -> None:
         await context.clock.sleep(0.5)
 
 
-def one_pod_a_machine(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
+def one_pod_a_machine(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
     """Each pod gets a node of its own: the one it was promised, one on which nobody is, or the cheapest to be had."""
     nodes = [value.metadata.name for value in values if isinstance(value, Node) and not value.spec.unschedulable]
     pods = [value for value in values if isinstance(value, Pod)]
@@ -271,21 +271,21 @@ def one_pod_a_machine(values: Sequence[Object], limits: Limits, keep_going: Keep
     waiting = [pod for pod in pods if not pod.spec.node_name]
     promised = {pod.status.nominated_node_name for pod in waiting} - {""}
     machines: list[PlannedMachine] = []
-    existing: list[Seat] = []
-    unserved: list[Unserved] = []
-    most = len(waiting) if limits.machines is None else limits.machines
+    existing: list[PodPlacement] = []
+    unserved: list[UnservedPod] = []
+    most = len(waiting) if limits.max_machines is None else limits.max_machines
     for pod in waiting:
         key = ObjectKey(pod.metadata.namespace, pod.metadata.name)
         mine = pod.status.nominated_node_name
         free = mine if mine in nodes else next((one for one in nodes if one not in taken and one not in promised), "")
         if free:
             taken.add(free)
-            existing.append(Seat(pod=key, node=free))
+            existing.append(PodPlacement(pod=key, node=free))
             continue
         offering = _cheapest(limits)
         if offering is None or len(machines) >= most:
             code = "limits"
-            unserved.append(Unserved(pod=key, owner="", code=code, text="no type is to be had within the limits"))
+            unserved.append(UnservedPod(pod=key, owner="", code=code, text="no type is to be had within the limits"))
             continue
         instance, zone = offering
         name = f"new-{len(machines) + 1}"
@@ -294,14 +294,14 @@ def one_pod_a_machine(values: Sequence[Object], limits: Limits, keep_going: Keep
         machines.append(
             PlannedMachine(
                 node=name, instance=instance.key, form=instance.hardware, zone=zone, capacity_type="on-demand",
-                usd_per_hour=price, seats=(Seat(pod=key, node=name),), drivers=("gpu.nvidia.com",),
+                usd_per_hour=price, seats=(PodPlacement(pod=key, node=name),), drivers=("gpu.nvidia.com",),
             )
         )  # fmt: skip
     total = sum((machine.usd_per_hour for machine in machines), Decimal(0))
-    return Plan(machines=tuple(machines), existing=tuple(existing), unserved=tuple(unserved), total=total, bound=total)
+    return ProvisioningPlan(machines=tuple(machines), existing=tuple(existing), unserved=tuple(unserved), total=total, bound=total)
 
 
-def _cheapest(limits: Limits) -> tuple[InstanceType, str] | None:
+def _cheapest(limits: PlanLimits) -> tuple[InstanceType, str] | None:
     out = {(key, zone) for key, zone, _ in limits.unavailable}
     for instance in TYPES:
         for zone in instance.zones[:2]:

@@ -19,7 +19,7 @@ def _ids(*names: str) -> list[str]:
     return [f"example.com/gpu={name}" for name in names]
 
 
-def test_edits_come_in_the_order_of_the_names_and_what_a_file_shares_once_before_them() -> None:
+def test_edits_are_in_the_order_of_names_with_common_edits_once_before_them() -> None:
     store = MemoryStore()
     store.write("one", _spec("a", "b", common="yes"))
     store.write("two", _spec("c"))
@@ -27,7 +27,7 @@ def test_edits_come_in_the_order_of_the_names_and_what_a_file_shares_once_before
     assert edits.env == ("C=1", "COMMON=yes", "B=1", "A=1")
 
 
-def test_a_device_that_no_file_has_is_an_error_in_the_runtimes_words() -> None:
+def test_an_unknown_device_is_an_error_with_the_runtime_s_text() -> None:
     store = MemoryStore()
     store.write("one", _spec("a"))
     with pytest.raises(UnresolvableDevices) as caught:
@@ -35,7 +35,7 @@ def test_a_device_that_no_file_has_is_an_error_in_the_runtimes_words() -> None:
     assert str(caught.value) == "unresolvable CDI devices example.com/gpu=x, example.com/gpu=y"
 
 
-def test_a_device_in_two_files_of_one_folder_is_unusable_and_the_rest_of_both_is_not(tmp_path: Path) -> None:
+def test_a_device_in_two_files_of_a_folder_is_unusable_and_their_other_devices_are_not(tmp_path: Path) -> None:
     folder = FolderStore(tmp_path)
     folder.write("one", _spec("a", "both"))
     folder.write("two", _spec("b", "both"))
@@ -48,7 +48,7 @@ def test_a_device_in_two_files_of_one_folder_is_unusable_and_the_rest_of_both_is
     assert devices.edits(_ids("both")).env == ("BOTH=1",)
 
 
-def test_the_later_folder_wins() -> None:
+def test_the_later_folder_has_priority() -> None:
     static, dynamic = MemoryStore(), MemoryStore()
     static.write("one", _spec("a", "b", value="static"))
     dynamic.write("one", _spec("a", value="dynamic"))
@@ -58,8 +58,8 @@ def test_the_later_folder_wins() -> None:
     assert devices.edits(_ids("a")).env == ("A=static",)
 
 
-def test_a_conflict_is_not_healed_by_a_folder_that_wins() -> None:
-    # As in the runtimes' library: which of the files was meant, nobody knows.
+def test_a_conflict_remains_with_a_later_folder() -> None:
+    # As in the reference library, which does not choose between the files of a folder.
     static, dynamic = MemoryStore(), MemoryStore()
     static.write("one", _spec("a"))
     static.write("two", _spec("a"))
@@ -67,17 +67,17 @@ def test_a_conflict_is_not_healed_by_a_folder_that_wins() -> None:
     assert CdiDevices([static, dynamic]).names() == frozenset()
 
 
-def test_a_broken_file_does_not_spoil_the_others(tmp_path: Path) -> None:
+def test_an_invalid_file_does_not_affect_the_others(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text('{"cdiVersion": "9.9.9", "kind": "a/b", "devices": []}')
     folder = FolderStore(tmp_path)
     folder.write("one", _spec("a"))
     devices = CdiDevices([folder])
     assert devices.edits(_ids("a")).env == ("A=1",)
     assert len(devices.problems()) == 1
-    assert "broken.json: cdiVersion: wanted one of 0.3.0" in devices.problems()[0]
+    assert "broken.json: cdiVersion: expected one of 0.3.0" in devices.problems()[0]
 
 
-def test_files_are_read_again_only_when_they_changed(tmp_path: Path) -> None:
+def test_files_are_read_again_only_after_a_change(tmp_path: Path) -> None:
     class Counting(FolderStore):
         reads = 0
 
@@ -97,5 +97,5 @@ def test_files_are_read_again_only_when_they_changed(tmp_path: Path) -> None:
     assert folder.reads == 3
 
 
-def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+def test_a_missing_folder_is_empty(tmp_path: Path) -> None:
     assert CdiDevices([FolderStore(tmp_path / "none")]).names() == frozenset()

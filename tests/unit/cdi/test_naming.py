@@ -22,14 +22,14 @@ def test_a_qualified_name_has_a_vendor_a_class_and_a_device(name: str) -> None:
         "ab/bc/cd=0", f"ab/{'b' * 64}=0", "ab/bc=0\n",
     ],
 )  # fmt: skip
-def test_what_is_no_qualified_name(name: str) -> None:
+def test_invalid_qualified_names(name: str) -> None:
     assert parse_name(name) is None
 
 
-def test_a_device_may_contain_what_separates_the_rest_only_after_it() -> None:
+def test_a_device_name_may_contain_a_colon_inside_only() -> None:
     assert parse_name("ab/cd=e=f") is None
     assert parse_name("ab/cd=e:f") == QualifiedName("ab", "cd", "e:f")
 
 
-def test_a_transient_name_holds_no_slash() -> None:
+def test_a_transient_name_contains_no_slash() -> None:
     assert transient_name("vendor.com/gpu", "pod/container") == "vendor.com-gpu_pod_container"

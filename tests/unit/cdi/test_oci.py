@@ -24,7 +24,7 @@ def _facts(path: str) -> DeviceNumbers:
 
 
 @given(st.lists(drawn.edits, max_size=3))
-def test_merged_edits_change_a_container_as_one_after_the_other_would(several: list[ContainerEdits]) -> None:
+def test_merged_edits_are_equivalent_to_sequential_ones(several: list[ContainerEdits]) -> None:
     stepwise = _CONFIG
     for each in several:
         stepwise = apply(stepwise, each, _facts)
@@ -37,31 +37,31 @@ def test_merged_edits_change_a_container_as_one_after_the_other_would(several: l
 
 
 @given(drawn.edits)
-def test_the_given_configuration_stays_as_it_is(edits: ContainerEdits) -> None:
+def test_the_input_configuration_is_not_changed(edits: ContainerEdits) -> None:
     before = copy.deepcopy(_CONFIG)
     apply(_CONFIG, edits, _facts)
     assert before == _CONFIG
 
 
-def test_a_variable_is_replaced_where_it_stands() -> None:
+def test_a_variable_is_replaced_in_its_position() -> None:
     edited = apply(_CONFIG, ContainerEdits(env=("B=1", "A=2")))
     assert edited["process"]["env"] == ["PATH=/bin", "A=2", "B=1"]
 
 
-def test_a_node_takes_from_the_host_what_it_does_not_say_and_may_be_opened() -> None:
+def test_a_node_gets_unset_numbers_from_the_host_and_a_device_rule() -> None:
     edits = ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia3", permissions="rw"),))
     linux = apply(_CONFIG, edits, _facts)["linux"]
     assert linux["devices"] == [{"path": "/dev/nvidia3", "type": "c", "major": 195, "minor": 3}]
     assert linux["resources"]["devices"] == [{"allow": True, "type": "c", "major": 195, "minor": 3, "access": "rw"}]
 
 
-def test_a_node_may_have_another_name_on_the_host_and_all_its_facts() -> None:
+def test_a_node_may_have_another_path_on_the_host() -> None:
     node = DeviceNode("/dev/gpu", host_path="/dev/dri/card7", uid=5, gid=6, file_mode=0o660)
     entry = apply(_CONFIG, ContainerEdits(device_nodes=(node,)), _facts)["linux"]["devices"][0]
     assert entry == {"path": "/dev/gpu", "type": "c", "major": 195, "minor": 7, "fileMode": 0o660, "uid": 5, "gid": 6}
 
 
-def test_a_node_belongs_to_whom_the_container_runs_as() -> None:
+def test_a_node_is_owned_by_the_container_s_user() -> None:
     config = {"process": {"user": {"uid": 1000, "gid": 0}}}
     node = DeviceNode("/dev/a", type="b", major=1, minor=2)
     assert apply(config, ContainerEdits(device_nodes=(node,)))["linux"]["devices"] == [
@@ -69,28 +69,28 @@ def test_a_node_belongs_to_whom_the_container_runs_as() -> None:
     ]
 
 
-def test_a_pipe_and_a_node_without_rights_get_no_rule() -> None:
+def test_a_pipe_and_a_node_without_permissions_get_no_rule() -> None:
     nodes = (DeviceNode("/dev/p", type="p"), DeviceNode("/dev/c", type="c", major=1, minor=3, permissions="none"))
     linux = apply(_CONFIG, ContainerEdits(device_nodes=nodes))["linux"]
     assert [entry["path"] for entry in linux["devices"]] == ["/dev/p", "/dev/c"]
     assert "resources" not in linux
 
 
-def test_a_node_of_another_type_than_the_hosts_is_refused() -> None:
-    with pytest.raises(InjectionError, match=r"/dev/nvidia0: wanted type 'b', found 'c' on the host"):
+def test_a_node_with_another_type_than_on_the_host_is_rejected() -> None:
+    with pytest.raises(InjectionError, match=r"/dev/nvidia0: expected type 'b', found 'c' on the host"):
         apply(_CONFIG, ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia0", type="b"),)), _facts)
 
 
-def test_the_host_is_looked_at(tmp_path: Path) -> None:
+def test_device_numbers_are_read_from_the_host(tmp_path: Path) -> None:
     assert read_device_numbers("/dev/null") == DeviceNumbers("c", 1, 3)
     (tmp_path / "file").touch()
-    with pytest.raises(InjectionError, match="wanted a device file"):
+    with pytest.raises(InjectionError, match="expected a device file"):
         read_device_numbers(str(tmp_path / "file"))
     with pytest.raises(InjectionError, match="No such file"):
         read_device_numbers(str(tmp_path / "none"))
 
 
-def test_a_mount_replaces_and_goes_by_depth() -> None:
+def test_a_mount_replaces_an_equal_one_and_mounts_are_sorted_by_depth() -> None:
     edits = ContainerEdits(mounts=(Mount("/y", "/a/b/c", ("ro", "bind")), Mount("/p", "/proc"), Mount("/x", "/a/b")))
     assert apply(_CONFIG, edits)["mounts"] == [
         {"destination": "/proc", "source": "/p"},
@@ -99,7 +99,7 @@ def test_a_mount_replaces_and_goes_by_depth() -> None:
     ]
 
 
-def test_hooks_interfaces_groups_and_caches() -> None:
+def test_hooks_interfaces_groups_and_intel_rdt() -> None:
     edits = ContainerEdits(
         hooks=(Hook("createContainer", "/h", ("h", "x"), ("A=1",), 5), Hook("createContainer", "/i")),
         net_devices=(NetDevice("eth1", "net0"),),

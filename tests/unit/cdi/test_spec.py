@@ -52,35 +52,35 @@ def _spec(edits: ContainerEdits = _ENV, name: str = "gpu", **more: object) -> Sp
         (_spec(container_edits=ContainerEdits(net_devices=(NetDevice("eth1", "net0"),))), "1.1.0"),
     ],
 )
-def test_a_file_carries_the_lowest_version_that_knows_what_it_uses(spec: Spec, version: str) -> None:
+def test_a_file_has_the_lowest_version_for_its_fields(spec: Spec, version: str) -> None:
     assert minimum_version(spec) == version
     assert json.loads(encode(spec))["cdiVersion"] == version
 
 
 @given(drawn.specs, st.sampled_from(VERSIONS))
-def test_a_version_is_enough_exactly_from_the_minimum_on(spec: Spec, version: str) -> None:
+def test_a_version_is_valid_from_the_minimum_version(spec: Spec, version: str) -> None:
     written = msgspec.structs.replace(spec, cdi_version=version)
     if VERSIONS.index(version) >= VERSIONS.index(minimum_version(spec)):
         validate(written)
     else:
-        with pytest.raises(InvalidSpec, match="cdiVersion: wanted at least"):
+        with pytest.raises(InvalidSpec, match="cdiVersion: expected at least"):
             validate(written)
 
 
 @given(drawn.specs, st.sampled_from(["devices", "container_edits", "annotations"]))
-def test_using_less_never_needs_a_higher_version(spec: Spec, field: str) -> None:
+def test_removing_a_field_never_increases_the_version(spec: Spec, field: str) -> None:
     least = {"devices": spec.devices[:1], "container_edits": ContainerEdits(), "annotations": {}}
     smaller = msgspec.structs.replace(spec, **{field: least[field]})
     assert VERSIONS.index(minimum_version(smaller)) <= VERSIONS.index(minimum_version(spec))
 
 
 @given(drawn.specs)
-def test_what_is_written_is_read_back(spec: Spec) -> None:
+def test_encoding_round_trips(spec: Spec) -> None:
     assert decode(encode(spec)) == msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
 
 
 @given(drawn.specs)
-def test_fields_are_written_by_their_own_names_and_only_when_set(spec: Spec) -> None:
+def test_fields_have_camel_case_names_and_defaults_are_omitted(spec: Spec) -> None:
     tree = json.loads(encode(spec))
     assert list(tree)[:3] == ["cdiVersion", "kind", "devices"]
     assert all("containerEdits" in device for device in tree["devices"])
@@ -89,12 +89,12 @@ def test_fields_are_written_by_their_own_names_and_only_when_set(spec: Spec) -> 
     assert "null" not in encode(spec).decode()
 
 
-def test_a_class_of_cache_is_spelt_as_in_oci() -> None:
+def test_clos_id_is_spelled_as_in_oci() -> None:
     assert b'"closID": "gold"' in encode(_spec(ContainerEdits(intel_rdt=IntelRdt("gold", "L3:0=f", "MB:0=10"))))
 
 
 @given(st.lists(drawn.edits, max_size=4))
-def test_merging_in_steps_is_merging_at_once(several: list[ContainerEdits]) -> None:
+def test_merging_is_associative(several: list[ContainerEdits]) -> None:
     stepwise = ContainerEdits()
     for each in several:
         stepwise = stepwise.merged(each)
@@ -102,7 +102,7 @@ def test_merging_in_steps_is_merging_at_once(several: list[ContainerEdits]) -> N
 
 
 @given(st.lists(drawn.edits, max_size=4))
-def test_merged_edits_hold_every_name_once_as_it_was_last_told(several: list[ContainerEdits]) -> None:
+def test_merged_edits_have_each_name_once_with_its_last_value(several: list[ContainerEdits]) -> None:
     merged = merge(several)
     for field, key in (("device_nodes", "path"), ("mounts", "container_path")):
         told = {getattr(item, key): item for each in several for item in getattr(each, field)}
@@ -114,18 +114,18 @@ def test_merged_edits_hold_every_name_once_as_it_was_last_told(several: list[Con
 
 
 @given(st.lists(drawn.edits, max_size=4))
-def test_nothing_is_mounted_before_the_folder_it_lies_in(several: list[ContainerEdits]) -> None:
+def test_parent_folders_are_mounted_first(several: list[ContainerEdits]) -> None:
     places = [mount.container_path for mount in merge(several).mounts]
     assert [depth(place) for place in places] == sorted(depth(place) for place in places)
 
 
-def test_group_zero_is_nobodys_additional_group() -> None:
+def test_group_zero_is_not_an_additional_group() -> None:
     assert merge(
         [ContainerEdits(additional_gids=(0, 44)), ContainerEdits(additional_gids=(44, 109))]
     ).additional_gids == (44, 109)
 
 
-def test_edits_that_change_nothing_are_false() -> None:
+def test_empty_edits_are_false() -> None:
     assert not ContainerEdits()
     assert not merge([])
     assert ContainerEdits(intel_rdt=IntelRdt())
@@ -136,7 +136,7 @@ def test_edits_that_change_nothing_are_false() -> None:
     [
         ("{", "vendor.json: line 2: not YAML"),
         ("[]", "vendor.json: Expected `object`, got `array`"),
-        ("", "vendor.json: wanted one document, found 0"),
+        ("", "vendor.json: expected one document, found 0"),
         ('{"cdiVersion": "0.5.0", "kind": "ab/cd", "devices": [], "extra": 1}', "unknown field `extra`"),
         (
             '{"cdiVersion": "0.5.0", "kind": "ab/cd", "devices": [{"name": "x", "containerEdits": {"envs": []}}]}',
@@ -148,12 +148,12 @@ def test_edits_that_change_nothing_are_false() -> None:
         ),
         (
             '{"kind": "ab/cd", "devices": [{"name": "x", "containerEdits": {"env": ["A=1"]}}]}',
-            "cdiVersion: wanted one of",
+            "cdiVersion: expected one of",
         ),
-        ('{"kind": "ab/cd", "kind": "a/c"}', "vendor.json: line 1: kind stands twice"),
+        ('{"kind": "ab/cd", "kind": "a/c"}', "vendor.json: line 1: kind is set twice"),
     ],
 )
-def test_a_file_that_is_wrong_says_its_name_and_the_field(text: str, told: str) -> None:
+def test_the_error_for_an_invalid_file_has_its_name_and_the_field(text: str, told: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         decode(text.encode(), "vendor.json")
     assert told in str(caught.value)
@@ -163,19 +163,19 @@ def test_a_file_that_is_wrong_says_its_name_and_the_field(text: str, told: str) 
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        (_spec(cdi_version="0.2.0"), "cdiVersion: wanted one of 0.3.0"),
-        (_spec(kind="gpu"), "kind: wanted vendor/class, found 'gpu'"),
+        (_spec(cdi_version="0.2.0"), "cdiVersion: expected one of 0.3.0"),
+        (_spec(kind="gpu"), "kind: expected vendor/class, found 'gpu'"),
         (_spec(name="gpu-"), "devices[0].name: 'gpu-'"),
-        (_spec(devices=()), "devices: wanted at least one"),
-        (_spec(devices=(CdiDevice("x", _ENV), CdiDevice("x", _ENV))), "devices[1].name: 'x' stands twice"),
-        (_spec(ContainerEdits()), "devices[0].containerEdits: wanted at least one edit"),
-        (_spec(ContainerEdits(env=("=1",))), "env[0]: wanted NAME=value, found '=1'"),
+        (_spec(devices=()), "devices: expected at least one"),
+        (_spec(devices=(CdiDevice("x", _ENV), CdiDevice("x", _ENV))), "devices[1].name: 'x' is used twice"),
+        (_spec(ContainerEdits()), "devices[0].containerEdits: expected at least one edit"),
+        (_spec(ContainerEdits(env=("=1",))), "env[0]: expected NAME=value, found '=1'"),
         (_spec(ContainerEdits(device_nodes=(DeviceNode("", type="c"),))), "deviceNodes[0].path"),
         (_spec(ContainerEdits(device_nodes=(DeviceNode("/dev/a", type="x"),))), "deviceNodes[0].type"),
         (_spec(ContainerEdits(device_nodes=(DeviceNode("/dev/a", permissions="rx"),))), "deviceNodes[0].permissions"),
         (_spec(ContainerEdits(mounts=(Mount("", "/b"),))), "mounts[0].hostPath"),
-        (_spec(ContainerEdits(hooks=(Hook("start", "/h"),))), "hooks[0].hookName: wanted one of prestart"),
-        (_spec(ContainerEdits(hooks=(Hook("prestart", "h"),))), "hooks[0].path: wanted an absolute path"),
+        (_spec(ContainerEdits(hooks=(Hook("start", "/h"),))), "hooks[0].hookName: expected one of prestart"),
+        (_spec(ContainerEdits(hooks=(Hook("prestart", "h"),))), "hooks[0].path: expected an absolute path"),
         (_spec(ContainerEdits(hooks=(Hook("prestart", "/h", timeout=0),))), "hooks[0].timeout"),
         (_spec(ContainerEdits(hooks=(Hook("prestart", "/h", env=("A",)),))), "hooks[0].env[0]"),
         (_spec(ContainerEdits(net_devices=(NetDevice("a", "n"), NetDevice("b", "n")))), "netDevices"),
@@ -183,18 +183,18 @@ def test_a_file_that_is_wrong_says_its_name_and_the_field(text: str, told: str) 
         (_spec(container_edits=ContainerEdits(env=("A",))), "containerEdits.env[0]"),
     ],
 )
-def test_what_runtimes_refuse_is_never_written(spec: Spec, told: str) -> None:
+def test_invalid_specifications_are_not_written(spec: Spec, told: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         encode(spec)
     assert told in str(caught.value)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(InvalidSpec, match=r"kind: .*; devices\[0\]\.name: "):
         validate(_spec(kind="gpu", name="-"))
 
 
-def test_yaml_is_read_as_json_is() -> None:
+def test_yaml_is_read_like_json() -> None:
     text = """
 cdiVersion: v0.6.0
 kind: nvidia.com/gpu

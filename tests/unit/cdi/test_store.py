@@ -18,7 +18,7 @@ def _spec(value: str = "1") -> Spec:
 
 
 @both
-def test_what_is_written_stands_under_its_name_until_it_is_removed(made: Made, tmp_path: Path) -> None:
+def test_a_file_is_stored_under_its_name_until_it_is_removed(made: Made, tmp_path: Path) -> None:
     store = made(tmp_path / "cdi")
     assert store.names() == frozenset()
     assert store.read("one") is None
@@ -35,7 +35,7 @@ def test_what_is_written_stands_under_its_name_until_it_is_removed(made: Made, t
 
 
 @both
-def test_stamps_change_with_the_content_and_not_without(made: Made, tmp_path: Path) -> None:
+def test_stamps_change_only_with_the_content(made: Made, tmp_path: Path) -> None:
     store = made(tmp_path)
     store.write("one", _spec())
     store.write("two", _spec())
@@ -48,7 +48,7 @@ def test_stamps_change_with_the_content_and_not_without(made: Made, tmp_path: Pa
 
 
 @both
-def test_what_runtimes_refuse_does_not_replace_what_is_there(made: Made, tmp_path: Path) -> None:
+def test_an_invalid_specification_does_not_replace_a_valid_one(made: Made, tmp_path: Path) -> None:
     store = made(tmp_path)
     store.write("one", _spec())
     with pytest.raises(InvalidSpec):
@@ -58,7 +58,7 @@ def test_what_runtimes_refuse_does_not_replace_what_is_there(made: Made, tmp_pat
     assert read.kind == "example.com/gpu"
 
 
-def test_a_file_is_readable_by_all_whatever_the_process_masks(tmp_path: Path) -> None:
+def test_a_file_is_readable_by_all_with_any_umask(tmp_path: Path) -> None:
     mask = os.umask(0o077)
     try:
         FolderStore(tmp_path / "a" / "b").write("one", _spec())
@@ -67,7 +67,7 @@ def test_a_file_is_readable_by_all_whatever_the_process_masks(tmp_path: Path) ->
     assert (tmp_path / "a" / "b" / "one.json").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_crash_while_writing_leaves_the_old_file_and_nothing_that_runtimes_read(
+def test_a_crash_during_a_write_leaves_the_old_file_and_no_file_for_runtimes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = FolderStore(tmp_path)
@@ -89,7 +89,7 @@ def test_a_crash_while_writing_leaves_the_old_file_and_nothing_that_runtimes_rea
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_peoples_files_are_seen_and_left_alone(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_listed_and_not_changed(tmp_path: Path) -> None:
     theirs = {"vendor.yaml": "x", "vendor.json": "{", "README": "x", ".hidden": "x"}
     for name, text in theirs.items():
         (tmp_path / name).write_text(text)
@@ -104,6 +104,6 @@ def test_other_peoples_files_are_seen_and_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../one", "a/b", ".one"])
-def test_a_name_stays_in_its_folder(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a CDI file's name"):
+def test_names_outside_of_the_folder_are_rejected(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a CDI file name"):
         FolderStore(tmp_path).write(name, _spec())

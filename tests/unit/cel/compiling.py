@@ -1,4 +1,4 @@
-"""What the compiler's tests share: compile a text in the environment that most vectors use, print a tree."""
+"""Helpers for tests of the compiler: compile in the environments of most vectors, format a tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compiled(source: str, environment: Environment = STORED) -> CheckedExpressio
 
 
 def shown(node: Node) -> str:
-    """A tree as text: calls as ``f(...)``, members as ``target.f(...)``, folds by their parts."""
+    """A tree as text: calls as ``f(...)``, members as ``target.f(...)``, comprehensions as ``fold(...)``."""
     match node:
         case Const():
             return repr(node.value) + ("u" if node.kind == "uint" else "")

@@ -1,4 +1,4 @@
-"""What the run-time tests share: evaluate a text for a device, show the outcome as one comparable value."""
+"""Helpers for tests of the evaluation: evaluate an expression for a device, convert the result to plain Python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def evaluate(
 
 
 def outcome(source: str) -> Any:
-    """The value in plain Python, or the text of the error after ``error: ``."""
+    """The value in plain Python, or ``error: `` and the error text."""
     found = evaluate(source)
     return f"error: {found.error}" if found.error is not None else plain(typed(found.value))
 

@@ -1,4 +1,4 @@
-"""Expressions in other languages' words, mended until they parse."""
+"""Fixes for expressions in the syntax of other languages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.cel.syntax.parser import parse
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "fixed"),
     [
         ("a = 1", "a == 1"),
         ("a => 1 and b =< 2", "a >= 1 && b <= 2"),
@@ -31,20 +31,20 @@ from allotment.cel.syntax.parser import parse
         ("a ? b = c : d", "a ? b == c : d"),
     ],
 )
-def test_slips_are_mended(written: str, meant: str) -> None:
+def test_mistakes_are_fixed(written: str, fixed: str) -> None:
     found = fix_mistakes(written)
     assert found is not None
-    assert found.expression == meant
+    assert found.expression == fixed
     parse(found.expression)
-    # Each slip stands where it was written.
-    for slip in found.mistakes:
-        assert written[slice(*slip.span)].replace(" ", "") == slip.text.replace(" ", "")
+    # Spans refer to the original text.
+    for mistake in found.mistakes:
+        assert written[slice(*mistake.span)].replace(" ", "") == mistake.text.replace(" ", "")
 
 
 @pytest.mark.parametrize(
     "source", ["a == b", "", "a == 'x", "(a == b", "a &&", "a, b", "`a`", "a == b;", "a =~ b", "and", '"=" == "and"']
 )
-def test_what_parses_and_what_nothing_helps_is_left_alone(source: str) -> None:
+def test_valid_and_unfixable_expressions_give_none(source: str) -> None:
     assert fix_mistakes(source) is None
 
 
@@ -55,7 +55,7 @@ def test_what_parses_and_what_nothing_helps_is_left_alone(source: str) -> None:
         )
     ).map("".join)
 )
-def test_what_is_mended_parses(source: str) -> None:
+def test_fixed_expressions_parse(source: str) -> None:
     found = fix_mistakes(source)
     if found is not None:
         parse(found.expression)

@@ -47,13 +47,13 @@ GI = Quantity.parse("40Gi")
         ("true", None),
     ],
 )
-def test_comparisons_in_every_spelling(expression: str, expected: ValueComparison | None) -> None:
+def test_comparisons_are_recognized_in_every_spelling(expression: str, expected: ValueComparison | None) -> None:
     written = expression.replace("$C", 'device.capacity["gpu.example.com"].memory')
     written = written.replace("$A", 'device.attributes["gpu.example.com"].model')
     assert as_comparison(compiled(written, DYNAMIC).expr) == expected
 
 
-def test_conjuncts_are_taken_apart_in_the_order_of_the_text() -> None:
+def test_conjuncts_are_in_text_order() -> None:
     selector = compile_selector(
         'device.driver == "gpu.example.com" &&\n  (device.attributes["gpu.example.com"].index == 3 && true) && 1 == 2',
         FEATURES,
@@ -70,19 +70,19 @@ def test_conjuncts_are_taken_apart_in_the_order_of_the_text() -> None:
         assert conjunct.text in selector.expression[conjunct.start : conjunct.stop]
 
 
-def test_a_selector_without_and_is_its_only_conjunct() -> None:
+def test_a_selector_without_and_is_a_single_conjunct() -> None:
     (only,) = compile_selector('device.driver == "x" || true', FEATURES).conjuncts
     assert only.text == 'device.driver == "x" || true'
     assert only.matches(DEVICE)
 
 
-def test_a_conjunct_fails_as_the_selector_would() -> None:
+def test_a_conjunct_raises_the_error_of_the_selector() -> None:
     conjunct = compile_selector('true && device.attributes["gpu.example.com"].nope == 1', FEATURES).conjuncts[1]
     with pytest.raises(EvaluationError, match="no such key: nope"):
         conjunct.matches(DEVICE)
 
 
-def test_the_actual_value_beside_the_wanted_one() -> None:
+def test_actual_returns_the_value_of_the_device() -> None:
     assert ValueComparison(MEMORY, ">=", Quantity.parse("80Gi")).actual(DEVICE) == GI
     assert ValueComparison(MODEL, "==", "H100").actual(DEVICE) == "A100"
     assert ValueComparison(("driver",), "==", "x").actual(DEVICE) == "gpu.example.com"

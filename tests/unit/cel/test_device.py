@@ -16,7 +16,7 @@ def matches(expression: str, device: DeviceInput, **gates: bool) -> bool:
     return compile_selector(expression, Features(kube="1.36", gates=gates)).matches(device)
 
 
-def test_names_are_cut_at_the_first_slash_and_belong_to_the_driver_without_one() -> None:
+def test_qualified_names_split_at_the_first_slash_and_default_to_the_driver_domain() -> None:
     assert split_qualified_name("model", "d") == ("d", "model")
     assert split_qualified_name("a.b/c/d", "d") == ("a.b", "c/d")
 
@@ -51,47 +51,47 @@ def test_names_are_cut_at_the_first_slash_and_belong_to_the_driver_without_one()
         ('device.attributes["gpu.example.com"].map(k, k)', ["firmware", "healthy", "index", "model", "modes"]),
     ],
 )
-def test_the_device_variable(expression: str, expected: object) -> None:
+def test_device_variable(expression: str, expected: object) -> None:
     assert outcome(expression) == expected
 
 
 @pytest.mark.parametrize(
-    ("attribute", "problem"),
+    ("attribute", "error"),
     [
         (DeviceAttribute(), "attribute bad: unsupported attribute value"),
         (DeviceAttribute(ints=(1,)), "attribute bad: unsupported attribute value"),
         (DeviceAttribute(version="1.2"), "attribute bad: parse semantic version: No Major.Minor.Patch elements found"),
     ],
 )
-def test_one_bad_attribute_fails_every_expression(attribute: DeviceAttribute, problem: str) -> None:
+def test_an_invalid_attribute_fails_every_expression(attribute: DeviceAttribute, error: str) -> None:
     device = DeviceInput("d", Device(attributes={"good": DeviceAttribute(int_=1), "bad": attribute}))
     for expression in ("true", 'device.attributes["d"].good == 1'):
         with pytest.raises(EvaluationError) as failed:
             matches(expression, device)
-        assert str(failed.value) == problem
+        assert str(failed.value) == error
 
 
-def test_list_attributes_follow_the_gate() -> None:
+def test_list_attributes_require_the_feature_gate() -> None:
     device = DeviceInput("d", Device(attributes={"x": DeviceAttribute(ints=(1, 2))}))
     assert matches('2 in device.attributes["d"].x', device, DRAListTypeAttributes=True)
     with pytest.raises(EvaluationError, match="unsupported attribute value"):
         matches("true", device)
 
 
-def test_keys_tell_apart_what_expressions_can_tell_apart() -> None:
+def test_value_keys_distinguish_values_that_expressions_distinguish() -> None:
     assert value_key(1) != value_key(True)
     assert value_key(Quantity.parse("1")) != value_key(Quantity.parse("1000m"))
     assert value_key(Quantity.parse("1Gi")) == value_key(Quantity.parse("1Gi"))
 
 
-def test_content_keys() -> None:
-    one = Device(name="a", capacity={"m": DeviceCapacity(value=Quantity.parse("1Gi"))})
+def test_content_keys_are_equal_for_equal_content() -> None:
+    device = Device(name="a", capacity={"m": DeviceCapacity(value=Quantity.parse("1Gi"))})
     same = Device(name="b", capacity={"m": DeviceCapacity(value=Quantity.parse("1Gi"))})
     other = Device(name="a", attributes={"m": DeviceAttribute(bool_=True)})
-    assert content_key("d", one) == content_key("d", same) != content_key("d", other)
-    assert content_key("d", one) != content_key("e", one)
+    assert content_key("d", device) == content_key("d", same) != content_key("d", other)
+    assert content_key("d", device) != content_key("e", device)
 
 
-def test_conversion_is_made_once() -> None:
+def test_devices_are_converted_once() -> None:
     assert DEVICE.variable(True) is DEVICE.variable(True)
     assert DEVICE.variable(True) is not DEVICE.variable(False)

@@ -33,11 +33,11 @@ A, C = "attributes", "capacity"
         ("type(device) == map", None),
     ],
 )
-def test_what_an_expression_can_see(expression: str, expected: set[DevicePath] | None) -> None:
+def test_read_paths(expression: str, expected: set[DevicePath] | None) -> None:
     assert read_paths(compiled(expression, DYNAMIC).expr) == expected
 
 
-def test_references_in_order_of_the_text() -> None:
+def test_references_are_in_text_order() -> None:
     expression = 'device.capacity["d"].mem.compareTo(quantity("1")) > 0 && has(device.attributes["e"].model)'
     found = references(compiled(expression, DYNAMIC).expr)
     assert [(r.kind, r.domain, r.name, r.optional) for r in found] == [(C, "d", "mem", False), (A, "e", "model", True)]

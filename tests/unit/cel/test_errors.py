@@ -1,4 +1,4 @@
-"""Error layout: dots, wide characters, tabs, several findings, limits."""
+"""Error layout: dots, wide characters, tabs, several errors, limits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from allotment.cel.errors import Issues
 
 
-def rendered(source: str, *findings: tuple[int, str]) -> str:
+def rendered(source: str, *errors: tuple[int, str]) -> str:
     issues = Issues(source)
-    for pos, message in findings:
+    for pos, message in errors:
         issues.report(pos, message)
     return issues.render()
 
@@ -28,29 +28,29 @@ def rendered(source: str, *findings: tuple[int, str]) -> str:
         ("", 0, "ERROR: <input>:1:0: m"),
     ],
 )
-def test_blocks(source: str, pos: int, text: str) -> None:
+def test_error_blocks(source: str, pos: int, text: str) -> None:
     assert rendered(source, (pos, "m")) == text
 
 
-def test_findings_stand_in_the_order_of_their_positions() -> None:
+def test_errors_are_ordered_by_position() -> None:
     text = rendered("a\nb", (2, "second"), (0, "first"), (2, "third"), (-1, "everywhere"))
     assert [line.rpartition(" ")[2] for line in text.split("\n") if "ERROR" in line] == [
         "everywhere", "first", "second", "third",
     ]  # fmt: skip
 
 
-def test_more_than_a_hundred_are_counted() -> None:
+def test_more_than_a_hundred_errors_are_truncated() -> None:
     text = rendered("a" * 200, *((i, "m") for i in range(130)))
     assert text.count("ERROR") == 100
     assert text.endswith("\n30 more errors were truncated")
 
 
-def test_a_very_long_line_is_not_shown() -> None:
+def test_very_long_lines_are_omitted() -> None:
     assert rendered("a" * 16_385, (3, "m")) == "ERROR: <input>:1:4: m"
     assert "\n" in rendered("a" * 16_384, (3, "m"))
 
 
-def test_the_exception_carries_the_findings() -> None:
+def test_the_exception_contains_the_issues() -> None:
     issues = Issues("a +\n b")
     issues.report(5, "m")
     error = issues.error()

@@ -1,4 +1,4 @@
-"""Orderings of quantities and versions become methods; others stay, and what comes out compiles."""
+"""Order operators on quantities and versions are rewritten to methods that compile; others are unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSION = 'device.attributes["gpu.example.com"].driverVersion'
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "rewritten"),
     [
         (f'{MEMORY} >= quantity("40Gi")', f'{MEMORY}.compareTo(quantity("40Gi")) >= 0'),
         (f'({MEMORY}) < ("40Gi")', f'({MEMORY}).compareTo(quantity("40Gi")) < 0'),
@@ -25,14 +25,14 @@ VERSION = 'device.attributes["gpu.example.com"].driverVersion'
         ),
     ],
 )
-def test_an_ordering_becomes_a_method(written: str, meant: str) -> None:
-    assert rewrite_orderings(written) == meant
-    compile_selector(meant, Features(kube="1.36"))
+def test_order_operators_become_methods(written: str, rewritten: str) -> None:
+    assert rewrite_orderings(written) == rewritten
+    compile_selector(rewritten, Features(kube="1.36"))
 
 
 @pytest.mark.parametrize(
     "written",
     ['device.attributes["gpu.example.com"].index > 2', f'{MEMORY} == quantity("40Gi")', f"{MEMORY} >= quantity("],
 )
-def test_what_is_no_such_ordering_is_left_alone(written: str) -> None:
+def test_other_expressions_give_none(written: str) -> None:
     assert rewrite_orderings(written) is None

@@ -7,7 +7,7 @@ from allotment.cel import regex
 
 @pytest.mark.parametrize(
     ("pattern", "text"),
-    # Go's regexp.Compile, run.
+    # Recorded from Go's regexp.Compile.
     [
         ("[", "missing closing ]: `[`"),
         ("(", "missing closing ): `(`"),
@@ -28,28 +28,28 @@ from allotment.cel import regex
         ("(?i", "invalid or unsupported Perl syntax: `(?i`"),
     ],
 )
-def test_errors_are_gos(pattern: str, text: str) -> None:
+def test_errors_match_go(pattern: str, text: str) -> None:
     with pytest.raises(regex.RegexError) as failed:
         regex.compile(pattern)
     assert str(failed.value) == f"error parsing regexp: {text}"
 
 
 @pytest.mark.parametrize("pattern", [r"\QC\E", r"\\C", "(?<n>a)", "{", "a{,2}", r"\pL", "^*", "(?P<n>x)(?P<n>y)"])
-def test_what_go_accepts(pattern: str) -> None:
+def test_patterns_that_go_accepts(pattern: str) -> None:
     assert regex.compile(pattern).pattern == pattern
 
 
-def test_empty_matches_that_touch_the_match_before_do_not_count() -> None:
-    # What FindAllString gives in Go.
+def test_empty_matches_next_to_a_match_are_skipped() -> None:
+    # Recorded from Go's FindAllString.
     assert regex.compile("a*").find_all("baaac", -1) == ["", "aaa", ""]
     assert regex.compile("").find_all("ab", -1) == ["", "", ""]
     assert regex.compile("[a-z]").find_all("abc", 2) == ["a", "b"]
 
 
-def test_code_points_not_bytes() -> None:
+def test_characters_are_code_points() -> None:
     assert regex.compile("b+").find("éabb") == "bb"
     assert regex.compile("^.$").matches("😀")
 
 
-def test_time_is_linear_in_the_text() -> None:
+def test_matching_takes_linear_time() -> None:
     assert not regex.compile("(a*)*b").matches("a" * 100_000)

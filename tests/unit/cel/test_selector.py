@@ -13,7 +13,7 @@ from tests.unit.cel.evaluating import DEVICE, DRIVER
 FEATURES = Features(kube="1.36", gates={"DRAListTypeAttributes": True})
 
 
-def test_the_same_text_is_compiled_once() -> None:
+def test_selectors_are_cached_by_text_and_environment() -> None:
     assert compile_selector("true", FEATURES) is compile_selector("true", FEATURES)
     assert compile_selector("true", FEATURES) is not compile_selector("true", FEATURES, env="new")
 
@@ -47,17 +47,17 @@ def test_errors_have_their_kind() -> None:
         ('dyn(ip("::1"))', "net.IP could not be converted to bool: type conversion error from 'IP' to 'bool'"),
     ],
 )
-def test_results_that_are_no_bool(expression: str, text: str) -> None:
+def test_non_bool_results_are_errors(expression: str, text: str) -> None:
     with pytest.raises(EvaluationError) as failed:
         compile_selector(expression, FEATURES).matches(DEVICE)
     assert str(failed.value) == f"CEL result of type {text}"
 
 
-def test_an_optional_bool_is_a_bool() -> None:
+def test_an_optional_bool_is_unwrapped() -> None:
     assert compile_selector("dyn(optional.of(true))", FEATURES).matches(DEVICE)
 
 
-def test_the_cost_limit() -> None:
+def test_exceeding_the_cost_limit_is_an_error() -> None:
     selector = compile_selector("lists.range(900000).all(x, x >= 0)", FEATURES)
     with pytest.raises(EvaluationError, match="operation cancelled: actual cost limit exceeded"):
         selector.matches(DEVICE)
@@ -72,7 +72,7 @@ def device(index: int, model: str, memory: str) -> Device:
     )
 
 
-def test_projection_sees_what_is_read_and_nothing_else() -> None:
+def test_projection_keys_depend_only_on_the_values_read() -> None:
     selector = compile_selector('device.attributes["d"].model == "A"', FEATURES)
     a, b, c = (DeviceInput("d", device(i, m, "1Gi")) for i, m in enumerate("AAB"))
     assert selector.projection_key(a) == selector.projection_key(b) != selector.projection_key(c)
@@ -80,7 +80,7 @@ def test_projection_sees_what_is_read_and_nothing_else() -> None:
     assert whole.projection_key(a) != whole.projection_key(b)
 
 
-def test_projection_keeps_apart_what_python_takes_for_equal() -> None:
+def test_projection_keys_distinguish_values_that_are_equal_in_python() -> None:
     selector = compile_selector('device.attributes["d"].x == 1 && device.capacity["d"].y.isInteger()', FEATURES)
     values = [DeviceAttribute(int_=1), DeviceAttribute(bool_=True), DeviceAttribute(string="1")]
     quantities = [Quantity.parse("1"), Quantity.parse("1000m")]
@@ -97,7 +97,7 @@ def test_projection_keeps_apart_what_python_takes_for_equal() -> None:
         st.tuples(st.integers(0, 2), st.sampled_from("ABC"), st.sampled_from(["1Gi", "1024Mi", "2Gi"])), max_size=12
     )
 )
-def test_classes_answer_like_single_devices(described: list[tuple[int, str, str]]) -> None:
+def test_match_all_agrees_with_matches(described: list[tuple[int, str, str]]) -> None:
     selector = compile_selector(
         'device.attributes["d"].model != "B" && device.capacity["d"].memory.compareTo(quantity("1Gi")) > 0'
         ' || device.attributes["d"].index / (device.attributes["d"].index - 1) > 1',
@@ -106,17 +106,17 @@ def test_classes_answer_like_single_devices(described: list[tuple[int, str, str]
     inputs = [DeviceInput("d", device(*d)) for d in described]
     inputs += inputs[:3]
 
-    def single(given: DeviceInput) -> bool | str:
+    def single(device_input: DeviceInput) -> bool | str:
         try:
-            return selector.matches(given)
+            return selector.matches(device_input)
         except EvaluationError as error:
             return str(error)
 
-    found = [answer if isinstance(answer, bool) else str(answer) for answer in selector.match_all(inputs)]
+    found = [result if isinstance(result, bool) else str(result) for result in selector.match_all(inputs)]
     assert found == [single(i) for i in inputs]
 
 
-def test_a_bad_attribute_is_a_class_of_its_own() -> None:
+def test_match_all_reports_invalid_attributes_per_device() -> None:
     good = DeviceInput(DRIVER, Device(attributes={"x": DeviceAttribute(int_=1)}))
     bad = DeviceInput(DRIVER, Device(attributes={"x": DeviceAttribute()}))
     first, second = compile_selector("true", FEATURES).match_all([good, bad])

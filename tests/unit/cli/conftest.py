@@ -12,7 +12,7 @@ import pytest
 
 import allotment
 from allotment.cli.main import main
-from allotment.cli.plan.command import progress
+from allotment.cli.plan import progress
 from tests.waiting import wait_until
 
 

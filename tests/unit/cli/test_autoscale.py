@@ -26,7 +26,7 @@ def test_options_are_those_of_the_command_line() -> None:
          "--disrupt", "2", "--dry-run"]
     )  # fmt: skip
     found = options_of(arguments, offered(arguments.catalog), FEATURES)
-    assert (found.limits.budget, found.limits.machines, found.limits.types) == (Decimal(30), 4, ("aws/g5.*",))
+    assert (found.limits.budget, found.limits.max_machines, found.limits.types) == (Decimal(30), 4, ("aws/g5.*",))
     assert (found.registration, found.consolidate_after, found.budget) == (1200, 90, "2")
     assert (found.consolidation, found.dry_run) == ("cheaper", True)
     assert found.limits.providers == ("aws",)

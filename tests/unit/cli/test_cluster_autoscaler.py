@@ -86,7 +86,7 @@ def test_certificates_of_ones_own(asked: Allot) -> None:
         ((*NODES, "--cloud-provider", ":7000", "--cert", "a", "--key", "b"), "wanted --client-ca FILE"),
         ((*NODES, "--cert", "a"), "wanted both or none"),
         ((*NODES, "--expander", "here"), "--expander: wanted HOST:PORT, found 'here'"),
-        ((*NODES, "--slices-field", "2"), "2 cannot be the number"),
+        ((*NODES, "--slices-field", "2"), "2 is not available as a field number"),
         ((*NODES, "--provisioning", "soon"), "--provisioning: invalid duration"),
     ],
 )

@@ -47,14 +47,14 @@ USES = "devices: [{name: a, consumesCounters: [{counterSet: %s, counters: {%s: {
         (
             slice_("one", A) + slice_("two", A_TOO),
             [
-                "file.yaml:18:31: slices-contradict: pool gpu.example.com/node: device a is in ResourceSlice one too",
+                "file.yaml:18:31: slices-contradict: pool gpu.example.com/node: device a is also in ResourceSlice one",
                 "the other is at file.yaml:9:20",
             ],
             "(pool-invalid)",
         ),
         (
             slice_("one", MEMORY, 3) + slice_("two", CORES, 3) + slice_("three", A, 3),
-            ["file.yaml:18:27: ", "counter set gpu is in ResourceSlice one too", "the other is at file.yaml:9:27"],
+            ["file.yaml:18:27: ", "counter set gpu is also in ResourceSlice one", "the other is at file.yaml:9:27"],
             "(pool-invalid)",
         ),
         (
@@ -68,7 +68,7 @@ USES = "devices: [{name: a, consumesCounters: [{counterSet: %s, counters: {%s: {
         ),
         (
             slice_("one", A, count=1) + slice_("two", B, count=1),
-            ["file.yaml:17:57: ", "generation 1: 2 slices are given, resourceSliceCount is 1", "the first is at file"],
+            ["file.yaml:17:57: ", "generation 1: found 2 slices, resourceSliceCount is 1", "the first is at file"],
             "(pool-incomplete)",
         ),
         (

@@ -9,17 +9,17 @@ import pytest
 
 import allotment
 from allotment.model.loading import load_text
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import manifests
 from tests.unit.cli.conftest import Allot
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_what_is_printed_is_what_the_table_says(allot: Allot, name: str) -> None:
     ran = allot("rbac", name, "--namespace", "gpu", "--account", "me")
     assert (ran.code, ran.err) == (0, "")
     printed = [document.tree for document in load_text(ran.out).documents]
-    wanted = manifests(PARTS[name], namespace="gpu", account="me")
+    wanted = manifests(COMPONENTS[name], namespace="gpu", account="me")
     assert printed[: len(wanted)] == wanted
     listed = json.loads(allot("rbac", name, "-n", "gpu", "--account", "me", "-o", "json").out)
     assert (listed["kind"], listed["items"]) == ("List", printed)
@@ -54,7 +54,7 @@ def test_a_driver_of_another_name_speaks_of_its_own_devices(allot: Allot) -> Non
 
 
 def test_the_parts_are_listed(allot: Allot) -> None:
-    assert [row["name"] for row in json.loads(allot("rbac", "--list", "-o", "json").out)] == list(PARTS)
+    assert [row["name"] for row in json.loads(allot("rbac", "--list", "-o", "json").out)] == list(COMPONENTS)
     assert allot("rbac", "--list").out.splitlines()[1].startswith("reader ")
 
 
@@ -79,8 +79,8 @@ def test_an_administrator_lacks_nothing(live: Allot) -> None:
 
 
 def test_what_an_account_lacks_is_told(live: Allot, lab: allotment.Lab) -> None:
-    part = PARTS["taints"]
-    given = manifests(part._replace(name="taints-tried", everywhere=part.everywhere[1:]), account="tried")
+    part = COMPONENTS["taints"]
+    given = manifests(part._replace(name="taints-tried", cluster_wide=part.cluster_wide[1:]), account="tried")
     lab.apply(given)
     ran = live("rbac", "taints", "--check", "--account", "tried", "-n", "kube-system")
     assert ran.code == 1

@@ -51,13 +51,13 @@ def test_free_says_that_it_is_nobodys(allot: Allot, tmp_path: Path, devices: str
     file.write_text(devices + THEIRS + OURS)
     lines = allot("free", "--cluster", str(file)).out.splitlines()
     assert "a      gpu-0     ml/theirs   train" in lines
-    assert "a      gpu-0     ml/ours     (set aside, nobody's)" in lines
+    assert "a      gpu-0     ml/ours     (contested, unused)" in lines
     (device,) = [one for one in allot("free", "--cluster", str(file), "-o", "wide").out.splitlines() if "gpu-0" in one]
-    assert "train,(set aside, nobody's)" in device
+    assert "train,(contested, unused)" in device
 
 
 @pytest.mark.parametrize(
-    ("held", "told"), [(THEIRS + OURS, "claim ml/theirs (pod train)"), (OURS, "claim ml/ours (set aside, nobody's)")]
+    ("held", "told"), [(THEIRS + OURS, "claim ml/theirs (pod train)"), (OURS, "claim ml/ours (contested, unused)")]
 )
 def test_explain_names_whose_the_device_is(allot: Allot, tmp_path: Path, devices: str, held: str, told: str) -> None:
     cluster, wanted = tmp_path / "snapshot.yaml", tmp_path / "wanted.yaml"
@@ -85,4 +85,4 @@ def test_explain_says_what_has_become_of_it() -> None:
 def test_describe_says_its_state() -> None:
     page = Page(datetime(2026, 1, 1, tzinfo=UTC))
     claims.claim(page, _claim())
-    assert "State: allocated (set aside, nobody's)" in " ".join(page.text().split())
+    assert "State: allocated (contested, unused)" in " ".join(page.text().split())

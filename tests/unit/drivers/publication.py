@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.access.reviews import Access
+from allotment.apiserver.access.reviews import AccessControl
 from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.kinds.kind import User
@@ -71,7 +71,7 @@ class Cluster:
         authenticator = Authenticator(self.store, clock=self.clock.moment, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
             self.store, built_in_kinds(features), clock=self.clock.moment, ids=RandomIds(1), features=features,
-            access=Access(authenticator, authorizer), companions=lambda namespace: (),
+            access=AccessControl(authenticator, authorizer), companions=lambda namespace: (),
         )  # fmt: skip
         #: For others than the publisher.
         self.client = LocalClient(self.api, User("admin", ("system:masters",)), "test")

@@ -174,7 +174,7 @@ DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[st
 
 
 @pytest.mark.parametrize("file", DEMONSTRATIONS)
-def test_a_demonstration_s_containers_are_told_of_their_devices(shared: Shared, file: str) -> None:
+def test_the_demo_containers_have_the_variables_of_their_devices(shared: Shared, file: str) -> None:
     make, wanted = DEMONSTRATIONS[file]
     trees = [tree for tree in yaml.safe_load_all(shared(f"manifests/example/{file}.yaml").read_text()) if tree]
     found = environments(make(), trees)
@@ -187,7 +187,7 @@ def test_a_demonstration_s_containers_are_told_of_their_devices(shared: Shared, 
 @pytest.mark.parametrize("partitions", [0, 4])
 @pytest.mark.parametrize("shared_", [False, True])
 @pytest.mark.parametrize("binding", [False, True])
-def test_every_way_of_publishing_gpus_is_accepted(partitions: int, shared_: bool, binding: bool) -> None:
+def test_all_gpu_modes_are_valid(partitions: int, shared_: bool, binding: bool) -> None:
     found = slices_of(ExampleGpus(NODE, 8, Example(partitions, shared_, binding)))
     devices = [device for one in found for device in one.spec.devices or ()]
     assert len(devices) == 8 * (partitions + 1)
@@ -196,7 +196,7 @@ def test_every_way_of_publishing_gpus_is_accepted(partitions: int, shared_: bool
     assert sum(len(one.spec.shared_counters or ()) for one in found) == (8 if partitions else 0)
 
 
-def test_uuids_are_a_node_s_own_and_stay() -> None:
+def test_uuids_are_stable_and_unique_to_a_node() -> None:
     def uuids(node: str) -> list[Any]:
         (offer,) = idle.run(offers_of(ExampleGpus(node)))
         return [device.attributes["uuid"].string for group in offer.groups for device in group]
@@ -219,7 +219,7 @@ def test_uuids_are_a_node_s_own_and_stay() -> None:
         ),
     ],
 )
-def test_wrong_parameters_are_refused(sharing: Tree, text: str) -> None:
+def test_invalid_parameters_are_rejected(sharing: Tree, text: str) -> None:
     async def main() -> None:
         client, name = MemoryClient(), "gpu.example.com"
         parameters = {"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "GpuConfig", "sharing": sharing}
@@ -230,7 +230,7 @@ def test_wrong_parameters_are_refused(sharing: Tree, text: str) -> None:
     idle.run(main())
 
 
-def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
+def test_status_data_of_a_gpu_is_optional() -> None:
     async def main() -> None:
         client = MemoryClient()
         ref = put_claim(client, "c", "gpu-0", driver="gpu.example.com")
@@ -244,7 +244,7 @@ def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
     idle.run(main())
 
 
-def test_a_gpu_can_be_broken_and_mended() -> None:
+def test_a_fault_can_be_set_and_cleared() -> None:
     async def main() -> None:
         driver = ExampleGpus(NODE)
         driver.set_faults({"gpu-1": "NoExecute", "nic-0": "None"})
@@ -258,7 +258,7 @@ def test_a_gpu_can_be_broken_and_mended() -> None:
     idle.run(main())
 
 
-def test_what_binds_under_conditions_is_said_to_be_ready_once() -> None:
+def test_binding_conditions_are_set_once() -> None:
     async def main() -> None:
         client, clock, random = MemoryClient(), Clock(), Random(1)
         waiting: Tree = {

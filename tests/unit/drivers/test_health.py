@@ -15,7 +15,7 @@ from tests.unit.cluster.idle import IdleClock
 
 
 @pytest.mark.parametrize("speed", [0.01, 1000.0], ids=["slow", "fast"])
-def test_health_is_repeated_in_the_machines_time(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_is_repeated_in_real_time(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet measures silence by the machine's clock; a lab's may be another."""
     monkeypatch.setattr(health, "_REPEAT_SECONDS", 0.05)
 

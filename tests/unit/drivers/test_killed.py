@@ -26,7 +26,7 @@ def test_ten_kills_leave_no_mig_device_daemon_or_cdi_file_and_lose_no_device(fol
     assert outcome.answered > 0
 
 
-def test_the_storm_sees_what_is_left_behind(folder: Path) -> None:
+def test_the_storm_detects_leftovers(folder: Path) -> None:
     storm = Storm(folder, seed=7)
     storm.run(1)
     (folder / "cdi" / "k8s.gpu.nvidia.com-claim_7.json").write_text("{}")

@@ -25,7 +25,7 @@ def kubeconfig(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_in_a_pod_the_environment_tells(monkeypatch: pytest.MonkeyPatch, kubeconfig: str) -> None:
+def test_the_defaults_come_from_the_pod_s_environment(monkeypatch: pytest.MonkeyPatch, kubeconfig: str) -> None:
     monkeypatch.setenv("NODE_NAME", "n1")
     monkeypatch.setenv("POD_UID", "u1")
     monkeypatch.setenv("KUBECONFIG", kubeconfig)
@@ -34,7 +34,7 @@ def test_in_a_pod_the_environment_tells(monkeypatch: pytest.MonkeyPatch, kubecon
     assert place.registry == Path("/var/lib/kubelet/plugins_registry")
 
 
-def test_folders_are_absolute_for_the_kubelet_is_told_them(
+def test_folders_are_absolute(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -51,7 +51,7 @@ def test_folders_are_absolute_for_the_kubelet_is_told_them(
         (["--kubelet-root", "/proc/none"], "127.0.0.1:9"),
     ],
 )
-def test_what_is_wrong_is_one_line(kubeconfig: str, words: list[str], wanted: str) -> None:
+def test_errors_are_one_line(kubeconfig: str, words: list[str], wanted: str) -> None:
     with pytest.raises(SystemExit) as ended:
         run(FakeDriver(), [*words, "--kubeconfig", kubeconfig])
     told_to_the_user = str(ended.value.code)

@@ -97,7 +97,7 @@ async def published(cluster: Cluster, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_a_kubelet_finds_the_driver_and_its_devices_and_calls_it(folder: Path) -> None:
+def test_a_kubelet_finds_and_calls_the_driver(folder: Path) -> None:
     async def main() -> None:
         cluster, claims, driver = Cluster(), MemoryClient(), FakeDriver()
         await cluster.node(NODE)
@@ -126,7 +126,7 @@ def test_a_kubelet_finds_the_driver_and_its_devices_and_calls_it(folder: Path) -
     asyncio.run(main())
 
 
-def test_in_a_rolling_update_the_new_process_takes_over_what_the_old_one_prepared(folder: Path) -> None:
+def test_in_a_rolling_update_the_new_process_takes_over_prepared_claims(folder: Path) -> None:
     async def main() -> None:
         cluster, claims, driver = Cluster(), MemoryClient(), FakeDriver()
         await cluster.node(NODE)

@@ -58,7 +58,7 @@ def changed(edits: ContainerEdits) -> set[str]:
         ("mi300x-8x-oam/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")),
     ],
 )
-def test_containers_get_variables_and_nothing_that_a_host_would_have_to_have(
+def test_containers_get_only_variables(
     form: str, granted: AllocatedDevice, tmp_path: Path
 ) -> None:
     _, found = prepared(driver(form, tmp_path), granted)
@@ -69,20 +69,20 @@ def test_containers_get_variables_and_nothing_that_a_host_would_have_to_have(
     assert f"{VARIABLE}_N1_{name}=n1/{granted.device}" in ready.edits.env
 
 
-def test_two_devices_of_one_container_are_told_apart(tmp_path: Path) -> None:
+def test_two_devices_of_a_container_have_separate_variables(tmp_path: Path) -> None:
     of = driver("8xa100-40gb", tmp_path)
     _, found = prepared(of, AllocatedDevice("gpu", NODE, "gpu-0"), AllocatedDevice("gpu", NODE, "gpu-1"))
     names = [variable.partition("=")[0] for ready in found.devices.values() for variable in ready.edits.env]
     assert len(set(names)) == len(names) == 2
 
 
-def test_it_says_what_it_simulates(tmp_path: Path) -> None:
+def test_the_simulated_hardware_is_named(tmp_path: Path) -> None:
     of = driver("8xa100-40gb/dynamic-mig", tmp_path)
     assert isinstance(of, SimulatedDriver)
     assert (of.name, of.hardware) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
 
 
-def test_a_mig_device_outlives_the_driver_that_made_it(tmp_path: Path) -> None:
+def test_a_mig_device_survives_a_restart_of_the_driver(tmp_path: Path) -> None:
     form, granted = "8xa100-40gb/dynamic-mig", AllocatedDevice("gpu", NODE, "gpu-0-mig-1g5gb-19-0")
     plan, found = prepared(driver(form, tmp_path), granted)
     (before,) = found.devices.values()
@@ -98,7 +98,7 @@ def test_a_mig_device_outlives_the_driver_that_made_it(tmp_path: Path) -> None:
     assert other.devices
 
 
-def test_a_partitioned_gpu_outlives_the_driver_that_divided_it(tmp_path: Path) -> None:
+def test_gpu_partitions_survive_a_restart_of_the_driver(tmp_path: Path) -> None:
     form = "mi300x-8x-oam/auto"
     offered = idle.run(driver(form, tmp_path).discover())
     name = next(one.name for group in offered[0].groups for one in group if "cpx" in one.name)
@@ -124,7 +124,7 @@ def test_a_gpu_of_a_virtual_machine_stays_bound(tmp_path: Path) -> None:
     assert '"vfio-pci"' not in (tmp_path / "hardware.json").read_text().partition('"overrides"')[0]
 
 
-def test_hardware_is_new_after_a_boot_and_another_if_another_is_asked_for(tmp_path: Path) -> None:
+def test_hardware_is_reset_after_a_reboot_or_another_choice(tmp_path: Path) -> None:
     first = state_folder(tmp_path, "boot-1", "8xa100-40gb")
     first.mkdir()
     assert state_folder(tmp_path, "boot-1", "8xa100-40gb") == first

@@ -56,11 +56,11 @@ def speed(port: int) -> int:
     return int(termios.tcgetattr(port)[5])
 
 
-def test_it_is_short() -> None:
+def test_the_example_is_short() -> None:
     assert len(FILE.read_text().splitlines()) < 60
 
 
-def test_it_publishes_prepares_and_undoes(tmp_path: Path, ports: dict[str, int]) -> None:
+def test_the_example_publishes_prepares_and_unprepares(tmp_path: Path, ports: dict[str, int]) -> None:
     async def main() -> None:
         client, cdi = MemoryClient(), MemoryStore()
         plugin = NodeDriver(driver_in(tmp_path), memory_host(cdi=cdi), client, IdleClock())
@@ -90,7 +90,7 @@ async def offers_of(driver: Driver) -> Sequence[DevicePool]:
     return await driver.discover()
 
 
-def test_it_says_what_is_wrong_and_undoes_what_was_pulled_out(tmp_path: Path, ports: dict[str, int]) -> None:
+def test_the_example_rejects_wrong_parameters_and_unprepares_removed_ports(tmp_path: Path, ports: dict[str, int]) -> None:
     async def main() -> None:
         client = MemoryClient()
         plugin = NodeDriver(driver_in(tmp_path), memory_host(), client, IdleClock())

@@ -57,7 +57,7 @@ class FakeDriver:
 
     def validate(self, config: Any) -> None:
         if config.share_count < 1:
-            raise ClaimError(f"shareCount: wanted at least 1, found {config.share_count}")
+            raise ClaimError(f"shareCount: expected at least 1, found {config.share_count}")
 
     def plan(self, claim: AllocatedClaim) -> Tree:
         self.seen.append(claim)

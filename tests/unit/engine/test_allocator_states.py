@@ -50,7 +50,7 @@ def test_states_that_are_thought_of_come_true(form: str, asked: list[dict[str, o
     thought = inventory.view("node").state(inventory.usage)
     for number, request in enumerate(asked):
         claim = _claim(f"c{number}", request)
-        work, view = allocator.work([claim]), inventory.view("node")
+        work, view = allocator.cache_for([claim]), inventory.view("node")
         verdict = work.verdict_in(view, thought)
         outcome = allocator.allocate("node", [claim])
         assert isinstance(verdict, Solution) == isinstance(outcome, Allocated)

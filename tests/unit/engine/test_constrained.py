@@ -6,7 +6,7 @@ import pytest
 
 from allotment.engine.diagnosis.diagnoser import diagnose
 from allotment.engine.diagnosis.scenario import with_devices
-from allotment.engine.refusal import Refused
+from allotment.engine.refusal import AllocationRefusal
 from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute, DeviceConstraint, ResourceClaim, ResourceSlice
 from tests.unit.engine.objects import DRIVER, ROOT, claim, device, first_of, inventory, request, slice_of
@@ -16,11 +16,11 @@ IS_A = f'device.attributes["{DRIVER}"].model == "a"'
 IS_B = f'device.attributes["{DRIVER}"].model == "b"'
 
 
-def refused(published: ResourceSlice, *claims: ResourceClaim) -> Refused:
+def refused(published: ResourceSlice, *claims: ResourceClaim) -> AllocationRefusal:
     return diagnose(inventory(published), claims).headline
 
 
-def last_steps(found: Refused) -> list[tuple[str, int, tuple[str, ...]]]:
+def last_steps(found: AllocationRefusal) -> list[tuple[str, int, tuple[str, ...]]]:
     """Per funnel the last step: its text, what is left, what was lost."""
     assert all(funnel.steps[-1].step == "constraint" for funnel in found.funnels)
     return [(f.steps[-1].text, f.steps[-1].left, f.steps[-1].lost) for f in found.funnels]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.diagnosis.diagnoser import diagnose
-from allotment.engine.diagnosis.scenario import World
-from allotment.engine.diagnosis.trial_cache import Attempts
+from allotment.engine.diagnosis.scenario import Scenario
+from allotment.engine.diagnosis.trial_cache import TrialCache
 from allotment.engine.outcome import Aborted, Allocated, Outcome
-from allotment.engine.refusal import CODES, Diagnosis, Refused
+from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.quantity import Quantity
@@ -187,7 +187,7 @@ def situations(draw: st.DrawFn) -> tuple[Inventory, list[ResourceClaim], list[Re
     return inventory, pod, allocated
 
 
-def every(diagnosis: Diagnosis) -> list[Refused]:
+def every(diagnosis: Diagnosis) -> list[AllocationRefusal]:
     return [diagnosis.headline, *(row.refused for row in diagnosis.nodes)]
 
 
@@ -313,20 +313,20 @@ def claim_for(*expressions: str, count: int = 1) -> ResourceClaim:
 
 
 @pytest.fixture
-def engine_calls(monkeypatch: pytest.MonkeyPatch) -> list[World]:
+def engine_calls(monkeypatch: pytest.MonkeyPatch) -> list[Scenario]:
     """The worlds that the engine was asked about, in order."""
-    asked: list[World] = []
-    ask = Attempts.__call__
+    asked: list[Scenario] = []
+    ask = TrialCache.__call__
 
-    def counted(self: Attempts, world: World) -> Outcome:
+    def counted(self: TrialCache, world: Scenario) -> Outcome:
         asked.append(world)
         return ask(self, world)
 
-    monkeypatch.setattr(Attempts, "__call__", counted)
+    monkeypatch.setattr(TrialCache, "__call__", counted)
     return asked
 
 
-def test_five_thousand_equal_nodes_are_examined_once(engine_calls: list[World]) -> None:
+def test_five_thousand_equal_nodes_are_examined_once(engine_calls: list[Scenario]) -> None:
     """uuids differ from node to node, but no selector reads them."""
     claim = claim_for(f'device.attributes["{DRIVER}"].model == "h"')
     work = []

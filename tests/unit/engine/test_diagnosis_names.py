@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.engine.diagnosis.published_names import did_you_mean, likeness, near, published
+from allotment.engine.diagnosis.published_names import did_you_mean, published_names, similar_names, similarity
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity, ResourceSlice, ResourceSliceSpec
 
@@ -20,7 +20,7 @@ def test_bare_names_are_published_under_the_driver() -> None:
         },
         capacity={"memory": DeviceCapacity(value=Quantity.parse("40Gi"))},
     )
-    found = published([ResourceSlice(spec=ResourceSliceSpec(driver="gpu.example.com", devices=(device,)))])
+    found = published_names([ResourceSlice(spec=ResourceSliceSpec(driver="gpu.example.com", devices=(device,)))])
     assert found.attributes == {
         "gpu.example.com": {"type": frozenset({"string"})},
         "resource.kubernetes.io": {"pcieRoot": frozenset({"string"})},
@@ -44,18 +44,18 @@ def test_bare_names_are_published_under_the_driver() -> None:
     ],
 )
 def test_near_names(wrong: str, known: list[str], meant: str) -> None:
-    assert near(wrong, known)[0] == meant
+    assert similar_names(wrong, known)[0] == meant
 
 
 @pytest.mark.parametrize(
     ("wrong", "known"), [("model", ["productName", "uuid"]), ("nvlink", ["type", "memory"]), ("x", [])]
 )
 def test_a_name_that_comes_near_nothing_gets_no_guess(wrong: str, known: list[str]) -> None:
-    assert near(wrong, known) == ()
+    assert similar_names(wrong, known) == ()
     assert did_you_mean(wrong, known) == ""
 
 
 @given(st.text("abcXYZ.-_/019", max_size=12), st.text("abcXYZ.-_/019", max_size=12))
 def test_likeness_is_between_0_and_1_and_whole_for_equal_names(one: str, other: str) -> None:
-    assert 0 <= likeness(one, other) <= 1
-    assert likeness(one, one) == 1
+    assert 0 <= similarity(one, other) <= 1
+    assert similarity(one, one) == 1

@@ -36,7 +36,7 @@ def _claim(name: str = "c", **request: Any) -> ResourceClaim:
 
 
 def _taken(allocator: Allocator, *claims: ResourceClaim, from_behind: bool = True) -> list[str]:
-    outcome = allocator.allocate("a", claims, from_behind=from_behind)
+    outcome = allocator.allocate("a", claims, prefer_last=from_behind)
     assert isinstance(outcome, Allocated)
     return [result.device for allocation in outcome.results for result in allocation.devices.results]
 
@@ -71,11 +71,11 @@ def test_what_is_preferred_is_not_given_up_for_it() -> None:
 def test_what_fits_one_way_fits_the_other(size: int, held: int, counts: list[int]) -> None:
     allocator = _node(*["x"] * size)
     for number in range(min(held, size)):
-        outcome = allocator.allocate("a", [_claim("held")], from_behind=bool(number % 2))
+        outcome = allocator.allocate("a", [_claim("held")], prefer_last=bool(number % 2))
         assert isinstance(outcome, Allocated)
         allocator.inventory.allocate(ObjectKey("ns", f"held-{number}"), outcome.results[0])
     claims = [_claim(f"c{number}", count=count) for number, count in enumerate(counts)]
-    outcomes = [allocator.allocate("a", claims, from_behind=behind) for behind in (False, True)]
+    outcomes = [allocator.allocate("a", claims, prefer_last=behind) for behind in (False, True)]
     assert isinstance(outcomes[0], Allocated) == isinstance(outcomes[1], Allocated)
     if isinstance(outcomes[1], Allocated):
         taken = [result.device for allocation in outcomes[1].results for result in allocation.devices.results]

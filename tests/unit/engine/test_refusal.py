@@ -7,7 +7,18 @@ from pathlib import Path
 
 import msgspec
 
-from allotment.engine.refusal import CODES, RANK, Change, Diagnosis, Funnel, Miss, NodeReason, Refused, Step, page
+from allotment.engine.refusal import (
+    CODES,
+    RANK,
+    AllocationRefusal,
+    Diagnosis,
+    Funnel,
+    FunnelStep,
+    NearestMiss,
+    NodeReason,
+    SuggestedChange,
+    page,
+)
 
 DOCS = Path(__file__).parents[3] / "docs" / "reasons.md"
 
@@ -30,15 +41,15 @@ def test_what_waiting_mends_ranks_nearest() -> None:
 
 
 def test_json_twin_comes_back_as_it_was() -> None:
-    step = Step(step="in-use", text="in use", left=0, lost=("gpu-0",), by=("claim a/b: gpu-0",))
+    step = FunnelStep(step="in-use", text="in use", left=0, lost=("gpu-0",), by=("claim a/b: gpu-0",))
     funnel = Funnel(claim="a/c", request="gpu", device_class="x", wanted=1, visible=1, steps=(step,))
-    refused = Refused(
+    refused = AllocationRefusal(
         code="devices-in-use",
         summary="s",
         node="n",
         funnels=(funnel,),
-        nearest=Miss(device="gpu-0", what="memory", actual="1Gi", wanted="2Gi"),
-        changes=(Change(text="free claim a/b", node="n"),),
+        nearest=NearestMiss(device="gpu-0", what="memory", actual="1Gi", wanted="2Gi"),
+        changes=(SuggestedChange(text="free claim a/b", node="n"),),
     )
     diagnosis = Diagnosis(headline=refused, nodes=(NodeReason(nodes=("n",), refused=refused),))
     assert msgspec.json.decode(msgspec.json.encode(diagnosis), type=Diagnosis) == diagnosis

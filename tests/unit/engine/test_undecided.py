@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine import Aborted, Allocated, Allocator, Cause, Inventory, NotPlaced, Placed
+from allotment.engine import AbortCause, Aborted, Allocated, Allocator, Inventory, NotPlaced, Placed
 from allotment.engine.diagnosis.diagnoser import diagnose
 from allotment.engine.outcome import Unfit
 from tests.unit.engine.exploding import ONLY_SLIM, SLIM, WIDE, card, eight, plain
@@ -25,7 +25,7 @@ def allocator(made: Inventory) -> Allocator:
 def test_the_claim_would_fit_on_the_node_whose_search_is_given_up() -> None:
     given_up = allocator(cluster()).allocate("n1", [eight()])
     assert isinstance(given_up, Aborted)
-    assert given_up.cause is Cause.WORK_LIMIT
+    assert given_up.cause is AbortCause.WORK_LIMIT
     found = allocator(cluster()).allocate("n1", [eight(ONLY_SLIM)])
     assert isinstance(found, Allocated)
     assert devices_of(found.results) == [[f"part-{number}" for number in range(WIDE, WIDE + SLIM)]]
@@ -66,7 +66,7 @@ def test_a_fatal_error_on_another_node_still_ends_the_attempt() -> None:
     sloppy = eight(f'device.attributes["{DRIVER}"].slim in [true, false]')
     ended = allocator(cluster("n2")).place([sloppy])
     assert isinstance(ended, Aborted)
-    assert ended.cause is Cause.SELECTOR
+    assert ended.cause is AbortCause.SELECTOR
 
 
 # --- the reason ------------------------------------------------------------------------------------------------------

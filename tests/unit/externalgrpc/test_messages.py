@@ -55,7 +55,7 @@ def kind_of(line: dict[str, Any]) -> type[Message]:
 
 
 @pytest.mark.parametrize("line", MESSAGES, ids=name)
-def test_a_message_is_written_and_read_as_upstream_does(line: dict[str, Any]) -> None:
+def test_messages_round_trip_as_in_upstream(line: dict[str, Any]) -> None:
     message = json_format.ParseDict(line["values"], kind_of(line)())
     assert grpc_codec.encode(message).hex() == line["hex"]
     read = grpc_codec.decode(kind_of(line), bytes.fromhex(line["hex"]))
@@ -80,7 +80,7 @@ def test_every_message_of_both_contracts_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("line", OBJECTS, ids=name)
-def test_an_object_is_written_and_read_as_go_does(line: dict[str, Any]) -> None:
+def test_objects_round_trip_as_in_go(line: dict[str, Any]) -> None:
     kind: ObjectKind = KINDS[line["message"]]
     data = objects.to_bytes(kind, line["values"])
     assert data.hex() == line["hex"]
@@ -89,7 +89,7 @@ def test_an_object_is_written_and_read_as_go_does(line: dict[str, Any]) -> None:
     assert objects.to_bytes(kind, tree) == data
 
 
-def test_neither_magic_nor_envelope() -> None:
+def test_objects_have_neither_magic_bytes_nor_envelope() -> None:
     node = objects.to_bytes(objects.NODE, {"metadata": {"name": "a"}})
     assert not node.startswith(b"k8s")
     # Field 1, the metadata, whose field 1 is the name.
@@ -97,7 +97,7 @@ def test_neither_magic_nor_envelope() -> None:
     assert node[2:5] == b"\n\x01a"
 
 
-def test_what_is_no_object_is_told() -> None:
+def test_invalid_objects_are_reported() -> None:
     with pytest.raises(InvalidObject, match="no Pod"):
         objects.from_bytes(objects.POD, b"\xff\xff\xff")
 
@@ -157,7 +157,7 @@ def test_options() -> None:
     assert encoding.encode_options(None) is None
 
 
-def test_an_hour_and_a_half_is_one_and_a_half() -> None:
+def test_hours_are_fractional() -> None:
     request = grpc_codec.decode(
         cloud_provider_pb2.PricingNodePriceRequest, recorded("PricingNodePriceRequest", "an hour and a half")
     )
@@ -174,13 +174,13 @@ POD = next(line["values"] for line in OBJECTS if line["message"] == "v1.Pod" and
 SLICE = next(line["values"] for line in OBJECTS if line["message"].endswith("ResourceSlice"))
 
 
-def test_a_template_is_the_bare_node() -> None:
+def test_a_template_contains_the_node() -> None:
     template = TemplateNode(NODE, (SLICE,))
     assert encoding.encode_template(template) == recorded("NodeGroupTemplateNodeInfoResponse", "a node")
 
 
 @pytest.mark.parametrize("number", [1, 3, 16, 4000])
-def test_slices_go_where_the_setting_says(number: int) -> None:
+def test_slices_are_in_the_configured_field(number: int) -> None:
     template = TemplateNode(NODE, (SLICE, SLICE))
     data = encoding.encode_template(template, number)
     message = grpc_codec.decode(cloud_provider_pb2.NodeGroupTemplateNodeInfoResponse, data)
@@ -190,12 +190,12 @@ def test_slices_go_where_the_setting_says(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 2, 19_000, 19_999, 2**29])
-def test_a_number_that_no_field_can_have_is_refused(number: int) -> None:
-    with pytest.raises(ValueError, match="cannot be the number"):
+def test_an_invalid_field_number_is_rejected(number: int) -> None:
+    with pytest.raises(ValueError, match="is not available as a field number"):
         encoding.validate_slices_field(number)
 
 
-def test_the_question_of_an_expander() -> None:
+def test_an_expander_request_round_trips() -> None:
     data = recorded("BestOptionsRequest", "two options")
     options, nodes = encoding.decode_expander_request(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
     assert [(option.group, option.nodes, len(option.pods)) for option in options] == [(GROUP.id, 2, 2), ("b", 1, 0)]
@@ -212,7 +212,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 @given(st.builds(NodeRef, texts, texts, st.dictionaries(texts, texts), st.dictionaries(texts, texts)))
-def test_any_node_comes_back(node: NodeRef) -> None:
+def test_nodes_round_trip(node: NodeRef) -> None:
     data = grpc_codec.encode(autoscaler.encode_node(node))
     assert encoding.decode_node(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
 
@@ -227,7 +227,7 @@ def test_any_node_comes_back(node: NodeRef) -> None:
         *[st.none() | st.integers(-(10**18), 10**18)] * 3,
     )
 )
-def test_any_options_come_back(options: NodeGroupOptions) -> None:
+def test_options_round_trip(options: NodeGroupOptions) -> None:
     message = encoding.encode_options(options)
     assert message is not None
     read = grpc_codec.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, grpc_codec.encode(message))
@@ -235,7 +235,7 @@ def test_any_options_come_back(options: NodeGroupOptions) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_garbage_never_crashes(data: bytes) -> None:
+def test_invalid_bytes_never_crash(data: bytes) -> None:
     with suppress(grpc_codec.InvalidMessage, InvalidObject):
         encoding.decode_expander_request(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
     with suppress(InvalidObject):

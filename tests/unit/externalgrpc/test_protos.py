@@ -18,7 +18,7 @@ COMMITTED = Path(wire.__file__).parent
 
 
 @needs_tools
-def test_making_it_again_makes_the_same_files(tmp_path: Path) -> None:
+def test_generation_is_reproducible(tmp_path: Path) -> None:
     if version("grpcio-tools") != pinned():
         pytest.skip(f"grpcio-tools {version('grpcio-tools')} is installed, the code is made by {pinned()}")
     subprocess.run([ROOT / "scripts" / "protos", tmp_path], check=True, env={**os.environ, "PYTHON": sys.executable})
@@ -26,7 +26,7 @@ def test_making_it_again_makes_the_same_files(tmp_path: Path) -> None:
     assert made == {path.name: path.read_text() for path in COMMITTED.glob("*_pb2.py*")}
 
 
-def test_names_by_which_the_autoscaler_calls() -> None:
+def test_service_and_method_names() -> None:
     cloud = cloud_provider_pb2.DESCRIPTOR.services_by_name["CloudProvider"]
     assert cloud.full_name == "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"
     assert len(cloud.methods) == 15
@@ -37,7 +37,7 @@ def test_names_by_which_the_autoscaler_calls() -> None:
     )
 
 
-def test_numbers_that_older_autoscalers_use_otherwise_stay_free() -> None:
+def test_field_numbers_of_older_autoscalers_are_not_reused() -> None:
     def reserved(name: str) -> set[int]:
         module = expander_pb2 if name in expander_pb2.DESCRIPTOR.message_types_by_name else cloud_provider_pb2
         proto = module.DESCRIPTOR.message_types_by_name[name]

@@ -247,7 +247,7 @@ def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], ke
     run(test)
 
 
-def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> None:
+def test_an_expander_is_called_over_tls(stubs: Mapping[str, Any], keys: Keys) -> None:
     async def test() -> None:
         chooser = LastOptionExpander()
         async with (
@@ -274,7 +274,7 @@ def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> 
 
 
 @pytest.mark.parametrize("failure", STATUS_CODES, ids=lambda kind: kind.__name__)
-def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type[errors.CallError]) -> None:
+def test_errors_of_a_cloud_provider_become_a_status(stubs: Mapping[str, Any], failure: type[errors.CallError]) -> None:
     async def test() -> None:
         cloud = FakeCloudProvider()
         cloud.fails = failure("no group of that name: x")
@@ -286,7 +286,7 @@ def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type
     run(test)
 
 
-def test_a_defect_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         cloud = FakeCloudProvider()
         cloud.fails = KeyError("x" * 20_000)
@@ -306,7 +306,7 @@ def test_a_defect_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytes
 @pytest.mark.parametrize(
     ("call", "delta"), [("Increase", 0), ("Increase", -1), ("DecreaseTarget", 0), ("DecreaseTarget", 2)]
 )
-def test_steps_the_wrong_way_are_refused(stubs: Mapping[str, Any], call: str, delta: int) -> None:
+def test_size_changes_with_the_wrong_sign_are_rejected(stubs: Mapping[str, Any], call: str, delta: int) -> None:
     async def test() -> None:
         cloud = FakeCloudProvider()
         async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
@@ -319,7 +319,7 @@ def test_steps_the_wrong_way_are_refused(stubs: Mapping[str, Any], call: str, de
     run(test)
 
 
-def test_what_cannot_be_read_is_told(stubs: Mapping[str, Any]) -> None:
+def test_invalid_requests_are_reported(stubs: Mapping[str, Any]) -> None:
     async def test() -> None:
         async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())]) as port, open_channel(port) as opened:
             garbled = opened.unary_unary(
@@ -339,7 +339,7 @@ def test_what_cannot_be_read_is_told(stubs: Mapping[str, Any]) -> None:
 # --- listening -------------------------------------------------------------------------------------------------------
 
 
-def test_an_address_that_is_taken_is_told() -> None:
+def test_an_address_in_use_is_reported() -> None:
     async def test() -> None:
         async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())]) as port:
             with pytest.raises(ListenError, match=str(port)):
@@ -349,7 +349,7 @@ def test_an_address_that_is_taken_is_told() -> None:
     run(test)
 
 
-def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, Any], tmp_path: Path) -> None:
+def test_renewed_certificates_are_reloaded(stubs: Mapping[str, Any], tmp_path: Path) -> None:
     first, second = create_keys(tmp_path / "first"), create_keys(tmp_path / "second")
     used = TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
 
@@ -380,15 +380,15 @@ def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, A
     run(test)
 
 
-def test_files_that_are_no_certificates_are_named(keys: Keys, tmp_path: Path) -> None:
+def test_invalid_certificate_files_are_reported(keys: Keys, tmp_path: Path) -> None:
     check_tls_files(keys.tls._replace(client_authority=keys.authority))
     nothing = tmp_path / "nothing.pem"
     with pytest.raises(TlsFileError, match=r"nothing\.pem: no such file"):
         check_tls_files(keys.tls._replace(key=nothing))
     nothing.write_text("nothing")
-    with pytest.raises(TlsFileError, match="wanted both as PEM"):
+    with pytest.raises(TlsFileError, match="expected both in PEM format"):
         check_tls_files(keys.tls._replace(certificate=nothing))
-    with pytest.raises(TlsFileError, match="the key is another certificate's"):
+    with pytest.raises(TlsFileError, match="the key belongs to another certificate"):
         check_tls_files(keys.tls._replace(key=keys.client.key))
-    with pytest.raises(TlsFileError, match=r"nothing\.pem: wanted certificates as PEM"):
+    with pytest.raises(TlsFileError, match=r"nothing\.pem: expected certificates in PEM format"):
         check_tls_files(keys.tls._replace(client_authority=nothing))

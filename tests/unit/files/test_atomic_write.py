@@ -11,8 +11,8 @@ from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, Owner, Sync
 
 
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is synced from now on: ``file`` or ``folder``, in order."""
+def record_syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the kinds of synced descriptors, ``file`` or ``folder``, in order."""
     kinds: list[str] = []
     fsync = os.fsync
 
@@ -26,7 +26,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("single_writer", [False, True])
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o640])
-def test_a_file_is_replaced_and_has_its_mode_whatever_the_umask(tmp_path: Path, mode: int, single_writer: bool) -> None:
+def test_replaced_file_has_its_mode_with_any_umask(tmp_path: Path, mode: int, single_writer: bool) -> None:
     path = tmp_path / "file"
     path.write_text("old")
     path.chmod(0o666)
@@ -41,7 +41,7 @@ def test_a_file_is_replaced_and_has_its_mode_whatever_the_umask(tmp_path: Path, 
 
 @pytest.mark.parametrize("fails", ["fsync", "fchmod"])
 @pytest.mark.parametrize("write", [atomic_write.replace, atomic_write.create])
-def test_a_write_that_fails_changes_nothing(
+def test_failed_write_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None], fails: str
 ) -> None:
     def full(*_: int) -> None:
@@ -56,7 +56,7 @@ def test_a_write_that_fails_changes_nothing(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_new_file_does_not_replace_one(tmp_path: Path) -> None:
+def test_create_does_not_replace_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     atomic_write.create(path, b"first", mode=PUBLIC)
     with pytest.raises(FileExistsError):
@@ -66,38 +66,36 @@ def test_a_new_file_does_not_replace_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("sync", "kinds"), [(Sync.NONE, []), (Sync.CONTENT, ["file"]), (Sync.ALL, ["file", "folder"])])
-def test_what_outlives_a_crash_of_the_machine_is_synced(
+def test_sync_level_decides_what_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: Sync, kinds: list[str]
 ) -> None:
-    seen = synced(monkeypatch)
+    recorded = record_syncs(monkeypatch)
     atomic_write.replace(tmp_path / "file", b"1", sync=sync)
-    assert seen == kinds
+    assert recorded == kinds
     atomic_write.create(tmp_path / "other", b"1", sync=sync)
-    assert seen == kinds * 2
+    assert recorded == kinds * 2
 
 
-def test_what_a_killed_single_writer_left_is_reused(tmp_path: Path) -> None:
+def test_temporary_file_of_a_killed_single_writer_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    left = atomic_write.temporary_path(path)
-    left.write_text("half of a longer text")
-    left.chmod(0o666)
+    leftover = atomic_write.temporary_path(path)
+    leftover.write_text("half of a longer text")
+    leftover.chmod(0o666)
     atomic_write.replace(path, b"new", single_writer=True)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_temporary_file_has_the_content_the_mode_and_the_owner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
+def test_temporary_file_has_content_mode_and_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda _, user, group: owners.append((user, group)))
     temporary = atomic_write.write_temporary(tmp_path / "file", b"new", mode=PUBLIC, owner=Owner(7, 8))
-    assert (temporary.read_bytes(), stat.S_IMODE(temporary.stat().st_mode), given) == (b"new", PUBLIC, [(7, 8)])
+    assert (temporary.read_bytes(), stat.S_IMODE(temporary.stat().st_mode), owners) == (b"new", PUBLIC, [(7, 8)])
     assert list(tmp_path.iterdir()) == [temporary]
     assert temporary.name.startswith(".file.")
 
 
-def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_folder_sync_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     atomic_write.sync_folder(tmp_path / "missing")
 
     def unsupported(_: int) -> None:

@@ -27,13 +27,13 @@ def mode(path: Path) -> int:
 
 
 @MASKS
-def test_new_folders_are_private_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+def test_new_folders_are_private_with_any_umask(tmp_path: Path, mask: int) -> None:
     with masked(mask):
         private.make_folder(tmp_path / "a" / "b")
     assert (mode(tmp_path / "a"), mode(tmp_path / "a" / "b")) == (0o700, 0o700)
 
 
-def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+def test_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a").chmod(0o755)
     private.make_folder(tmp_path / "a" / "b")
@@ -41,14 +41,14 @@ def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
     assert (mode(tmp_path / "a"), mode(tmp_path / "a" / "b")) == (0o755, 0o700)
 
 
-def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(FileExistsError):
         private.make_folder(tmp_path / "a")
 
 
 @MASKS
-def test_new_files_are_private_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+def test_new_files_are_private_with_any_umask(tmp_path: Path, mask: int) -> None:
     with masked(mask):
         private.create_file(tmp_path / "empty")
         with private.open_append(tmp_path / "log") as log:
@@ -60,7 +60,7 @@ def test_new_files_are_private_whatever_the_umask(tmp_path: Path, mask: int) -> 
     assert (tmp_path / "log").read_bytes() == b"12"
 
 
-def test_files_that_exist_become_private_and_keep_their_content(tmp_path: Path) -> None:
+def test_existing_files_become_private_and_keep_their_content(tmp_path: Path) -> None:
     paths = [tmp_path / "empty", tmp_path / "log", tmp_path / "any"]
     for path in paths:
         path.write_text("x")

@@ -69,7 +69,7 @@ async def why(kubelet: PluginClient) -> str:
     return str(failed.value)
 
 
-def test_the_first_service_of_the_plugin_s_list_that_is_known_is_used() -> None:
+def test_the_first_supported_service_of_the_plugin_is_used() -> None:
     assert choose_version(BOTH) is encoding.V1
     assert choose_version(BOTH[::-1]) is encoding.V1BETA1
     assert choose_version(("v2.DRAPlugin", "v1alpha1.DRAResourceHealth", "v1beta1.DRAPlugin")) is encoding.V1BETA1
@@ -88,7 +88,7 @@ def test_the_first_service_of_the_plugin_s_list_that_is_known_is_used() -> None:
         ),
     ],
 )
-def test_lists_without_a_known_service_are_refused(versions: tuple[str, ...], text: str) -> None:
+def test_lists_without_a_supported_service_are_rejected(versions: tuple[str, ...], text: str) -> None:
     with pytest.raises(UnsupportedVersions) as refused:
         choose_version(versions)
     assert str(refused.value) == text
@@ -117,7 +117,7 @@ class Confused(Driver):
         (("who",), "returned result for unknown claim UID who"),
     ],
 )
-def test_each_claim_is_answered_and_no_other(folder: Path, uids: tuple[str, ...], text: str) -> None:
+def test_answers_for_missing_or_unknown_claims_fail(folder: Path, uids: tuple[str, ...], text: str) -> None:
     async def story() -> None:
         async with driver_at(folder, Confused(*uids)) as kubelet:
             with pytest.raises(PluginCallError, match=f"^NodePrepareResources {text}$"):
@@ -128,7 +128,7 @@ def test_each_claim_is_answered_and_no_other(folder: Path, uids: tuple[str, ...]
     asyncio.run(story())
 
 
-def test_what_is_wrong_with_a_claim_is_that_claim_s_answer(folder: Path) -> None:
+def test_an_error_of_a_claim_is_in_its_answer(folder: Path) -> None:
     async def story() -> None:
         async with driver_at(folder, Driver()) as kubelet:
             stuck = OTHER._replace(name="stuck")
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_claim_is_that_claim_s_answer(folder: Path) -> None
     asyncio.run(story())
 
 
-def test_a_driver_that_is_too_slow(folder: Path) -> None:
+def test_a_call_times_out(folder: Path) -> None:
     async def story() -> None:
         driver, cancelled = Driver(), asyncio.Event()
 
@@ -161,7 +161,7 @@ def test_a_driver_that_is_too_slow(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_driver_that_is_not_there(folder: Path) -> None:
+def test_a_call_without_a_driver_fails(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
@@ -176,7 +176,7 @@ def test_a_driver_that_is_not_there(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_driver_that_is_killed_and_comes_back(folder: Path) -> None:
+def test_the_client_reconnects_to_a_restarted_driver(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         changes: list[bool] = []
@@ -203,7 +203,7 @@ def test_a_driver_that_is_killed_and_comes_back(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_driver_that_is_killed_in_the_middle_of_a_call(folder: Path) -> None:
+def test_a_call_fails_if_the_driver_is_killed(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
@@ -218,7 +218,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_call(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_the_health_stream_tells_and_ends_with_the_driver(folder: Path) -> None:
+def test_the_health_stream_ends_with_the_driver(folder: Path) -> None:
     async def story() -> None:
         driver = Driver()
         driver.news = asyncio.Queue()
@@ -237,7 +237,7 @@ def test_the_health_stream_tells_and_ends_with_the_driver(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_driver_that_does_not_list_its_health_is_not_asked(folder: Path) -> None:
+def test_health_is_not_called_if_the_driver_does_not_list_it(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
@@ -246,7 +246,7 @@ def test_a_driver_that_does_not_list_its_health_is_not_asked(folder: Path) -> No
     asyncio.run(story())
 
 
-def test_an_answer_that_is_no_message_is_the_call_s_failure(folder: Path) -> None:
+def test_a_call_fails_if_the_answer_cannot_be_parsed(folder: Path) -> None:
     async def story() -> None:
         async def answer(request: bytes, context: object) -> bytes:
             return b"\xff\xff"

@@ -76,7 +76,7 @@ def wanted(name: str, values: Any) -> Any:
 
 
 @pytest.mark.parametrize("line", RECORDED, ids=lambda line: f"{line['message']}: {line['what']}")
-def test_the_bytes_are_upstream_s_and_mean_the_same_to_us(line: dict[str, Any]) -> None:
+def test_messages_equal_the_recorded_ones_of_upstream(line: dict[str, Any]) -> None:
     package, name = line["message"].split(".")
     data = bytes.fromhex(line["hex"])
     message = ours(package, name, line["values"])
@@ -95,7 +95,7 @@ def test_every_message_of_the_contract_was_recorded() -> None:
     }  # fmt: skip
 
 
-def test_a_kubelet_of_v1beta1_hears_nothing_of_shares() -> None:
+def test_v1beta1_answers_have_no_share_ids() -> None:
     answer = PrepareResult((PreparedDevice(("a",), "pool", "gpu-0", ("id",), "share"),))
     message = grpc_codec.encode(encoding.encode_prepare_response(V1BETA1, {"u": answer}))
     plain = PrepareResult((answer.devices[0]._replace(share_id=""),))
@@ -105,14 +105,14 @@ def test_a_kubelet_of_v1beta1_hears_nothing_of_shares() -> None:
     }
 
 
-def test_fields_and_states_that_are_newer_than_we_are_do_no_harm() -> None:
+def test_unknown_fields_and_health_values_are_accepted() -> None:
     later = grpc_codec.encode(encoding.encode_unprepare_response(V1, {"u": ""})) + bytes.fromhex("7a03616263")
     assert encoding.decode_unprepare_response(V1.wire.NodeUnprepareResourcesResponse.FromString(later)) == {"u": ""}
     state = health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(bytes.fromhex("0a021007"))
     assert encoding.decode_health(state) == (DeviceHealth("", "", "Unknown", 0),)
 
 
-def test_a_driver_s_error_may_hold_a_file_name_that_is_not_utf_8() -> None:
+def test_an_error_may_contain_a_file_name_that_is_not_utf_8() -> None:
     message = encoding.encode_prepare_response(V1, {"u": PrepareResult(error="no \udcff device")})
     error = encoding.decode_prepare_response(V1, message)["u"].error
     assert error.startswith("no ")
@@ -126,7 +126,7 @@ ANSWERS = st.dictionaries(TEXT, st.builds(PrepareResult, st.lists(DEVICES, max_s
 
 
 @given(ANSWERS, st.sampled_from(VERSIONS))
-def test_answers_arrive_as_they_were_sent(answers: dict[str, PrepareResult], version: Version) -> None:
+def test_answers_round_trip(answers: dict[str, PrepareResult], version: Version) -> None:
     data = grpc_codec.encode(encoding.encode_prepare_response(version, answers))
     read = encoding.decode_prepare_response(version, version.wire.NodePrepareResourcesResponse.FromString(data))
     if not version.has_share_ids:

@@ -91,7 +91,7 @@ async def introduced(folder: Path, info: dict[str, Any]) -> AsyncIterator[Heard]
         await server.stop(None)
 
 
-def test_a_driver_is_found_used_and_forgotten(folder: Path) -> None:
+def test_a_driver_is_found_called_and_removed(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
             assert registry.find(DRIVER) is None
@@ -111,7 +111,7 @@ def test_a_driver_is_found_used_and_forgotten(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_two_drivers_at_once_and_one_that_was_there_before_the_kubelet(folder: Path) -> None:
+def test_two_drivers_of_which_one_started_before_the_kubelet(folder: Path) -> None:
     async def story() -> None:
         second = "nic.example.com"
         async with (
@@ -128,7 +128,7 @@ def test_two_drivers_at_once_and_one_that_was_there_before_the_kubelet(folder: P
     asyncio.run(story())
 
 
-def test_the_latest_instance_is_used_and_the_one_before_takes_over_again(folder: Path) -> None:
+def test_the_latest_instance_is_used_and_then_the_previous_one(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
             async with serve_plugin(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore):
@@ -145,7 +145,7 @@ def test_the_latest_instance_is_used_and_the_one_before_takes_over_again(folder:
     asyncio.run(story())
 
 
-def test_an_instance_that_was_killed_gives_way_to_a_connected_one_and_is_back_when_it_is(folder: Path) -> None:
+def test_a_killed_instance_is_replaced_by_a_connected_one_until_it_is_restarted(folder: Path) -> None:
     async def story() -> None:
         async with (
             kubelet(folder) as (registry, changes),
@@ -168,7 +168,7 @@ def test_an_instance_that_was_killed_gives_way_to_a_connected_one_and_is_back_wh
     asyncio.run(story())
 
 
-def test_of_instances_that_all_are_gone_the_last_is_asked_and_says_so(folder: Path) -> None:
+def test_without_connected_instances_calls_go_to_the_last_one_and_fail(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
             async with process(folder, registered=True) as kill:
@@ -186,7 +186,7 @@ def test_of_instances_that_all_are_gone_the_last_is_asked_and_says_so(folder: Pa
     asyncio.run(story())
 
 
-def test_nobody_hijacks_an_endpoint_that_is_registered(folder: Path) -> None:
+def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, _), serve_plugin(Driver(), *paths(folder), on_registered=ignore):
             await until(lambda: registry.connected(DRIVER))
@@ -224,7 +224,7 @@ def test_nobody_hijacks_an_endpoint_that_is_registered(folder: Path) -> None:
         ),
     ],
 )
-def test_who_is_refused_hears_why_and_is_asked_again_later(folder: Path, info: dict[str, Any], text: str) -> None:
+def test_a_rejected_plugin_gets_the_error_and_is_retried(folder: Path, info: dict[str, Any], text: str) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes), introduced(folder, info) as heard:
             await until(lambda: len(heard) >= 2)
@@ -235,7 +235,7 @@ def test_who_is_refused_hears_why_and_is_asked_again_later(folder: Path, info: d
     asyncio.run(story())
 
 
-def test_who_names_no_endpoint_is_called_where_he_registered(folder: Path) -> None:
+def test_a_plugin_without_endpoint_is_called_at_its_registration_socket(folder: Path) -> None:
     async def story() -> None:
         info = {"type": "DRAPlugin", "name": DRIVER, "supported_versions": ["v1.DRAPlugin"]}
         async with kubelet(folder) as (registry, _), introduced(folder, info) as heard:
@@ -249,7 +249,7 @@ def test_who_names_no_endpoint_is_called_where_he_registered(folder: Path) -> No
     asyncio.run(story())
 
 
-def test_who_speaks_no_protobuf_does_no_harm_to_the_others(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_with_invalid_messages_does_not_affect_the_others(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async def answer(request: bytes, context: object) -> bytes:
             return b"\xff\xff"
@@ -276,7 +276,7 @@ def test_who_speaks_no_protobuf_does_no_harm_to_the_others(folder: Path, caplog:
     asyncio.run(story())
 
 
-def test_files_hidden_sockets_and_folders_are_passed_over(folder: Path) -> None:
+def test_files_hidden_sockets_and_folders_are_ignored(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         (registration.parent / "notes.sock").write_text("no socket")
@@ -292,7 +292,7 @@ def test_files_hidden_sockets_and_folders_are_passed_over(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_nothing_new_costs_one_listing_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_folder_is_listed_once_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[object] = []
     scandir = os.scandir
 

@@ -30,7 +30,7 @@ def pinned() -> str:
 
 
 @needs_tools
-def test_the_protos_say_what_the_committed_code_says(tmp_path: Path) -> None:
+def test_the_committed_code_matches_the_protos(tmp_path: Path) -> None:
     out = tmp_path / "set"
     names = sorted(f"allotment/kubelet_plugin/wire/{path.name}" for path in PROTOS.glob("*.proto"))
     protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", f"allotment/kubelet_plugin/wire={PROTOS}"]
@@ -52,7 +52,7 @@ def _bare(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 @needs_tools
-def test_making_it_again_makes_the_same_files(tmp_path: Path) -> None:
+def test_generation_is_reproducible(tmp_path: Path) -> None:
     if version("grpcio-tools") != pinned():
         pytest.skip(f"grpcio-tools {version('grpcio-tools')} is installed, the code is made by {pinned()}")
     subprocess.run([ROOT / "scripts" / "protos", tmp_path], check=True, env={**os.environ, "PYTHON": sys.executable})

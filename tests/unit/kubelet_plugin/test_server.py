@@ -69,7 +69,7 @@ def dead(path: Path, *, minutes: float = 5) -> None:
 
 
 @pytest.mark.parametrize("tells_health", [False, True])
-def test_it_introduces_itself_with_every_service_it_has(folder: Path, tells_health: bool) -> None:
+def test_get_info_lists_all_services(folder: Path, tells_health: bool) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         if tells_health:
@@ -84,7 +84,7 @@ def test_it_introduces_itself_with_every_service_it_has(folder: Path, tells_heal
     asyncio.run(story())
 
 
-def test_both_versions_are_one_driver_s(folder: Path) -> None:
+def test_both_versions_call_the_same_driver(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
@@ -97,7 +97,7 @@ def test_both_versions_are_one_driver_s(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_the_driver_hears_what_the_kubelet_made_of_it(folder: Path) -> None:
+def test_the_driver_gets_the_registration_status(folder: Path) -> None:
     async def story() -> None:
         heard: list[tuple[bool, str]] = []
         endpoint, registration = paths(folder)
@@ -112,7 +112,7 @@ def test_the_driver_hears_what_the_kubelet_made_of_it(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_sockets_are_the_owner_s_alone_and_gone_at_the_end(folder: Path) -> None:
+def test_sockets_are_accessible_by_the_owner_only_and_removed_at_the_end(folder: Path) -> None:
     async def story() -> None:
         mask = os.umask(0o022)
         os.umask(mask)
@@ -128,7 +128,7 @@ def test_sockets_are_the_owner_s_alone_and_gone_at_the_end(folder: Path) -> None
     asyncio.run(story())
 
 
-def test_the_registration_socket_goes_first_and_calls_under_way_are_answered(folder: Path) -> None:
+def test_the_registration_socket_is_removed_first_and_calls_in_flight_are_answered(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         started, go_on = asyncio.Event(), asyncio.Event()
@@ -159,7 +159,7 @@ def test_the_registration_socket_goes_first_and_calls_under_way_are_answered(fol
     asyncio.run(story())
 
 
-def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_exceptions_of_a_driver_become_the_call_s_status(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         raised: BaseException = PluginCallError("claim ml/train was replaced – größer")
@@ -188,7 +188,7 @@ def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: py
     asyncio.run(story())
 
 
-def test_a_request_that_is_no_message_does_not_reach_the_driver(folder: Path) -> None:
+def test_an_invalid_request_does_not_reach_the_driver(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
@@ -204,7 +204,7 @@ def test_a_request_that_is_no_message_does_not_reach_the_driver(folder: Path) ->
     asyncio.run(story())
 
 
-def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # An open stream does not hold up the end.
     monkeypatch.setattr("allotment.kubelet_plugin.server._GRACE_SECONDS", 3600.0)
 
@@ -233,7 +233,7 @@ def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path, monkeypatch
     asyncio.run(story())
 
 
-def test_who_has_no_health_to_tell_does_not_implement_it(folder: Path) -> None:
+def test_health_is_unimplemented_without_a_stream(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         driver.news = asyncio.Queue()
@@ -269,7 +269,7 @@ class _Entered:
         await self.context.__aexit__(None, None, None)
 
 
-def test_what_a_crash_left_is_replaced(folder: Path) -> None:
+def test_stale_sockets_are_replaced(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         dead(endpoint)
@@ -280,11 +280,11 @@ def test_what_a_crash_left_is_replaced(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_socket_that_somebody_serves_is_not_taken_away(folder: Path) -> None:
+def test_a_socket_that_is_in_use_is_not_removed(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         with listening(registration):
-            with pytest.raises(SocketError, match="is served by another process: end it first"):
+            with pytest.raises(SocketError, match="is served by another process: stop it first"):
                 async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
                     raise AssertionError("served")
             assert sockets_in(folder) == [f"{DRIVER}-reg.sock"]
@@ -292,7 +292,7 @@ def test_a_socket_that_somebody_serves_is_not_taken_away(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_file_in_the_way_is_not_taken_away(folder: Path) -> None:
+def test_another_file_at_the_path_is_not_removed(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         registration.write_text("notes")
@@ -304,7 +304,7 @@ def test_a_file_in_the_way_is_not_taken_away(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_instances_of_a_rolling_update_serve_side_by_side_and_clear_what_dead_ones_left(folder: Path) -> None:
+def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets(folder: Path) -> None:
     async def story() -> None:
         old, new = paths(folder, pod_uid=OLD_POD), paths(folder, pod_uid="1b" * 16)
         assert old.endpoint.name == f"dra-{OLD_POD}.sock"
@@ -328,7 +328,7 @@ def test_instances_of_a_rolling_update_serve_side_by_side_and_clear_what_dead_on
     asyncio.run(story())
 
 
-def test_who_comes_next_need_not_wait_for_the_last_call(folder: Path) -> None:
+def test_a_new_server_does_not_wait_for_calls_of_the_old_one(folder: Path) -> None:
     async def story() -> None:
         first, second, (endpoint, registration) = Driver(says="old"), Driver(says="new"), paths(folder)
         go_on = asyncio.Event()
@@ -354,10 +354,10 @@ def test_who_comes_next_need_not_wait_for_the_last_call(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_path_that_no_socket_can_have_is_refused_in_words(folder: Path) -> None:
+def test_a_path_that_is_too_long_is_rejected(folder: Path) -> None:
     async def story() -> None:
         deep = folder / ("d" * 100)
-        with pytest.raises(SocketError, match=r"has \d+ bytes, 107 is what the kernel takes: use a shorter folder"):
+        with pytest.raises(SocketError, match=r"has \d+ bytes; the maximum is 107\. Use a shorter folder"):
             socket_paths(DRIVER, plugins_dir=folder, registry_dir=deep)
         with pytest.raises(SocketError, match="bytes"):
             async with serve_plugin(Driver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore):
@@ -379,7 +379,7 @@ def test_the_longest_path_is_served(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_two_hundred_prepares_at_a_time(folder: Path) -> None:
+def test_two_hundred_concurrent_prepares(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         waiting = asyncio.Barrier(200)
@@ -399,7 +399,7 @@ def test_two_hundred_prepares_at_a_time(folder: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_kubelet_that_gives_up_cancels_the_driver_s_call(folder: Path) -> None:
+def test_a_cancelled_call_cancels_the_driver_s_call(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         state: list[str] = []
@@ -427,9 +427,9 @@ def test_a_kubelet_that_gives_up_cancels_the_driver_s_call(folder: Path) -> None
     asyncio.run(story())
 
 
-def test_a_registration_stands_whatever_the_driver_makes_of_it(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_registration_succeeds_even_if_the_callback_fails(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     def tell(well: bool, error: str) -> None:
-        raise ValueError("an offer that nobody would take")
+        raise ValueError("an invalid pool")
 
     async def story() -> None:
         endpoint, registration = paths(folder)
@@ -441,4 +441,4 @@ def test_a_registration_stands_whatever_the_driver_makes_of_it(folder: Path, cap
             )  # fmt: skip
 
     asyncio.run(story())
-    assert "an offer that nobody would take" in caplog.text
+    assert "an invalid pool" in caplog.text

@@ -20,7 +20,7 @@ _NODES = {
         }
     ]
 }
-_ASKED: dict[str, Any] = {
+_REQUEST: dict[str, Any] = {
     "deviceClassName": "gpu.example.com",
     "selectors": [{"cel": {"expression": "true"}}],
     "allocationMode": "ExactCount",
@@ -35,8 +35,8 @@ _OPAQUE = {"driver": "d.io", "parameters": {"k": [1, "x"]}}
 _CLAIM = {
     "devices": {
         "requests": [
-            {"name": "a", "exactly": {**_ASKED, "adminAccess": False}},
-            {"name": "b", "firstAvailable": [{"name": "x", **_ASKED}, {"name": "y", **_ASKED}]},
+            {"name": "a", "exactly": {**_REQUEST, "adminAccess": False}},
+            {"name": "b", "firstAvailable": [{"name": "x", **_REQUEST}, {"name": "y", **_REQUEST}]},
             {"name": "c", "exactly": {"deviceClassName": "k", "allocationMode": "All"}},
         ],
         "constraints": [{"requests": ["a", "b/x"], "matchAttribute": "d.io/attr"}, {"distinctAttribute": "d.io/other"}],
@@ -67,7 +67,7 @@ _DEVICE = {
 }  # fmt: skip
 _POOL = {"name": "p/q", "generation": 1, "resourceSliceCount": 1}
 
-#: Resource and valid specs of it.
+#: Resources, each with a valid spec.
 SPECS: list[tuple[str, dict[str, Any]]] = [
     ("resourceclaims", _CLAIM),
     ("resourceclaimtemplates", {"metadata": {"labels": {"a": "b"}}, "spec": _CLAIM}),

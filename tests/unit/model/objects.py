@@ -1,4 +1,4 @@
-"""Random objects of any kind, as trees that decode: what is never valid is among them, what protobuf lacks is not."""
+"""Random objects of any kind, as trees that decode: not always valid, but always representable in protobuf."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from allotment.model.fields import TypeShape, kinds_of, shape_of
 from allotment.model.normal_form import normalize
 
-#: Of one API version each: what is stored, without what is only asked.
+#: API versions of stored objects, without those of requests such as reviews.
 VERSIONS = (
     "v1", "apps/v1", "batch/v1", "autoscaling/v1", "autoscaling/v2", "rbac.authorization.k8s.io/v1", "policy/v1",
     "networking.k8s.io/v1", "scheduling.k8s.io/v1", "scheduling.k8s.io/v1alpha2", "storage.k8s.io/v1",
@@ -34,39 +34,41 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "FieldsV1": ({}, {"f:a": {".": {}}}),
     "JSON": ({}, [], "x", 1, False),
 }
-_DEEPEST = 12
+_MAX_DEPTH = 12
 
 
-def some(shape: TypeShape, dice: Random, depth: int = 0) -> Any:
-    """A value of a type."""
+def random_value(shape: TypeShape, rng: Random, depth: int = 0) -> Any:
+    """A random value of a type."""
     form = shape.form
     if form == "struct":
-        few = dice.random() * (1.2 if depth < 3 else 0.6)
+        density = rng.random() * (1.2 if depth < 3 else 0.6)
         tree = {
-            name: some(field.shape, dice, depth + 1)
+            name: random_value(field.shape, rng, depth + 1)
             for name, field in shape.fields.items()
-            if field.embedded != "TypeMeta" and dice.random() < few and (depth < _DEEPEST or not field.shape.element)
+            if field.embedded != "TypeMeta"
+            and rng.random() < density
+            and (depth < _MAX_DEPTH or not field.shape.element)
         }
         return normalize(tree, shape) if shape.bare_name == "ManagedFieldsEntry" else tree
     if form == "slice":
         assert shape.element is not None
-        return [some(shape.element, dice, depth + 1) for _ in range(dice.choice((0, 1, 1, 2)))]
+        return [random_value(shape.element, rng, depth + 1) for _ in range(rng.choice((0, 1, 1, 2)))]
     if form == "map":
         assert shape.element is not None
-        return {key: some(shape.element, dice, depth + 1) for key in dice.sample(_WORDS, dice.choice((0, 1, 3)))}
+        return {key: random_value(shape.element, rng, depth + 1) for key in rng.sample(_WORDS, rng.choice((0, 1, 3)))}
     if shape.element is None:
-        return dice.choice(_CHOICES[form])
-    if form == "JSONSchemaPropsOrBool" and dice.random() < 0.5:
-        return dice.choice((True, False))
-    if form == "JSONSchemaPropsOrStringArray" and dice.random() < 0.5:
+        return rng.choice(_CHOICES[form])
+    if form == "JSONSchemaPropsOrBool" and rng.random() < 0.5:
+        return rng.choice((True, False))
+    if form == "JSONSchemaPropsOrStringArray" and rng.random() < 0.5:
         return ["a", ""]
-    schema = some(shape.element, dice, depth + 1)
-    return [schema, {}] if form == "JSONSchemaPropsOrArray" and dice.random() < 0.5 else schema
+    schema = random_value(shape.element, rng, depth + 1)
+    return [schema, {}] if form == "JSONSchemaPropsOrArray" and rng.random() < 0.5 else schema
 
 
-def random_object(api_version: str, kind: str, dice: Random) -> dict[str, Any]:
-    """An object of a kind in its normal form."""
+def random_object(api_version: str, kind: str, rng: Random) -> dict[str, Any]:
+    """A random object of a kind in its normal form."""
     shape = shape_of(api_version, kind)
     assert shape is not None
-    tree = {**some(shape, dice), "kind": kind, "apiVersion": api_version}
+    tree = {**random_value(shape, rng), "kind": kind, "apiVersion": api_version}
     return normalize(tree, shape)

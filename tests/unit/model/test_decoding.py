@@ -1,4 +1,4 @@
-"""Documents to objects: the API server's judgement, with places and hints."""
+"""Decoding documents into objects: the API server's errors, with positions and hints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def manifest(text: str) -> Manifest:
     return decode(document(text))
 
 
-def refusal(text: str) -> DecodingError:
+def decoding_error(text: str) -> DecodingError:
     with pytest.raises(DecodingError) as caught:
         manifest(text)
     return caught.value
@@ -57,7 +57,7 @@ spec:
 """
 
 
-def test_a_claim_becomes_a_value_in_its_namespace() -> None:
+def test_claim_is_decoded_as_a_value_in_its_namespace() -> None:
     claim = manifest(CLAIM)
     assert (claim.key, claim.kind, claim.group) == (ObjectKey("default", "gpus"), "ResourceClaim", "resource.k8s.io")
     assert isinstance(claim.value, resource.ResourceClaim)
@@ -98,7 +98,7 @@ def test_flat_requests_of_v1beta1_become_exactly() -> None:
          COUNT.format("string"), "11:16", "expected an integer"),
         ("count: 2", "count: 1.5",
          COUNT.format("number 1.5"), "11:16", "expected an integer"),
-        ("memory: 40", "memory: 40GB", NO_QUANTITY, "13:30", "'40GB' is no quantity"),
+        ("memory: 40", "memory: 40GB", NO_QUANTITY, "13:30", "'40GB' is not a quantity"),
         ("name: gpus", "name: 5",
          "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string", "4:9",
          "expected a string: put it in quotes"),
@@ -113,19 +113,19 @@ def test_flat_requests_of_v1beta1_become_exactly() -> None:
          'no matches for kind "ResourceClaim" in version "resource.k8s.io/v1alpha2"', "1:13",
          "did you mean resource.k8s.io/v1?"),
         ("kind: ResourceClaim", "kond: ResourceClaim", "Object 'Kind' is missing", "1:1",
-         "every object starts with apiVersion and kind; fragments and values files are no objects"),
-        ("kind: ResourceClaim", "kind: 5", "kind is no string", "2:7", ""),
+         "every object needs apiVersion and kind; fragments and values files are not objects"),
+        ("kind: ResourceClaim", "kind: 5", "kind is not a string", "2:7", ""),
     ],
 )  # fmt: skip
-def test_misfits_have_upstreams_text_a_place_and_a_hint(old: str, new: str, text: str, place: str, hint: str) -> None:
+def test_problems_have_upstream_message_position_and_hint(old: str, new: str, text: str, place: str, hint: str) -> None:
     assert CLAIM.count(old)
-    (problem,) = refusal(CLAIM.replace(old, new, 1)).problems
+    (problem,) = decoding_error(CLAIM.replace(old, new, 1)).problems
     assert (problem.message, str(problem.position), problem.hint) == (text, f"t.yaml:{place}", hint)
 
 
-def test_all_problems_are_collected_and_the_server_says_the_first_that_stops_it() -> None:
+def test_all_problems_are_collected_and_server_text_is_the_first_type_error() -> None:
     text = CLAIM.replace("count: 2", "count: x\n        foo: 1").replace("name: gpus", "name: gpus\n  bar: 2")
-    error = refusal(text)
+    error = decoding_error(text)
     assert [problem.code for problem in error.problems] == ["unknown-field", "wrong-type", "unknown-field"]
     assert error.server_text == (
         'ResourceClaim in version "v1" cannot be handled as a ResourceClaim: json: cannot unmarshal string into Go '
@@ -138,14 +138,14 @@ def test_unknown_fields_are_dropped_when_not_strict() -> None:
     assert found.value == manifest(CLAIM).value
 
 
-def test_a_field_of_another_version_is_said_to_be_one() -> None:
-    (problem,) = refusal(CLAIM.replace("k8s.io/v1", "k8s.io/v1beta1")).problems
+def test_hint_for_a_field_of_another_version() -> None:
+    (problem,) = decoding_error(CLAIM.replace("k8s.io/v1", "k8s.io/v1beta1")).problems
     assert problem.hint == (
         "exactly belongs to resource.k8s.io/v1 and resource.k8s.io/v1beta2, not to resource.k8s.io/v1beta1"
     )
 
 
-def test_removed_versions_are_read_and_marked() -> None:
+def test_removed_versions_are_decoded_and_marked() -> None:
     text = """\
 apiVersion: resource.k8s.io/v1alpha3
 kind: ResourceSlice
@@ -166,8 +166,8 @@ spec:
     assert str(found.position("spec.devices[0].capacity[memory].value")) == "t.yaml:10:69"
 
 
-def test_classic_claims_say_what_to_write_instead() -> None:
-    (problem,) = refusal("apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClass\n").problems
+def test_hint_for_classic_dra_kinds() -> None:
+    (problem,) = decoding_error("apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClass\n").problems
     assert problem.hint.startswith("classic DRA, removed in Kubernetes 1.32")
 
 
@@ -175,12 +175,12 @@ def test_custom_kinds_stay_trees() -> None:
     found = manifest("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {x: 1}\n")
     assert found.value == {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"x": 1}}
     assert found.key == ObjectKey("", "a")
-    (problem,) = refusal("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: 5}\n").problems
-    assert problem.message == "metadata.name is no string"
+    (problem,) = decoding_error("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: 5}\n").problems
+    assert problem.message == "metadata.name is not a string"
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "meant"),
+    ("version", "kind", "suggestion"),
     [
         ("apps/v1beta2", "Deployment", "apps/v1"),
         ("extensions/v1beta1", "Deployment", "apps/v1"),
@@ -188,13 +188,13 @@ def test_custom_kinds_stay_trees() -> None:
         ("v2", "Pod", "v1"),
     ],
 )
-def test_kinds_in_the_wrong_version_are_not_taken_for_custom_ones(version: str, kind: str, meant: str) -> None:
-    (problem,) = refusal(f"apiVersion: {version}\nkind: {kind}\n").problems
+def test_known_kind_in_a_wrong_version_is_not_a_custom_kind(version: str, kind: str, suggestion: str) -> None:
+    (problem,) = decoding_error(f"apiVersion: {version}\nkind: {kind}\n").problems
     assert problem.message == f'no matches for kind "{kind}" in version "{version}"'
-    assert (problem.code, problem.suggestion, str(problem.position)) == ("no-such-kind", meant, "t.yaml:1:13")
+    assert (problem.code, problem.suggestion, str(problem.position)) == ("no-such-kind", suggestion, "t.yaml:1:13")
 
 
-def test_pods_and_nodes_keep_what_matters() -> None:
+def test_pods_and_nodes_keep_scheduling_fields() -> None:
     pod = manifest(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n"
         "  schedulingGroup: {podGroupName: g}\n"
@@ -212,16 +212,16 @@ def test_pods_and_nodes_keep_what_matters() -> None:
     assert (node.key, node.value.spec.taints[0].key) == (ObjectKey("", "node"), "k")
 
 
-def test_known_kinds_without_a_value_are_still_judged() -> None:
+def test_known_kinds_without_a_value_type_are_checked() -> None:
     found = manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: 'y'}\n")
     assert (found.key, found.value) == (ObjectKey("default", "a"), found.document.tree)
-    (problem,) = refusal("apiVersion: v1\nkind: ConfigMap\ndata: {x: 1}\n").problems
+    (problem,) = decoding_error("apiVersion: v1\nkind: ConfigMap\ndata: {x: 1}\n").problems
     assert problem.message == "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
 
 
-def test_at_most_a_hundred_unknown_fields_are_told() -> None:
+def test_at_most_100_unknown_fields_are_reported() -> None:
     tree = {"apiVersion": "v1", "kind": "Pod", **{f"x{number}": 1 for number in range(500)}}
-    assert len(refusal(json.dumps(tree)).problems) == 100
+    assert len(decoding_error(json.dumps(tree)).problems) == 100
 
 
 def _value_types(value_type: type) -> set[type]:
@@ -242,8 +242,8 @@ def _value_types(value_type: type) -> set[type]:
 
 
 @pytest.mark.parametrize(("group", "kind"), sorted(decoding.VALUE_TYPES))
-def test_values_have_no_field_that_kubernetes_has_not(group: str, kind: str) -> None:
-    """And values of resource.k8s.io have every field that it has, managed fields apart."""
+def test_value_types_have_no_unknown_fields(group: str, kind: str) -> None:
+    """Value types of resource.k8s.io also have all fields, except managed fields."""
     versions = {
         "ResourcePoolStatusRequest": "v1alpha3", "PodGroup": "v1alpha2",
     }  # fmt: skip
@@ -269,21 +269,21 @@ def test_values_have_no_field_that_kubernetes_has_not(group: str, kind: str) -> 
     compare(decoding.VALUE_TYPES[group, kind], shape_of(version, kind))
 
 
-def test_every_upstream_manifest_is_an_object_or_has_a_problem(shared: Callable[[str], Path]) -> None:
+def test_every_upstream_manifest_is_decoded_or_has_a_problem(shared: Callable[[str], Path]) -> None:
     loaded = load_paths([shared("manifests")])
     assert loaded.problems == []
     decoded = decode_all(loaded.documents)
     assert len(decoded.manifests) >= 220
-    refused = {problem.position.file.rpartition("/")[2] for problem in decoded.problems}
-    # What the real server refuses as well, fragments, values files, and one that lacks its apiVersion.
-    assert {name for name in refused if "fragment" not in name and "helm" not in name} == {
+    rejected = {problem.position.file.rpartition("/")[2] for problem in decoded.problems}
+    # Objects that the real server rejects, too, fragments, values files, and an object without apiVersion.
+    assert {name for name in rejected if "fragment" not in name and "helm" not in name} == {
         "4-pod-not-scheduled.yaml", "claims.yaml", "mig-parted-config.yaml", "pods.yaml", "seed002-mig-mixed.yaml",
         "seed002-shared-inference.yaml", "seed002-training-job.yaml", "seed003-shared-claim-v1alpha3.yaml",
         "seed003-training-template-v1alpha3.yaml", "sharing-demo-claims-1.yaml", "sharing-demo-job-1.yaml",
     }  # fmt: skip
 
 
-def test_trees_of_values_decode_to_the_same_values(shared: Callable[[str], Path]) -> None:
+def test_to_tree_round_trips(shared: Callable[[str], Path]) -> None:
     for found in decode_all(load_paths([shared("manifests")]).documents).manifests:
         if isinstance(found.value, resource.ResourceClaim | resource.ResourceSlice | core.Pod):
             version = "v1" if isinstance(found.value, core.Pod) else "resource.k8s.io/v1"
@@ -291,15 +291,15 @@ def test_trees_of_values_decode_to_the_same_values(shared: Callable[[str], Path]
             assert manifest(json.dumps(tree)).value == found.value
 
 
-# Requests whose refusal is about the URL and not about the body.
+# Requests that are rejected because of their URL and not because of their body.
 ABOUT_THE_URL = {"create wrong kind", "create wrong apiVersion", "seed 002 v1alpha3 claim (Strict)"}
 
 
 @pytest.mark.parametrize(
     "file", ["00-fixtures", "20-crud-configmap", "26-pods", "40-dra-validation", "50-seed-manifests"]
 )
-def test_the_server_decodes_the_same(file: str, shared: Callable[[str], Path]) -> None:
-    """Every recorded write: decoded where the real server decoded it, refused with its text where it refused."""
+def test_decoding_matches_the_recorded_server(file: str, shared: Callable[[str], Path]) -> None:
+    """Every recorded write is decoded like by the real server, or rejected with the same message."""
     seen = 0
     with gzip.open(shared(f"vectors/apiserver/{file}.jsonl.gz"), "rt") as lines:
         for row in map(json.loads, lines):
@@ -311,17 +311,17 @@ def test_the_server_decodes_the_same(file: str, shared: Callable[[str], Path]) -
             expected = message if "cannot be handled as" in message else None
             try:
                 decode(document(json.dumps(body)), strict="fieldValidation=Strict" in path)
-                said = None
+                error_text = None
             except DecodingError as error:
-                said = error.server_text
+                error_text = error.server_text
             if row["request"]["method"] in ("POST", "PUT"):
-                assert said == expected, row["name"]
+                assert error_text == expected, row["name"]
                 seen += 1
     assert seen
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1alpha3"])
-def test_taint_rules_of_every_version_are_read_as_the_same_value(version: str) -> None:
+def test_taint_rules_of_every_version_decode_to_the_same_value(version: str) -> None:
     text = (
         f"apiVersion: resource.k8s.io/{version}\nkind: DeviceTaintRule\nmetadata: {{name: broken}}\n"
         "spec: {deviceSelector: {driver: d, device: gpu-0}, taint: {key: a, effect: NoSchedule}}\n"

@@ -1,4 +1,4 @@
-"""The packaged field table against what a real API server publishes of itself."""
+"""The packaged field table, compared with the schemas that a real API server publishes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from allotment.model.fields import Field, TypeShape, introduced_in, kinds_of, shape_of, versions_of
 
-# Types that decode themselves are described by their JSON form there.
+# Types with their own decoder, which the schema describes by their JSON form.
 OPAQUE = {
     "Quantity", "Time", "MicroTime", "Duration", "IntOrString", "RawExtension", "FieldsV1",
     "JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray",
@@ -25,13 +25,13 @@ FORMATS = {"int32": "int32", "int64": "int64", "bytes": "byte", "float64": "doub
 
 
 class Published(NamedTuple):
-    """A field here and there: the field, its schema, the struct's schema, and where."""
+    """A field with its published schema, the schema of its struct, and its path."""
 
     name: str
     field: Field
     schema: dict[str, Any]
     struct: dict[str, Any]
-    where: str
+    path: str
 
 
 @pytest.fixture(scope="module")
@@ -42,25 +42,25 @@ def definitions(shared: Callable[[str], Path]) -> dict[str, Any]:
 
 
 def published(definitions: dict[str, Any]) -> Iterator[tuple[TypeShape, dict[str, Any], str]]:
-    """Every shape under every known kind beside its schema, references followed."""
+    """Yield every type of every known kind with its schema and path, following references."""
     compared: set[tuple[str, str]] = set()
 
-    def below(shape: TypeShape, schema: dict[str, Any], where: str) -> Iterator[tuple[TypeShape, dict[str, Any], str]]:
+    def nested(shape: TypeShape, schema: dict[str, Any], path: str) -> Iterator[tuple[TypeShape, dict[str, Any], str]]:
         if "$ref" in schema:
             reference = schema["$ref"].removeprefix("#/definitions/")
             if (shape.name, reference) in compared:
                 return
             compared.add((shape.name, reference))
             schema = definitions[reference]
-        yield shape, schema, where
+        yield shape, schema, path
         if shape.form == "struct":
             for name, field in shape.fields.items():
                 if name in schema.get("properties", {}):
-                    yield from below(field.shape, schema["properties"][name], f"{where}.{name}")
+                    yield from nested(field.shape, schema["properties"][name], f"{path}.{name}")
         elif shape.form in ("slice", "map"):
             assert shape.element is not None
-            yield from below(
-                shape.element, schema["items" if shape.form == "slice" else "additionalProperties"], f"{where}[]"
+            yield from nested(
+                shape.element, schema["items" if shape.form == "slice" else "additionalProperties"], f"{path}[]"
             )
 
     for reference, definition in definitions.items():
@@ -68,70 +68,70 @@ def published(definitions: dict[str, Any]) -> Iterator[tuple[TypeShape, dict[str
             version = "/".join(part for part in (kind["group"], kind["version"]) if part)
             shape = shape_of(version, kind["kind"])
             if shape is not None:
-                yield from below(shape, {"$ref": f"#/definitions/{reference}"}, f"{version} {kind['kind']}")
+                yield from nested(shape, {"$ref": f"#/definitions/{reference}"}, f"{version} {kind['kind']}")
 
 
 def published_fields(definitions: dict[str, Any]) -> Iterator[Published]:
-    for shape, schema, where in published(definitions):
+    for shape, schema, path in published(definitions):
         for name, field in shape.fields.items():
-            yield Published(name, field, schema["properties"][name], schema, f"{where}.{name}")
+            yield Published(name, field, schema["properties"][name], schema, f"{path}.{name}")
 
 
-def test_the_table_has_the_fields_that_the_server_publishes(definitions: dict[str, Any]) -> None:
+def test_table_has_the_fields_of_the_published_schema(definitions: dict[str, Any]) -> None:
     compared = 0
-    for shape, schema, where in published(definitions):
+    for shape, schema, path in published(definitions):
         compared += 1
         if shape.form in OPAQUE:
             continue
         if shape.form == "struct":
-            assert set(shape.fields) == set(schema.get("properties", {})), where
+            assert set(shape.fields) == set(schema.get("properties", {})), path
         elif shape.form in ("slice", "map"):
-            assert schema["type"] == {"slice": "array", "map": "object"}[shape.form], where
+            assert schema["type"] == {"slice": "array", "map": "object"}[shape.form], path
         else:
-            assert schema["type"] == SCALARS[shape.form], where
-            assert schema.get("format") == FORMATS.get(shape.form), where
+            assert schema["type"] == SCALARS[shape.form], path
+            assert schema.get("format") == FORMATS.get(shape.form), path
     assert compared > 2000
 
 
-def test_patches_and_apply_go_by_what_the_server_publishes(definitions: dict[str, Any]) -> None:
+def test_table_has_the_patch_and_apply_properties_of_the_published_schema(definitions: dict[str, Any]) -> None:
     lists = merged = 0
-    for name, field, schema, struct, where in published_fields(definitions):
-        assert (name in struct.get("required", ())) == field.required, where
-        assert schema.get("x-kubernetes-patch-merge-key", "") == field.merge_key, where
+    for name, field, schema, struct, path in published_fields(definitions):
+        assert (name in struct.get("required", ())) == field.required, path
+        assert schema.get("x-kubernetes-patch-merge-key", "") == field.merge_key, path
         assert frozenset(filter(None, schema.get("x-kubernetes-patch-strategy", "").split(","))) == field.strategies, (
-            where
+            path
         )
-        assert schema.get("x-kubernetes-list-type", "atomic") == field.list_type, where
-        assert tuple(schema.get("x-kubernetes-list-map-keys", ())) == field.list_keys, where
-        there = definitions[schema["$ref"].removeprefix("#/definitions/")] if "$ref" in schema else {}
-        published = schema.get("x-kubernetes-map-type") or there.get("x-kubernetes-map-type", "granular")
-        assert published == field.map_type, where
+        assert schema.get("x-kubernetes-list-type", "atomic") == field.list_type, path
+        assert tuple(schema.get("x-kubernetes-list-map-keys", ())) == field.list_keys, path
+        referenced = definitions[schema["$ref"].removeprefix("#/definitions/")] if "$ref" in schema else {}
+        published = schema.get("x-kubernetes-map-type") or referenced.get("x-kubernetes-map-type", "granular")
+        assert published == field.map_type, path
         if schema.get("default") not in (None, {}, "", 0, False):
-            assert schema["default"] == field.default, where
+            assert schema["default"] == field.default, path
         lists += field.list_type != "atomic"
         merged += "merge" in field.strategies
     assert lists > 70
     assert merged > 60
 
 
-def test_protobuf_numbers_are_those_of_the_messages(shared: Callable[[str], Path], definitions: dict[str, Any]) -> None:
+def test_table_has_the_protobuf_numbers(shared: Callable[[str], Path], definitions: dict[str, Any]) -> None:
     with gzip.open(shared("vectors/apiserver/protobuf/fields.json.gz"), "rt") as file:
         messages: dict[str, dict[str, list[str]]] = json.load(file)
     compared = 0
-    for shape, _, where in published(definitions):
+    for shape, _, path in published(definitions):
         message = messages.get(f"{shape.package.replace('/', '.')}.{shape.bare_name}")
         if shape.form != "struct" or message is None:
             continue
         direct = {field.number: name for name, field in shape.fields.items() if not field.embedded and field.number}
         inlined = {field.embedded_numbers[0] for field in shape.fields.values() if field.embedded_numbers}
-        assert direct.keys() | inlined == {int(number) for number in message}, where
+        assert direct.keys() | inlined == {int(number) for number in message}, path
         for number, name in direct.items():
-            assert message[str(number)][0].lower() == name.lower(), where
+            assert message[str(number)][0].lower() == name.lower(), path
             compared += 1
     assert compared > 1500
 
 
-def test_what_go_prints_though_empty() -> None:
+def test_always_printed_and_pointer_fields() -> None:
     pod, slices = shape_of("v1", "Pod"), shape_of("resource.k8s.io/v1", "ResourceSlice")
     assert pod is not None
     assert slices is not None
@@ -145,7 +145,7 @@ def test_what_go_prints_though_empty() -> None:
     }  # fmt: skip
 
 
-def test_a_port_without_protocol_is_a_tcp_port_to_apply() -> None:
+def test_protocol_is_a_list_key_with_default_tcp() -> None:
     service = shape_of("v1", "Service")
     assert service is not None
     ports = service.fields["spec"].shape.fields["ports"]
@@ -154,7 +154,7 @@ def test_a_port_without_protocol_is_a_tcp_port_to_apply() -> None:
     assert ports.shape.element.fields["protocol"].default == "TCP"
 
 
-def test_a_schema_of_schemas_is_one_shape() -> None:
+def test_recursive_schema_is_one_shape() -> None:
     definition = shape_of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     assert definition is not None
     versions = definition.fields["spec"].shape.fields["versions"].shape.element
@@ -164,7 +164,7 @@ def test_a_schema_of_schemas_is_one_shape() -> None:
     assert schema.fields["items"].shape.element is schema
 
 
-def test_the_kinds_of_this_release() -> None:
+def test_kinds_and_versions() -> None:
     main = {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
     assert kinds_of("resource.k8s.io/v1") == {*main, "DeviceTaintRule"}
     assert {kind: introduced_in("resource.k8s.io/v1", kind) for kind in main} == dict.fromkeys(main, "")
@@ -176,7 +176,7 @@ def test_the_kinds_of_this_release() -> None:
     assert kinds_of("meta.k8s.io/v1") == {"APIResourceList", "DeleteOptions", "Status"}
 
 
-def test_v1alpha3_as_it_was_differs_from_v1beta1_where_history_says() -> None:
+def test_v1alpha3_differs_from_v1beta1() -> None:
     old, later = (
         shape_of("resource.k8s.io/v1alpha3", "ResourceSlice"),
         shape_of("resource.k8s.io/v1beta1", "ResourceSlice"),
@@ -198,8 +198,8 @@ def test_v1alpha3_as_it_was_differs_from_v1beta1_where_history_says() -> None:
     assert claim.fields["spec"].shape.name == "v1alpha3.ResourceClaimSpec"
 
 
-def test_taint_rules_of_v1_are_what_1_37_publishes(shared: Callable[[str], Path]) -> None:
-    """The table is of 1.36, which has them in older versions only."""
+def test_v1_taint_rules_match_the_schema_of_1_37(shared: Callable[[str], Path]) -> None:
+    """The table is from 1.36, which has only older versions of taint rules."""
     with gzip.open(shared("vectors/k8s-1.37/apiserver/137-11-openapi-p1.jsonl.gz"), "rt") as file:
         rows = [json.loads(line) for line in file]
     (document,) = (row["response"]["body"] for row in rows if "/apis/resource.k8s.io/v1?" in row["request"]["path"])
@@ -207,11 +207,11 @@ def test_taint_rules_of_v1_are_what_1_37_publishes(shared: Callable[[str], Path]
     structs: list[str] = []
 
     def compare(shape: TypeShape, schema: dict[str, Any]) -> None:
-        for one in schema.get("allOf", (schema,)):
-            if "$ref" in one:
-                name = one["$ref"].removeprefix("#/components/schemas/")
+        for reference in schema.get("allOf", (schema,)):
+            if "$ref" in reference:
+                name = reference["$ref"].removeprefix("#/components/schemas/")
                 if shape.form == "struct":
-                    # One for the package, and the last for the struct: io.k8s.api.resource.v1.DeviceTaint.
+                    # Version and struct: io.k8s.api.resource.v1.DeviceTaint.
                     assert name.split(".")[-2:] == shape.name.split(".")[-2:]
                     assert set(shape.fields) == set(schemas[name]["properties"]), name
                     structs.append(shape.bare_name)

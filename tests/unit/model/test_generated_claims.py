@@ -1,4 +1,4 @@
-"""Names and claims that Kubernetes generates for pods, and the pods that workloads stand for."""
+"""Claims and names that Kubernetes generates for pods, and the pods of workloads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PODS = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "web"}), spec=PodSpec(
 META = ObjectMeta(name="web", namespace="ns", uid="w")
 
 
-def test_short_names_keep_their_dash_and_long_ones_are_cut_in_proportion_without_it() -> None:
+def test_long_name_prefix_is_truncated_in_proportion_without_dash() -> None:
     assert name_prefix("web", "gpu") == "web-gpu-"
     prefix = name_prefix("p" * 40, "c" * 20)
     assert prefix == "p" * (40 * 57 // 62) + "-" + "c" * (20 * 57 // 62)
@@ -65,11 +65,11 @@ def test_short_names_keep_their_dash_and_long_ones_are_cut_in_proportion_without
 
 
 @given(st.text("abc-", min_size=1, max_size=253), st.text("xyz-", min_size=1, max_size=63))
-def test_generated_names_fit_a_label(pod: str, entry: str) -> None:
+def test_generated_names_are_at_most_63_characters(pod: str, entry: str) -> None:
     assert len(generated_name(name_prefix(pod, entry), "abcde")) <= 63
 
 
-def test_a_generated_claim_is_the_templates_and_belongs_to_the_pod() -> None:
+def test_generated_claim_has_the_spec_of_the_template_and_the_pod_as_owner() -> None:
     claim = generated_claim(POD, ENTRY, TEMPLATE, "abcde")
     assert claim == ResourceClaim(
         metadata=ObjectMeta(
@@ -90,7 +90,7 @@ def test_a_generated_claim_is_the_templates_and_belongs_to_the_pod() -> None:
     )
 
 
-def test_names_of_claims() -> None:
+def test_claim_name() -> None:
     assert claim_name(POD, PodResourceClaim(name="x", resource_claim_name="shared")) == "shared"
     status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="gpu"),))
     assert claim_name(replace(POD, status=status), ENTRY) is None
@@ -100,29 +100,29 @@ def test_names_of_claims() -> None:
         claim_name(POD, PodResourceClaim(name="x"))
 
 
-def test_generating_fills_the_status_once_and_reuses_orphans() -> None:
-    made = generate_claims(POD, TEMPLATES, ordinal_suffix)
-    assert [claim.metadata.name for claim in made.claims] == ["web-gpu-0"]
-    assert claim_name(made.pod, ENTRY) == "web-gpu-0"
-    again = generate_claims(made.pod, TEMPLATES, ordinal_suffix)
-    assert (again.pod, again.claims, again.missing) == (made.pod, (), ())
+def test_generate_claims_sets_the_status_once_and_reuses_existing_claims() -> None:
+    generated = generate_claims(POD, TEMPLATES, ordinal_suffix)
+    assert [claim.metadata.name for claim in generated.claims] == ["web-gpu-0"]
+    assert claim_name(generated.pod, ENTRY) == "web-gpu-0"
+    again = generate_claims(generated.pod, TEMPLATES, ordinal_suffix)
+    assert (again.pod, again.claims, again.missing) == (generated.pod, (), ())
     orphan = generated_claim(POD, ENTRY, TEMPLATE, "zzzzz")
     reused = generate_claims(POD, TEMPLATES, ordinal_suffix, existing=[orphan])
     assert (reused.claims, claim_name(reused.pod, ENTRY)) == ((), "web-gpu-zzzzz")
 
 
-def test_missing_templates_are_told_and_named_claims_left_alone() -> None:
+def test_missing_templates_are_returned_and_named_claims_ignored() -> None:
     named = PodResourceClaim(name="n", resource_claim_name="shared")
     pod = replace(POD, spec=PodSpec(resource_claims=(named, ENTRY)))
-    made = generate_claims(pod, {}, ordinal_suffix)
-    assert (made.pod, made.claims, made.missing) == (pod, (), (ENTRY,))
+    generated = generate_claims(pod, {}, ordinal_suffix)
+    assert (generated.pod, generated.claims, generated.missing) == (pod, (), (ENTRY,))
 
 
 def names(*args: object, **kwargs: object) -> list[str]:
     return [pod.metadata.name for pod in pods_of(*args, **kwargs)]  # type: ignore[arg-type]
 
 
-def test_replicas() -> None:
+def test_pods_of_replicated_workloads() -> None:
     assert names(Deployment(metadata=META, spec=DeploymentSpec(template=PODS))) == ["web-0"]
     assert names(ReplicaSet(metadata=META, spec=DeploymentSpec(replicas=3))) == ["web-0", "web-1", "web-2"]
     assert names(Deployment(metadata=META, spec=DeploymentSpec(replicas=0))) == []
@@ -153,7 +153,7 @@ def test_replicas() -> None:
     )
 
 
-def test_stateful_sets_count_from_their_first_ordinal() -> None:
+def test_stateful_set_starts_at_its_first_ordinal() -> None:
     spec = StatefulSetSpec(replicas=2, ordinals=StatefulSetOrdinals(start=5))
     assert names(StatefulSet(metadata=META, spec=spec)) == ["web-5", "web-6"]
 
@@ -170,17 +170,17 @@ def test_stateful_sets_count_from_their_first_ordinal() -> None:
         (JobSpec(parallelism=2, completions=2, completion_mode="Indexed"), ["web-0-0", "web-1-1"]),
     ],
 )
-def test_jobs_run_as_many_pods_as_may_run_at_once(spec: JobSpec, expected: list[str]) -> None:
+def test_job_has_the_pods_that_run_at_the_same_time(spec: JobSpec, expected: list[str]) -> None:
     assert names(Job(metadata=META, spec=spec)) == expected
 
 
-def test_cron_jobs_run_once() -> None:
+def test_cron_job_has_the_pods_of_one_job() -> None:
     job = JobTemplateSpec(spec=JobSpec(parallelism=2, completions=2))
     assert names(CronJob(metadata=META, spec=CronJobSpec(job_template=job))) == ["web-0-0", "web-0-1"]
     assert names(CronJob(metadata=META, spec=CronJobSpec(job_template=job, suspend=True))) == []
 
 
-def test_daemons_are_bound_to_their_nodes() -> None:
+def test_daemon_pods_are_bound_to_their_nodes() -> None:
     first, second = pods_of(DaemonSet(metadata=META, spec=DaemonSetSpec(template=PODS)), nodes=["n1", "n2"])
     assert (first.metadata.name, second.metadata.name) == ("web-0", "web-1")
     assert second.spec.affinity is not None
@@ -191,8 +191,8 @@ def test_daemons_are_bound_to_their_nodes() -> None:
     assert "node.kubernetes.io/unschedulable" in {toleration.key for toleration in second.spec.tolerations}
 
 
-def test_hashed_names_look_random_and_are_not() -> None:
-    ends = {hash_suffix("web-", number) for number in range(200)}
-    assert len(ends) == 200
+def test_hash_suffix_is_deterministic() -> None:
+    suffixes = {hash_suffix("web-", number) for number in range(200)}
+    assert len(suffixes) == 200
     assert hash_suffix("web-", 0) == hash_suffix("web-", 0)
-    assert all(len(end) == 5 and set(end) <= set("bcdfghjklmnpqrstvwxz2456789") for end in ends)
+    assert all(len(suffix) == 5 and set(suffix) <= set("bcdfghjklmnpqrstvwxz2456789") for suffix in suffixes)

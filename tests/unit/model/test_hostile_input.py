@@ -1,4 +1,4 @@
-"""Whatever is read, loading and decoding end in objects and problems; only the declared errors are raised."""
+"""Property tests of loading and decoding: any input results in objects and problems, not in exceptions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BITS = ["\0", "\t", "\n", "---\n", "&a ", "*a", "<<: *m", "{", "}", "[", "]", '"
         ","]  # fmt: skip
 
 
-def judge(text: str | bytes) -> None:
+def check_load(text: str | bytes) -> None:
     loaded = load_text(text, "t.yaml")
     decoded = decode_all(loaded.documents)
     assert len(decoded.manifests) + len({problem.position for problem in decoded.problems}) >= min(
@@ -75,21 +75,21 @@ def judge(text: str | bytes) -> None:
 
 
 @given(objects, st.booleans())
-def test_any_tree(tree: dict[str, Any], indented: bool) -> None:
-    judge(json.dumps(tree, indent=1 if indented else None))
+def test_any_tree_is_loaded(tree: dict[str, Any], indented: bool) -> None:
+    check_load(json.dumps(tree, indent=1 if indented else None))
 
 
 @settings(max_examples=200)
 @given(st.randoms(use_true_random=False), st.integers(1, 6))
-def test_any_mutation_of_good_yaml(chance: random.Random, count: int) -> None:
+def test_any_mutation_of_valid_yaml_is_loaded(rng: random.Random, count: int) -> None:
     text = SEED
     for _ in range(count):
-        start = chance.randrange(len(text) + 1)
-        end = min(len(text), start + chance.choice([0, 0, 1, 2, 10, 60]))
-        text = text[:start] + chance.choice([*BITS, text[end : end + 40]]) + text[end:]
-    judge(text)
+        start = rng.randrange(len(text) + 1)
+        end = min(len(text), start + rng.choice([0, 0, 1, 2, 10, 60]))
+        text = text[:start] + rng.choice([*BITS, text[end : end + 40]]) + text[end:]
+    check_load(text)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60))
-def test_any_bytes_and_text(text: bytes | str) -> None:
-    judge(text)
+def test_any_bytes_or_text_is_loaded(text: bytes | str) -> None:
+    check_load(text)

@@ -1,4 +1,4 @@
-"""JSONPath: the answers are those of ``k8s.io/client-go/util/jsonpath`` 0.36.3."""
+"""JSONPath: the expected results are those of ``k8s.io/client-go/util/jsonpath`` 0.36.3."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ POD = {
         ("", ""),
     ],
 )
-def test_a_template_is_rendered(template: str, text: str) -> None:
+def test_render(template: str, text: str) -> None:
     assert parse(template).render(POD) == text
 
 
@@ -78,7 +78,7 @@ def test_a_template_is_rendered(template: str, text: str) -> None:
         "{range .a}" * 100,
     ],
 )  # fmt: skip
-def test_what_is_no_template_is_refused(template: str) -> None:
+def test_syntax_error_is_raised(template: str) -> None:
     with pytest.raises(TemplateError):
         parse(template)
 
@@ -100,28 +100,28 @@ def test_what_is_no_template_is_refused(template: str) -> None:
         ("{.status.conditions[?(@.type==='Ready')]}", "unrecognized filter operator ==="),
     ],
 )
-def test_a_template_that_does_not_fit_is_an_error(template: str, message: str) -> None:
+def test_template_that_does_not_fit_the_object_is_an_error(template: str, message: str) -> None:
     with pytest.raises(EvaluationError, match=message):
         parse(template).render(POD)
 
 
-def test_results_are_kept_apart_by_part() -> None:
+def test_results_are_separate_for_each_node() -> None:
     template = parse("{.status.conditions[*].type}: {range .spec.containers[1:]}{.name}{end}")
     assert template.results(POD) == [["Ready", "Done"], [": "], ["y"], ["z"]]
     assert template.first(POD) == ["Ready", "Done"]
     assert parse("").first(POD) == []
 
 
-ALONE = (".metadata.name", "metadata.name", "{metadata.name}", "{.metadata.name}", "{$.metadata.name}")
+SINGLE_ACTIONS = (".metadata.name", "metadata.name", "{metadata.name}", "{.metadata.name}", "{$.metadata.name}")
 
 
-@pytest.mark.parametrize("text", ALONE)
-def test_a_single_action_may_lack_braces_and_dot(text: str) -> None:
+@pytest.mark.parametrize("text", SINGLE_ACTIONS)
+def test_relax_adds_braces_and_dot(text: str) -> None:
     assert parse(relax(text)).render(POD) == "a"
 
 
 @given(st.text(alphabet="{}.[]()?@$*'\"=<>!:,-0123456789ab\\ \n", max_size=30))
-def test_any_text_is_rendered_or_refused(text: str) -> None:
+def test_any_text_is_rendered_or_an_error(text: str) -> None:
     try:
         assert isinstance(parse(relax(text)).render(POD), str)
     except (TemplateError, EvaluationError):

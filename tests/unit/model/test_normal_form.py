@@ -1,4 +1,4 @@
-"""The normal form: what Kubernetes prints, in which order, of what is set and of what is not."""
+"""The normal form of objects: printed fields, their order, and empty values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shape(api_version: str, kind: str) -> TypeShape:
 
 
 def objects(path: Path) -> Iterator[Tree]:
-    """Every object that the real server printed."""
+    """Yield every object in recorded responses of the real server."""
     with gzip.open(path, "rt") as lines:
         for line in lines:
             body = json.loads(line)["response"].get("body")
@@ -42,28 +42,28 @@ def objects(path: Path) -> Iterator[Tree]:
                     yield tree
 
 
-def shuffled(tree: Any, dice: random.Random) -> Any:
+def shuffled(tree: Any, rng: random.Random) -> Any:
     if isinstance(tree, dict):
         names = list(tree)
-        dice.shuffle(names)
-        return {name: shuffled(tree[name], dice) for name in names}
-    return [shuffled(item, dice) for item in tree] if isinstance(tree, list) else tree
+        rng.shuffle(names)
+        return {name: shuffled(tree[name], rng) for name in names}
+    return [shuffled(item, rng) for item in tree] if isinstance(tree, list) else tree
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_the_real_server_prints_is_normal(shared: Callable[[str], Path], name: str) -> None:
-    dice = random.Random(1)
+def test_recorded_objects_are_normal(shared: Callable[[str], Path], name: str) -> None:
+    rng = random.Random(1)
     count = 0
     for tree in objects(shared(f"vectors/apiserver/{name}.jsonl.gz")):
         entries = tree["metadata"].pop("managedFields", None)
         known = shape(tree["apiVersion"], tree["kind"])
         assert normalize(tree, known) is tree
-        assert json.dumps(normalize(shuffled(tree, dice), known)) == json.dumps(tree)
+        assert json.dumps(normalize(shuffled(tree, rng), known)) == json.dumps(tree)
         count += entries is not None
     assert count
 
 
-def test_unset_fields_of_a_pod() -> None:
+def test_unset_fields_are_omitted() -> None:
     tree: Tree = {
         "status": None,
         "metadata": {},
@@ -91,7 +91,7 @@ def test_pointers_keep_empty_values() -> None:
     }
 
 
-def test_conditions_print_times_that_are_not_set() -> None:
+def test_unset_times_of_conditions_are_null() -> None:
     tree = {"metadata": {}, "spec": {"containers": []}, "status": {"conditions": [{"status": "True", "type": "Ready"}]}}
     result = normalize(tree, shape("v1", "Pod"))
     assert result["spec"] == {"containers": None}
@@ -103,7 +103,7 @@ def test_conditions_print_times_that_are_not_set() -> None:
     ]
 
 
-def test_values_are_canonical() -> None:
+def test_quantities_and_base64_are_canonical() -> None:
     tree: Tree = {"metadata": {}, "data": {"b": "Yg\n==", "a": "YQ=="}, "stringData": {}}
     assert list(normalize(tree, shape("v1", "Secret"))["data"].items()) == [("a", "YQ=="), ("b", "Yg==")]
     limits = {"memory": "1024Mi", "cpu": 2}
@@ -112,7 +112,7 @@ def test_values_are_canonical() -> None:
     assert list(container["resources"]["limits"].items()) == [("cpu", "2"), ("memory", "1Gi")]
 
 
-def test_parts_that_are_normal_stay_the_same_objects() -> None:
+def test_normal_parts_are_returned_unchanged() -> None:
     container = {"name": "c", "resources": {}}
     tree = {"metadata": {"name": "p"}, "spec": {"nodeName": "", "containers": [container]}, "status": {}}
     result = normalize(tree, shape("v1", "Pod"))
@@ -121,7 +121,7 @@ def test_parts_that_are_normal_stay_the_same_objects() -> None:
     assert normalize(result, shape("v1", "Pod")) is result
 
 
-def test_parts_of_a_normal_object_are_not_looked_at_again() -> None:
+def test_parts_of_the_previous_object_are_reused() -> None:
     pod = shape("v1", "Pod")
     known = normalize({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"containers": []}}, pod)
     changed = {"status": {"phase": "Running", "reason": ""}, "metadata": {**known["metadata"], "labels": {}}, **known}

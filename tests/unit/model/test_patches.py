@@ -1,4 +1,4 @@
-"""Patches written for v1, for objects of older versions: what they do there is what they would have done."""
+"""Patches for v1 that are converted to older versions have the same effect there."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def claim(*requests: Tree) -> Tree:
             "spec": {"devices": {"requests": list(requests)}}}  # fmt: skip
 
 
-def applied(tree: Any, operation: Tree) -> Any:
-    """What a JSON patch of one operation makes of a tree; enough of RFC 6902 for these tests."""
+def apply_operation(tree: Any, operation: Tree) -> Any:
+    """Apply a JSON patch of one operation; supports the part of RFC 6902 that these tests use."""
     result = copy.deepcopy(tree)
     *names, last = operation["path"].split("/")[1:]
-    place = result
+    parent = result
     for name in names:
-        place = place[int(name) if isinstance(place, list) else name]
-    key: Any = int(last) if isinstance(place, list) and last != "-" else last
+        parent = parent[int(name) if isinstance(parent, list) else name]
+    key: Any = int(last) if isinstance(parent, list) and last != "-" else last
     match operation["op"]:
         case "remove":
-            del place[key]
-        case "add" if isinstance(place, list):
-            place.insert(len(place) if key == "-" else key, operation["value"])
+            del parent[key]
+        case "add" if isinstance(parent, list):
+            parent.insert(len(parent) if key == "-" else key, operation["value"])
         case _:
-            place[key] = operation["value"]
+            parent[key] = operation["value"]
     return result
 
 
@@ -60,26 +60,26 @@ operations = st.sampled_from(sorted(values)).flatmap(
 
 
 @given(operations)
-def test_a_json_patch_does_there_what_it_does_here(operation: Tree) -> None:
+def test_converted_json_patch_has_the_same_effect(operation: Tree) -> None:
     tree = claim(request("r", count=1))
     before = json.dumps(operation)
     (converted,) = patch_from_v1([operation], "ResourceClaim", OLD)
-    assert to_v1(applied(from_v1(tree, OLD), converted)) == applied(tree, operation)
+    assert to_v1(apply_operation(from_v1(tree, OLD), converted)) == apply_operation(tree, operation)
     assert json.dumps(operation) == before
 
 
 @given(st.sampled_from(["/spec/devices/0/attributes", "/spec/devices/0", "/spec/devices/-", "/spec/devices"]))
-def test_a_json_patch_of_a_slice(path: str) -> None:
+def test_converted_json_patch_of_a_slice_has_the_same_effect(path: str) -> None:
     device = {"name": "d", "attributes": {"a": {"int": 1}}}
     tree = {"apiVersion": HUB, "kind": "ResourceSlice", "spec": {"driver": "x", "devices": [device]}}
     new = {"name": "e", "attributes": {"b": {"bool": True}}}
     value: Any = {"b": {"bool": True}} if path.endswith("attributes") else [new] if path.endswith("s") else new
     operation = {"op": "replace" if path[-1] != "-" else "add", "path": path, "value": value}
     (converted,) = patch_from_v1([operation], "ResourceSlice", OLD)
-    assert to_v1(applied(from_v1(tree, OLD), converted)) == applied(tree, operation)
+    assert to_v1(apply_operation(from_v1(tree, OLD), converted)) == apply_operation(tree, operation)
 
 
-def test_names_of_places_that_are_asked_about_or_moved() -> None:
+def test_paths_of_test_move_copy_and_remove_are_converted() -> None:
     count = "/spec/devices/requests/0/exactly/count"
     operations = [
         {"op": "test", "path": "/spec/devices/requests/0/name", "value": "r"},
@@ -88,7 +88,7 @@ def test_names_of_places_that_are_asked_about_or_moved() -> None:
         {"op": "remove", "path": "/spec/devices/requests/0/firstAvailable/1"},
     ]  # fmt: skip
     converted = patch_from_v1(operations, "ResourceClaim", OLD)
-    assert [(one.get("from"), one["path"]) for one in converted] == [
+    assert [(operation.get("from"), operation["path"]) for operation in converted] == [
         (None, "/spec/devices/requests/0/name"),
         ("/spec/devices/requests/0/count", "/metadata/annotations/count"),
         ("/spec/devices/requests/0/count", "/spec/devices/requests/1/count"),
@@ -96,22 +96,22 @@ def test_names_of_places_that_are_asked_about_or_moved() -> None:
     ]
 
 
-def test_what_has_no_single_place_there_is_refused() -> None:
+def test_operation_without_a_single_path_is_an_error() -> None:
     operation = {"op": "add", "path": "/spec/devices/requests/0/exactly", "value": {"deviceClassName": "c"}}
-    with pytest.raises(ValueError, match=r"requests/0/exactly: before v1beta2 these fields have no place of their own"):
+    with pytest.raises(ValueError, match=r"requests/0/exactly: before v1beta2 these fields are not nested"):
         patch_from_v1([operation], "ResourceClaim", OLD)
     assert patch_from_v1([operation], "ResourceClaim", "resource.k8s.io/v1beta2") == [operation]
 
 
-def test_parts_of_objects_stay_parts() -> None:
+def test_merge_patches_stay_partial() -> None:
     patch = {"metadata": {"labels": {"a": None}}, "status": {"reservedFor": None}}
     assert patch_from_v1(patch, "ResourceClaim", OLD) == patch
     patch = {"spec": {"devices": {"requests": [request("r")], "constraints": None}}}
     assert patch_from_v1(patch, "ResourceClaim", OLD) == {
         "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "c"}], "constraints": None}}
     }
-    applied = {"apiVersion": HUB, "kind": "ResourceClaimTemplate", "spec": {"spec": claim(request("r"))["spec"]}}
-    converted = patch_from_v1(applied, "ResourceClaimTemplate", OLD)
+    partial = {"apiVersion": HUB, "kind": "ResourceClaimTemplate", "spec": {"spec": claim(request("r"))["spec"]}}
+    converted = patch_from_v1(partial, "ResourceClaimTemplate", OLD)
     assert (converted["apiVersion"], converted["kind"]) == (OLD, "ResourceClaimTemplate")
     assert converted["spec"]["spec"]["devices"]["requests"] == [{"name": "r", "deviceClassName": "c"}]
     patch = {"spec": {"allNodes": False, "nodeName": "", "devices": [{"name": "d"}]}}

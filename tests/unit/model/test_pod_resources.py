@@ -1,4 +1,4 @@
-"""What pods request as a whole: Kubernetes' own numbers, and those of everything here that shows or counts them."""
+"""Total requests and limits of pods, compared with recorded amounts of Kubernetes, the scheduler and quotas."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from allotment.model.trees import Tree
 from allotment.node_fit.pod_requirements import Demands
 
 RECORDED = yaml.safe_load((Path(__file__).parent / "pod_resources.yaml").read_text())
-SILENT = {"cpu": Quantity.parse("100m"), "memory": Quantity.of_int(200 << 20)}
+DEFAULTS = {"cpu": Quantity.parse("100m"), "memory": Quantity.of_int(200 << 20)}
 
 
-def shown(amounts: Amounts) -> dict[str, str]:
+def as_text(amounts: Amounts) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items()}
 
 
@@ -28,48 +28,48 @@ def units(amounts: dict[str, str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["name"])
-def test_amounts_are_those_of_kubernetes(case: Any) -> None:
+def test_amounts_match_recorded_amounts(case: Any) -> None:
     spec, status = case["spec"], case.get("status", {})
-    alone = {part: case[part] for part in ("requests", "limits")}
-    assert {"requests": shown(pod_requests(spec)), "limits": shown(pod_limits(spec))} == alone
-    now = {"requests": shown(pod_requests(spec, status)), "limits": shown(pod_limits(spec, status))}
-    assert now == case.get("in status", alone)
-    assert shown(pod_requests(spec, overhead=False)) == case.get("without overhead", case["requests"])
-    assert shown(pod_requests(spec, missing=SILENT)) == case.get("scored", case["requests"])
+    from_spec = {part: case[part] for part in ("requests", "limits")}
+    assert {"requests": as_text(pod_requests(spec)), "limits": as_text(pod_limits(spec))} == from_spec
+    current = {"requests": as_text(pod_requests(spec, status)), "limits": as_text(pod_limits(spec, status))}
+    assert current == case.get("in status", from_spec)
+    assert as_text(pod_requests(spec, overhead=False)) == case.get("without overhead", case["requests"])
+    assert as_text(pod_requests(spec, missing=DEFAULTS)) == case.get("scored", case["requests"])
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["name"])
-def test_the_scheduler_and_quotas_count_the_same(case: Any) -> None:
+def test_scheduler_and_quotas_use_the_same_amounts(case: Any) -> None:
     spec, status = case["spec"], case.get("status", {})
     stored = with_default_requests(spec)
-    waiting = Demands().of(stored)
-    assert waiting.requests == units(shown(pod_requests(stored)))
+    pending = Demands().of(stored)
+    assert pending.requests == units(as_text(pod_requests(stored)))
     on_node = Demands().of(stored, status)
-    assert on_node.requests == units(shown(pod_requests(stored, status)))
+    assert on_node.requests == units(as_text(pod_requests(stored, status)))
     counted = usage("pods", {"spec": spec, "status": status})
-    now = case.get("in quotas", case.get("in status", case)["requests"])
-    assert {name: str(counted[f"requests.{name}"]) for name in now} == now
+    current = case.get("in quotas", case.get("in status", case)["requests"])
+    assert {name: str(counted[f"requests.{name}"]) for name in current} == current
 
 
-def test_a_spec_from_a_file_counts_as_the_one_that_is_stored() -> None:
+def test_spec_from_a_file_counts_like_the_stored_spec() -> None:
     container = {"resources": {"limits": {"cpu": "2", "example.com/gpu": "1"}, "requests": {"cpu": "1"}}}
     init = {"resources": {"limits": {"memory": "1Gi"}}}
     whole = {"limits": {"cpu": "4", "memory": "3Gi"}}
     spec = {"containers": [container], "initContainers": [init], "resources": whole}
     stored = with_default_requests(spec)
-    # The pod requests what its containers do, where they do, and elsewhere what it is limited to.
+    # The pod-level requests default to the requests of the containers, and otherwise to the pod-level limits.
     assert stored["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
-    assert shown(pod_requests(stored)) == {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}
+    assert as_text(pod_requests(stored)) == {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}
     assert Demands().of(spec).requests == {"cpu": 1000, "memory": 1 << 30, "example.com/gpu": 1}
     assert with_default_requests(stored) is stored
 
 
-def test_a_pod_that_is_not_resized_is_one_demand_with_those_that_wait() -> None:
+def test_pod_without_resize_has_the_requirements_of_pending_pods() -> None:
     demands = Demands()
     spec: Tree = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}
-    waiting = demands.of(spec)
+    pending = demands.of(spec)
     running = {"name": "c", "resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "500m"}}
-    assert demands.of(spec, {"containerStatuses": [running]}) is waiting
-    assert demands.of(spec, {"containerStatuses": [{**running, "allocatedResources": {"cpu": "0.5"}}]}) is waiting
+    assert demands.of(spec, {"containerStatuses": [running]}) is pending
+    assert demands.of(spec, {"containerStatuses": [{**running, "allocatedResources": {"cpu": "0.5"}}]}) is pending
     resized = demands.of(spec, {"containerStatuses": [{**running, "allocatedResources": {"cpu": "2"}}]})
     assert (resized.requests, resized.scored_cpu) == ({"cpu": 2000}, 2000)

@@ -1,4 +1,4 @@
-"""Protobuf bodies: what kubectl and helm really sent, what the real server answers, and what nobody should send."""
+"""Protobuf bodies: recorded requests of kubectl and helm, recorded responses, and invalid bodies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def message(number: int, body: bytes) -> bytes:
-    """A field that is a message or text."""
+    """A length-delimited field."""
     assert len(body) < 1 << 14
     length = bytes([len(body)]) if len(body) < 128 else bytes([len(body) & 127 | 128, len(body) >> 7])
     return bytes([number << 3 | 2]) + length + body
@@ -51,28 +51,28 @@ def outcome(body: bytes) -> dict[str, Any] | ProtobufError:
         return error
 
 
-def within(sent: Any, stored: Any) -> bool:
-    """Whether an answer holds what was sent, beside what the server added. Empty is as good as absent."""
+def contains(sent: Any, stored: Any) -> bool:
+    """Whether a stored object contains the sent one; fields that the server added and empty fields are ignored."""
     if isinstance(sent, dict):
         return isinstance(stored or {}, dict) and all(
-            within(value, (stored or {}).get(name)) for name, value in sent.items()
+            contains(value, (stored or {}).get(name)) for name, value in sent.items()
         )
     if isinstance(sent, list):
-        return len(sent) == len(stored) and all(map(within, sent, stored))
+        return len(sent) == len(stored) and all(map(contains, sent, stored))
     return sent == stored or not sent
 
 
-def test_what_kubectl_and_helm_sent_is_what_the_server_stored(shared: Callable[[str], Path]) -> None:
+def test_decoded_requests_match_the_stored_objects(shared: Callable[[str], Path]) -> None:
     compared = 0
     for row in rows(shared("vectors/apiserver/28-protobuf-requests.jsonl.gz")):
         tree = decode(base64.b64decode(row["request"]["body_b64"]))
-        answer = row["response"]["body"]
+        stored_object = row["response"]["body"]
         if tree["kind"] == "DeleteOptions":
-            assert answer["kind"] == "Status"
+            assert stored_object["kind"] == "Status"
             continue
-        # What reviews and tokens answer in their status is not what was sent.
+        # The status of reviews and token requests is set by the server.
         sent = {name: value for name, value in tree.items() if name != "status"}
-        assert within(sent, answer), row["name"]
+        assert contains(sent, stored_object), row["name"]
         shape = shape_of(tree["apiVersion"], tree["kind"])
         assert shape is not None
         assert strict_decode(tree, tree["apiVersion"], tree["kind"], shape).violations == []
@@ -80,33 +80,33 @@ def test_what_kubectl_and_helm_sent_is_what_the_server_stored(shared: Callable[[
     assert compared >= 10
 
 
-def test_bodies_of_the_recorded_conversations(shared: Callable[[str], Path]) -> None:
+def test_recorded_kubectl_and_helm_bodies_are_decoded(shared: Callable[[str], Path]) -> None:
     kinds = set()
     for row in rows(shared("vectors/apiserver/70-kubectl-helm-wire.jsonl.gz")):
         for body in (row["req_body"], row.get("resp_body")):
-            # The record kept only bodies whose bytes happen to be text.
+            # The recording contains only bodies whose bytes are valid text.
             if body and body.startswith("k8s\0") and "\ufffd" not in body:
-                answered = outcome(body.encode())
-                kinds.add(answered["kind"] if isinstance(answered, dict) else answered.kind)
+                result = outcome(body.encode())
+                kinds.add(result["kind"] if isinstance(result, dict) else result.kind)
     assert kinds == {
         "Namespace", "ConfigMap", "SelfSubjectAccessReview", "SelfSubjectRulesReview", "SelfSubjectReview",
         "TokenRequest", "DeleteOptions", "Status", "EventList", "SecretList",
     }  # fmt: skip
 
 
-def test_what_json_would_leave_out_is_left_out() -> None:
+def test_empty_fields_are_omitted_as_in_json() -> None:
     assert decode(JOB) == {"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "j"}, "status": {}}
     assert decode(envelope("v1", "ConfigMap", message(1, message(1, b"") + message(3, b"ns")))) == {
         "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"namespace": "ns"},
     }  # fmt: skip
 
 
-def test_a_pointer_to_nothing_is_kept() -> None:
-    # replicas: 0 is an order, not an absence.
+def test_empty_pointer_values_are_kept() -> None:
+    # replicas: 0 is not the same as unset.
     assert decode(envelope("apps/v1", "Deployment", message(2, varint(1, 0))))["spec"] == {"replicas": 0}
 
 
-def test_values_that_write_themselves() -> None:
+def test_types_with_their_own_encoding() -> None:
     quantity = message(1, b"1.5Gi")
     pod = message(
         2, message(2, message(1, b"c") + message(8, message(1, message(1, b"memory") + message(2, quantity))))
@@ -122,18 +122,18 @@ def test_values_that_write_themselves() -> None:
     assert decode(envelope("v1", "Secret", data))["data"] == {"k": "AP8="}
 
 
-def test_embedded_structs_are_messages_of_their_own_on_the_wire() -> None:
+def test_embedded_structs_are_nested_messages() -> None:
     volume = message(1, b"v") + message(2, message(1, message(1, b"/tmp")))
     pod = decode(envelope("v1", "Pod", message(2, message(1, volume))))
     assert pod["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/tmp"}}]
 
 
-def test_fields_that_nobody_knows_are_skipped() -> None:
+def test_unknown_fields_are_skipped() -> None:
     raw = message(1, message(1, b"n")) + message(15, b"later") + varint(14, 7)
     assert decode(envelope("v1", "ConfigMap", raw))["metadata"] == {"name": "n"}
 
 
-def test_the_expected_kind_is_meant_where_none_is_named() -> None:
+def test_default_kind_is_used_without_a_kind_in_the_envelope() -> None:
     assert decode(MAGIC + message(2, message(1, message(1, b"n"))), "v1", "ConfigMap")["kind"] == "ConfigMap"
 
 
@@ -152,13 +152,13 @@ def test_the_expected_kind_is_meant_where_none_is_named() -> None:
         (envelope("v1", "Pod", b"\xff" * 10 + b"\x01"), "proto: integer overflow"),
     ],
 )
-def test_bodies_that_are_no_objects(body: bytes, text: str) -> None:
+def test_invalid_bodies_are_errors(body: bytes, text: str) -> None:
     with pytest.raises(ProtobufError) as caught:
         decode(body)
     assert str(caught.value) == text
 
 
-def test_messages_in_messages_have_an_end() -> None:
+def test_nesting_depth_is_limited() -> None:
     schema = b""
     for _ in range(400):
         schema = b"\xe2\x01" + bytes([len(schema) & 127 | 128, len(schema) >> 7]) + schema  # not: …
@@ -168,24 +168,24 @@ def test_messages_in_messages_have_an_end() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_an_object_or_an_error(raw: bytes) -> None:
+def test_any_bytes_are_decoded_or_an_error(raw: bytes) -> None:
     for api_version, kind in (("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")):
-        answered = outcome(envelope(api_version, kind, raw))
-        assert (answered["kind"] if isinstance(answered, dict) else answered.kind) == kind
+        result = outcome(envelope(api_version, kind, raw))
+        assert (result["kind"] if isinstance(result, dict) else result.kind) == kind
     for body in (raw, MAGIC + raw):
         outcome(body)
 
 
 @given(st.data())
-def test_damaged_bodies_are_an_object_or_an_error(data: st.DataObject) -> None:
+def test_damaged_bodies_are_decoded_or_an_error(data: st.DataObject) -> None:
     body = bytearray(JOB)
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(4, len(body) - 1))] = data.draw(st.integers(0, 255))
-    answered = outcome(bytes(body[: data.draw(st.integers(4, len(body)))]))
-    assert isinstance(answered, ProtobufError) or json.loads(json.dumps(answered)) == answered
+    result = outcome(bytes(body[: data.draw(st.integers(4, len(body)))]))
+    assert isinstance(result, ProtobufError) or json.loads(json.dumps(result)) == result
 
 
-def test_what_the_real_server_answers_is_written_byte_for_byte(shared: Callable[[str], Path]) -> None:
+def test_encoding_matches_recorded_responses(shared: Callable[[str], Path]) -> None:
     compared = 0
     for row in rows(shared("vectors/apiserver/20-crud-configmap.jsonl.gz")):
         if "body_b64" in row["response"]:
@@ -196,10 +196,10 @@ def test_what_the_real_server_answers_is_written_byte_for_byte(shared: Callable[
 
 
 @settings(max_examples=20, deadline=None)
-@given(dice=st.randoms(use_true_random=True))
-def test_every_kind_comes_back_as_it_was_written(dice: random.Random) -> None:
+@given(rng=st.randoms(use_true_random=True))
+def test_every_kind_round_trips(rng: random.Random) -> None:
     for api_version, kind in KINDS:
-        tree = random_object(api_version, kind, dice)
+        tree = random_object(api_version, kind, rng)
         shape = shape_of(api_version, kind)
         assert shape is not None
         body = encode(tree)
@@ -207,13 +207,13 @@ def test_every_kind_comes_back_as_it_was_written(dice: random.Random) -> None:
         assert encode(tree) == body
 
 
-def test_what_is_not_set_is_written_where_go_has_no_pointer() -> None:
+def test_unset_fields_without_pointer_are_encoded() -> None:
     lease = {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "a"}, "spec": {}}
     metadata = message(1, b"a") + b"".join(message(number, b"") for number in (2, 3, 4, 5, 6))
     raw = message(1, metadata + varint(7, 0) + message(8, b"")) + message(2, b"")
     assert encode(lease) == envelope("coordination.k8s.io/v1", "Lease", raw) + b"\x1a\x00\x22\x00"
 
 
-def test_kinds_without_a_message_are_not_written() -> None:
+def test_kind_without_a_message_is_an_error() -> None:
     with pytest.raises(LookupError, match="has no message"):
         encode({"kind": "Table", "apiVersion": "meta.k8s.io/v1"})

@@ -1,4 +1,4 @@
-"""Quantities: value, representation and text as Kubernetes 1.36 has them."""
+"""Quantities: value, representation and text as in Kubernetes 1.36."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ def test_value_and_canonical_text(text: str, canonical: str, nano: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " 1", "1 ", "abc", "1GiB", "1.2.3", "1,5", "1_0", "０", "1\n", "1KiKi2x", "1g"])
-def test_what_has_no_shape_of_a_quantity(text: str) -> None:
+def test_text_with_a_wrong_format_is_an_error(text: str) -> None:
     with pytest.raises(QuantityError, match=r"quantities must match the regular expression"):
         Quantity.parse(text)
 
 
 @pytest.mark.parametrize("text", ["1K", "1e", "--1", "1Mi1", "1ki", "5i", "1e99999999999999999999", "1e999999999"])
-def test_unknown_suffixes(text: str) -> None:
+def test_unknown_suffix_is_an_error(text: str) -> None:
     with pytest.raises(QuantityError, match=r"unable to parse quantity's suffix"):
         Quantity.parse(text)
 
 
 @pytest.mark.parametrize("text", ["Ei", "-Pi", "e-12", ".Pi", "9" * 5000])
-def test_numbers_without_digits_or_without_bound(text: str) -> None:
+def test_numbers_without_digits_or_with_too_many_are_errors(text: str) -> None:
     with pytest.raises(QuantityError, match="unable to parse numeric part of quantity"):
         Quantity.parse(text)
 
@@ -84,7 +84,7 @@ def test_numbers_without_digits_or_without_bound(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["0", "1", "-1", "1Ki", "99Ti", "99999Gi", "1e18", "12e6", "1k", "1E", "Gi", "999999999999999999"]
 )
-def test_representations_that_are_integers(text: str) -> None:
+def test_integer_representations(text: str) -> None:
     quantity = Quantity.parse(text)
     assert quantity.is_integer()
     assert quantity.as_integer() * 10**9 == quantity.nano
@@ -94,7 +94,7 @@ def test_representations_that_are_integers(text: str) -> None:
     "text",
     ["1.0", "100m", "1.5Gi", "1.0Ki", "100Ti", "1Pi", "1Ei", "100000Gi", "12E", "1e19", "9223372036854775807", "1u"],
 )
-def test_representations_that_are_not(text: str) -> None:
+def test_non_integer_representations(text: str) -> None:
     quantity = Quantity.parse(text)
     assert not quantity.is_integer()
     with pytest.raises(QuantityError, match=r"^cannot convert value to integer$"):
@@ -116,7 +116,7 @@ def test_representations_that_are_not(text: str) -> None:
         ("1", "-1", "0", True),
     ],
 )
-def test_sums_keep_family_and_representation(left: str, right: str, total: str, is_integer: bool) -> None:
+def test_sums_keep_suffix_family_and_representation(left: str, right: str, total: str, is_integer: bool) -> None:
     result = Quantity.parse(left).add(Quantity.parse(right))
     assert (str(result), result.is_integer()) == (total, is_integer)
 
@@ -125,7 +125,7 @@ def test_value_rounds_away_from_zero() -> None:
     assert [Quantity.parse(text).value() for text in ("1.1", "-1.1", "1n", "2", "-0")] == [2, -2, 1, 2, 0]
 
 
-def test_immutable_and_portable() -> None:
+def test_quantities_are_immutable_and_picklable() -> None:
     quantity = Quantity.parse("1.5Gi")
     with pytest.raises(AttributeError):
         quantity.nano = 1
@@ -138,7 +138,7 @@ def test_immutable_and_portable() -> None:
 
 
 @given(numbers, st.sampled_from(sorted(SUFFIXES)))
-def test_the_value_is_exact_up_to_rounding_at_one_nano(number: str, suffix: str) -> None:
+def test_value_is_exact_up_to_one_nano(number: str, suffix: str) -> None:
     exact = Fraction(number.rstrip(".")) * SUFFIXES[suffix] * 10**9
     quantity = Quantity.parse(number + suffix)
     bound = (2**63 - 1) * 10**9
@@ -149,7 +149,7 @@ def test_the_value_is_exact_up_to_rounding_at_one_nano(number: str, suffix: str)
 
 
 @given(spellings)
-def test_canonical_text_means_the_same_and_is_stable(text: str) -> None:
+def test_canonical_text_round_trips(text: str) -> None:
     quantity = Quantity.parse(text)
     again = Quantity.parse(str(quantity))
     assert again == quantity
@@ -157,7 +157,7 @@ def test_canonical_text_means_the_same_and_is_stable(text: str) -> None:
 
 
 @given(spellings, spellings)
-def test_sums_and_order_are_those_of_the_values(left: str, right: str) -> None:
+def test_sums_and_order_match_the_values(left: str, right: str) -> None:
     a, b = Quantity.parse(left), Quantity.parse(right)
     assert a.add(b).nano == a.nano + b.nano
     assert a.sub(b).nano == a.nano - b.nano
@@ -167,7 +167,7 @@ def test_sums_and_order_are_those_of_the_values(left: str, right: str) -> None:
     assert outcome == (m < n, m <= n, m > n, m >= n, m == n)
     total = a.add(b)
     bound = (2**63 - 1) * 10**9
-    # Beyond int64 a binary suffix is read back capped, as Go does.
+    # Beyond int64 a quantity with a binary suffix is parsed as the maximum, as in Go.
     if total.format != "BinarySI" or abs(total.nano) <= bound:
         assert Quantity.parse(str(total)).nano == total.nano
 
@@ -197,8 +197,8 @@ METHODS: dict[str, Callable[[Quantity, Quantity], Any]] = {
 }
 
 
-def test_recorded_answers(shared: Callable[[str], Path]) -> None:
-    """Every recorded CEL case that is one call chain on a quantity, against the value type alone."""
+def test_recorded_cel_results(shared: Callable[[str], Path]) -> None:
+    """Every recorded CEL case that is a single call chain on a quantity, evaluated with the value type."""
     seen = 0
     with gzip.open(shared("vectors/cel/generated.jsonl.gz"), "rt") as lines:
         for case in map(json.loads, lines):

@@ -1,4 +1,4 @@
-"""Versions: strict and lenient spelling, texts of errors, order."""
+"""Versions: strict and lenient spellings, error messages, order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from allotment.model.semver import Semver, SemverError
         ("١.2.3", 'Invalid character(s) found in major number "١"'),
     ],
 )
-def test_errors(text: str, error: str) -> None:
+def test_error_messages(text: str, error: str) -> None:
     with pytest.raises(SemverError, match=f"^{re.escape(error)}$"):
         Semver.parse(text)
 
@@ -57,7 +57,7 @@ def test_short_versions_have_no_metadata(text: str) -> None:
         Semver.parse(text, normalize=True)
 
 
-def test_order_is_the_one_of_the_standard() -> None:
+def test_order_matches_semver_2() -> None:
     texts = ["0.9.9", "1.0.0-1", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta.2", "1.0.0-beta.11",
              "1.0.0-rc.1", "1.0.0", "1.9.0", "1.10.0"]  # fmt: skip
     versions = [Semver.parse(text) for text in texts]
@@ -66,13 +66,13 @@ def test_order_is_the_one_of_the_standard() -> None:
 
 
 def test_build_metadata_is_ignored_and_values_are_immutable() -> None:
-    one, other = Semver.parse("1.0.0+a"), Semver.parse("1.0.0+b")
-    assert (one, hash(one)) == (other, hash(other))
-    assert str(pickle.loads(pickle.dumps(one))) == "1.0.0+a"
+    first, second = Semver.parse("1.0.0+a"), Semver.parse("1.0.0+b")
+    assert (first, hash(first)) == (second, hash(second))
+    assert str(pickle.loads(pickle.dumps(first))) == "1.0.0+a"
     with pytest.raises(AttributeError):
-        one.major = 2
+        first.major = 2
     with pytest.raises(AttributeError):
-        del one.major
+        del first.major
 
 
 @given(
@@ -90,7 +90,7 @@ def test_any_text_is_a_version_or_an_error(text: str, normalize: bool) -> None:
 CALL = re.compile(r'semver\("([^"\\]*)"(, true)?\)(?:\.(\w+)\((?:semver\("([^"]*)"\))?\))?')
 
 
-def test_recorded_answers(shared: Callable[[str], Path]) -> None:
+def test_recorded_cel_results(shared: Callable[[str], Path]) -> None:
     methods: dict[str, Callable[[Semver, Semver], Any]] = {
         "isGreaterThan": lambda a, b: a > b,
         "isLessThan": lambda a, b: a < b,

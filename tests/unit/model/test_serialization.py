@@ -1,4 +1,4 @@
-"""What is written can be read back, and looks as kubectl's."""
+"""Serialized data can be parsed again, and has kubectl's layout."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ TREE = st.recursive(
 @example("0\n")
 @example(["a\nb\n\n", {"k": "x\n y"}])
 @given(TREE)
-def test_any_tree_survives_yaml(tree: object) -> None:
+def test_yaml_round_trips(tree: object) -> None:
     assert yaml.safe_load(to_yaml([tree])) == tree
 
 
 @given(TREE)
-def test_any_tree_survives_json(tree: object) -> None:
+def test_json_round_trips(tree: object) -> None:
     assert json.loads(to_json(tree)) == tree
 
 
-def test_lists_are_not_indented_and_texts_are_blocks() -> None:
+def test_lists_are_not_indented_and_multiline_strings_are_blocks() -> None:
     assert to_yaml(
         [
             {

@@ -1,4 +1,4 @@
-"""What fits is what strict decoding leaves alone, whatever stands where in a tree."""
+"""The fast path accepts exactly the trees that strict decoding returns unchanged."""
 
 from __future__ import annotations
 
@@ -38,50 +38,50 @@ SECRET: dict[str, Any] = {"kind": "Secret", "apiVersion": "v1", "metadata": {"na
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False), st.just({}), st.just([]),
     st.sampled_from(["", "x", "1Gi", " 1Gi", "1Q", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "YQ==", "YQ=="]),
-    st.just({"name": "x"}), st.just(["x"]), st.just({"unheardOf": 1}),
+    st.just({"name": "x"}), st.just(["x"]), st.just({"unknownField": 1}),
 )  # fmt: skip
 
 
-def places(tree: Any) -> Iterator[tuple[Any, Any]]:
+def positions_of(tree: Any) -> Iterator[tuple[Any, Any]]:
     for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
         yield tree, key
         if isinstance(value, dict | list):
-            yield from places(value)
+            yield from positions_of(value)
 
 
-def judged(tree: dict[str, Any]) -> bool:
-    """By the long way."""
+def passes_strict_decoding(tree: dict[str, Any]) -> bool:
+    """Whether strict decoding returns the tree unchanged and without violations."""
     shape = shape_of(tree["apiVersion"], tree["kind"])
     assert shape is not None
-    walk = strict_decoding._Walk(tree["apiVersion"], tree["kind"], shape, True)
-    return walk.struct(shape, tree) is tree and not walk.misfits
+    decoder = strict_decoding._Decoder(tree["apiVersion"], tree["kind"], shape, True)
+    return decoder.struct(shape, tree) is tree and not decoder.violations
 
 
-def test_a_right_tree_fits() -> None:
+def test_valid_tree_fits() -> None:
     for tree in (POD, SECRET):
         shape = shape_of(tree["apiVersion"], tree["kind"])
         assert shape is not None
         assert fits(tree, shape)
-        assert judged(tree)
+        assert passes_strict_decoding(tree)
 
 
 @given(st.data())
-def test_what_fits_is_what_strict_decoding_leaves_alone(data: st.DataObject) -> None:
+def test_tree_fits_if_strict_decoding_returns_it_unchanged(data: st.DataObject) -> None:
     tree = copy.deepcopy(data.draw(st.sampled_from([POD, SECRET])))
-    spots = [spot for spot in places(tree) if spot[1] not in ("kind", "apiVersion")]
-    inside, key = data.draw(st.sampled_from(spots))
-    inside[key] = data.draw(VALUES)
+    positions = [position for position in positions_of(tree) if position[1] not in ("kind", "apiVersion")]
+    parent, key = data.draw(st.sampled_from(positions))
+    parent[key] = data.draw(VALUES)
     shape = shape_of(tree["apiVersion"], tree["kind"])
     assert shape is not None
     if fits(tree, shape):
-        assert judged(tree)
-    elif judged(tree):
-        # Only a time may be judged right and not be the text that it was: the same in Go's form.
+        assert passes_strict_decoding(tree)
+    elif passes_strict_decoding(tree):
+        # Only times can pass strict decoding and fail the fast path, if they are not in Go's canonical form.
         assert strict_decoding.strict_decode(tree, tree["apiVersion"], tree["kind"], shape).tree == tree
 
 
 @given(st.data())
-def test_parts_that_are_known_need_no_second_look(data: st.DataObject) -> None:
+def test_result_is_the_same_with_a_previous_tree(data: st.DataObject) -> None:
     shape = shape_of("v1", "Pod")
     assert shape is not None
     tree: dict[str, Any] = {**POD, "metadata": {**POD["metadata"], "name": data.draw(VALUES)}}
@@ -91,8 +91,8 @@ def test_parts_that_are_known_need_no_second_look(data: st.DataObject) -> None:
     assert fits(tree, shape, POD) == fits(tree, shape)
 
 
-def test_what_is_absent_in_the_known_tree_is_looked_at() -> None:
+def test_fields_missing_from_the_previous_tree_are_checked() -> None:
     shape = shape_of("v1", "Pod")
     assert shape is not None
-    assert not fits({**POD, "unheardOf": None}, shape, POD)
+    assert not fits({**POD, "unknownField": None}, shape, POD)
     assert not fits({**POD, "metadata": {**POD["metadata"], "annotations": None}}, shape, POD)

@@ -19,7 +19,7 @@ from allotment.model.times import MICROSECONDS, TimeError, canonical
         ("0001-01-01T00:00:00Z", None),
     ],
 )
-def test_what_kubernetes_stores(text: str, expected: str | None) -> None:
+def test_canonical_form(text: str, expected: str | None) -> None:
     assert canonical(text) == expected
 
 
@@ -37,7 +37,7 @@ def test_what_kubernetes_stores(text: str, expected: str | None) -> None:
         ("2026-01-01T00:00:00Zx", ': extra text: "x"'),
     ],
 )
-def test_what_go_says(text: str, problem: str) -> None:
+def test_errors_have_the_message_of_go(text: str, problem: str) -> None:
     with pytest.raises(TimeError) as error:
         canonical(text)
     assert str(error.value) == f'parsing time "{text}"{problem}'
@@ -50,13 +50,13 @@ def test_microseconds() -> None:
 
 
 @given(st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC)))  # noqa: DTZ001
-def test_canonical_times_stay(moment: datetime) -> None:
+def test_canonical_times_are_unchanged(moment: datetime) -> None:
     text = f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}Z"
     assert canonical(text) == text
 
 
 @given(st.text() | st.from_regex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"))
-def test_any_text_is_a_time_or_refused(text: str) -> None:
+def test_any_text_is_a_time_or_an_error(text: str) -> None:
     for layout in ("2006-01-02T15:04:05Z07:00", MICROSECONDS):
         try:
             once = canonical(text, layout)

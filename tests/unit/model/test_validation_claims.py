@@ -18,7 +18,7 @@ def claim(devices: Any, **meta: Any) -> ResourceClaim:
     return value(ResourceClaim, {"metadata": META | meta, "spec": {"devices": devices}})
 
 
-def asked(**fields: Any) -> dict[str, Any]:
+def request(**fields: Any) -> dict[str, Any]:
     return {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"} | fields}]}
 
 
@@ -32,11 +32,11 @@ def problems(devices: Any, context: ValidationContext = CONTEXT, label: str | No
     ("devices", "expected"),
     [
         ({}, []),
-        (asked(), []),
-        (asked(count=-1), ["requests[0].exactly.count: Invalid value: -1: must be greater than zero"]),
-        (asked(allocationMode="All"), []),
+        (request(), []),
+        (request(count=-1), ["requests[0].exactly.count: Invalid value: -1: must be greater than zero"]),
+        (request(allocationMode="All"), []),
         (
-            asked(deviceClassName="Bad Class"),
+            request(deviceClassName="Bad Class"),
             [
                 (
                     'requests[0].exactly.deviceClassName: Invalid value: "Bad Class": a lowercase RFC 1123 subdomain '
@@ -45,20 +45,20 @@ def problems(devices: Any, context: ValidationContext = CONTEXT, label: str | No
                 )
             ],
         ),
-        (asked(selectors=[{}]), ["requests[0].exactly.selectors[0].cel: Required value"]),
+        (request(selectors=[{}]), ["requests[0].exactly.selectors[0].cel: Required value"]),
         (
-            asked(selectors=[{"cel": {"expression": "broken"}}, {"cel": {"expression": "dear"}}]),
+            request(selectors=[{"cel": {"expression": "broken"}}, {"cel": {"expression": "dear"}}]),
             [
                 ('requests[0].exactly.selectors[0].cel.expression: Invalid value: "broken": compilation failed'),
                 "requests[0].exactly.selectors[1].cel.expression: Forbidden: too complex, exceeds cost limit",
             ],
         ),
         (
-            asked(selectors=[{"cel": {"expression": "x" * 10241}}]),
+            request(selectors=[{"cel": {"expression": "x" * 10241}}]),
             ["requests[0].exactly.selectors[0].cel.expression: Too long: may not be more than 10240 bytes"],
         ),
         (
-            asked(tolerations=[{"operator": "Foo"}, {"effect": "Bar"}, {"operator": "Exists", "value": "v"}]),
+            request(tolerations=[{"operator": "Foo"}, {"effect": "Bar"}, {"operator": "Exists", "value": "v"}]),
             [
                 (
                     'requests[0].exactly.tolerations[0].operator: Unsupported value: "Foo": supported values: "Equal", '
@@ -75,9 +75,9 @@ def problems(devices: Any, context: ValidationContext = CONTEXT, label: str | No
             {"requests": [{"name": "r", "firstAvailable": [{"name": f"s{i}"} for i in range(9)]}]},
             ["requests[0].firstAvailable: Too many: 9: must have at most 8 items"],
         ),
-        (asked() | {"constraints": [{"matchAttribute": "a/b", "distinctAttribute": "nope"}]}, []),
+        (request() | {"constraints": [{"matchAttribute": "a/b", "distinctAttribute": "nope"}]}, []),
         (
-            asked() | {"constraints": [{"distinctAttribute": "nope", "requests": ["r/x", "a/b/c", "r"]}]},
+            request() | {"constraints": [{"distinctAttribute": "nope", "requests": ["r/x", "a/b/c", "r"]}]},
             [
                 f'constraints[0].requests[0]: Invalid value: "r/x": {REFERENCE}',
                 f'constraints[0].requests[1]: Invalid value: "a/b/c": {REFERENCE}',
@@ -88,14 +88,14 @@ def problems(devices: Any, context: ValidationContext = CONTEXT, label: str | No
             ],
         ),
         (
-            asked() | {"config": [{"opaque": {"driver": "", "parameters": [1]}}]},
+            request() | {"config": [{"opaque": {"driver": "", "parameters": [1]}}]},
             [
                 "config[0].opaque.driver: Required value",
                 'config[0].opaque.parameters: Invalid value: "<value omitted>": must be a valid JSON object',
             ],
         ),
         (
-            asked() | {"config": [{"opaque": {"driver": "d", "parameters": {"a": "ü" * 5200}}}]},
+            request() | {"config": [{"opaque": {"driver": "d", "parameters": {"a": "ü" * 5200}}}]},
             ["config[0].opaque.parameters: Too long: may not be more than 10240 bytes"],
         ),
     ],
@@ -104,27 +104,29 @@ def test_new_claims(devices: Any, expected: list[str]) -> None:
     assert problems(devices) == expected
 
 
-def test_without_the_gate_a_constraint_must_match() -> None:
+def test_without_the_gate_a_constraint_requires_match_attribute() -> None:
     off = ValidationContext(Features("1.35"), check)
-    both = asked() | {"constraints": [{"distinctAttribute": "a/b"}]}
-    assert problems(both, off) == ["constraints[0].matchAttribute: Required value"], "dropped, then missed"
+    both = request() | {"constraints": [{"distinctAttribute": "a/b"}]}
+    assert problems(both, off) == ["constraints[0].matchAttribute: Required value"], (
+        "the field is dropped and then missing"
+    )
 
 
-def test_admin_access_needs_the_label_of_the_namespace() -> None:
-    wanted = asked(adminAccess=True)
+def test_admin_access_requires_the_namespace_label() -> None:
+    wanted = request(adminAccess=True)
     path = "requests[0].adminAccess: Forbidden: admin access to devices requires"
     assert [text[: len(path)] for text in problems(wanted)] == [path]
     assert problems(wanted, label="true") == []
     assert len(problems(wanted, label="True")) == 1
-    assert problems(asked(adminAccess=False)) == []
+    assert problems(request(adminAccess=False)) == []
 
 
-def test_of_a_stored_claim_only_metadata_may_change() -> None:
-    old = claim(asked(count=-1), resourceVersion="1")  # an invalid one, stored by some older server
+def test_spec_of_a_stored_claim_is_immutable() -> None:
+    old = claim(request(count=-1), resourceVersion="1")  # an invalid claim that an older server stored
     old = admission.create(old, CONTEXT, version="v1", now=NOW).value
-    labelled = claim(asked(count=-1), resourceVersion="1", labels={"a": "b"})
+    labelled = claim(request(count=-1), resourceVersion="1", labels={"a": "b"})
     assert admission.update(labelled, old, CONTEXT, version="v1", now=NOW).errors == []
-    other = claim(asked(count=2), resourceVersion="1")
+    other = claim(request(count=2), resourceVersion="1")
     (problem,) = admission.update(other, old, CONTEXT, version="v1", now=NOW).errors
     assert str(problem) == (
         'spec: Invalid value: {"Devices":{"Requests":[{"Name":"r","Exactly":{"DeviceClassName":"gpu.example.com",'
@@ -133,14 +135,14 @@ def test_of_a_stored_claim_only_metadata_may_change() -> None:
     )
 
 
-def test_a_template_is_validated_again_on_update() -> None:
-    tree = {"metadata": META | {"resourceVersion": "1"}, "spec": {"spec": {"devices": asked(count=-1)}}}
+def test_template_is_validated_on_update() -> None:
+    tree = {"metadata": META | {"resourceVersion": "1"}, "spec": {"spec": {"devices": request(count=-1)}}}
     old = value(ResourceClaimTemplate, tree)
     found = texts(admission.update(old, old, CONTEXT, version="v1", now=NOW).errors)
     assert "spec.spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero" in found
 
 
-def test_a_template_sets_labels_and_annotations_only() -> None:
+def test_template_metadata_allows_only_labels_and_annotations() -> None:
     tree = {
         "metadata": META,
         "spec": {"metadata": {"name": "x", "uid": "y", "labels": {"a": "b"}, "finalizers": ["a/b"]}, "spec": {}},
@@ -157,7 +159,7 @@ def device_class(**spec: Any) -> DeviceClass:
     return value(DeviceClass, {"metadata": {"name": "k", "resourceVersion": "1"}, "spec": spec})
 
 
-def test_unchanged_selectors_of_a_class_count_as_stored() -> None:
+def test_unchanged_selectors_of_a_class_are_checked_as_stored() -> None:
     selector = {"cel": {"expression": "new only"}}
     old = device_class(selectors=[selector])
     assert len(admission.create(old, CONTEXT, version="v1", now=NOW).errors) == 1
@@ -174,7 +176,7 @@ def test_unchanged_parameters_of_a_class_may_be_large() -> None:
     assert admission.update(old, old, CONTEXT, version="v1", now=NOW).errors == []
 
 
-def test_generation_counts_changes_of_a_class() -> None:
+def test_generation_increases_with_changes_of_a_class() -> None:
     old = admission.create(device_class(), CONTEXT, version="v1", now=NOW).value
     assert old.metadata.generation == 1
     same = admission.update(device_class(), old, CONTEXT, version="v1", now=NOW).value
@@ -183,8 +185,8 @@ def test_generation_counts_changes_of_a_class() -> None:
     assert admission.update(changed, old, CONTEXT, version="v1", now=NOW).value.metadata.generation == 2
 
 
-def test_the_name_of_a_class_is_measured_in_bytes() -> None:
-    """The newer rules upstream say bytes, the older ones characters; nothing but the word differs."""
+def test_length_of_a_class_name_is_in_bytes() -> None:
+    """The newer upstream rules use bytes in the message, the older ones characters."""
     long = value(DeviceClass, {"metadata": {"name": "a" * 254}})
     (problem,) = admission.create(long, CONTEXT, version="v1", now=NOW).errors
     assert problem.detail == "must be no more than 253 bytes"

@@ -31,7 +31,10 @@ from allotment.model.validation.lists import check_map, check_set, shortened
         (errors.invalid("a", None, "no"), "a: Invalid value: null: no"),
         (errors.invalid("a", 'x"<\u200b', "no"), 'a: Invalid value: "x\\"<\\u200b": no'),
         (errors.invalid("a", GoNamedString("x<"), "no"), 'a: Invalid value: "x\\u003c": no'),
-        (errors.not_supported("a", GoNamedString("x"), ("B", "C")), 'a: Unsupported value: "x": supported values: "B", "C"'),
+        (
+            errors.not_supported("a", GoNamedString("x"), ("B", "C")),
+            'a: Unsupported value: "x": supported values: "B", "C"',
+        ),
         (errors.duplicate("a[1]", "x"), 'a[1]: Duplicate value: "x"'),
         (errors.not_found("a", "x"), 'a: Not found: "x"'),
         (errors.forbidden("a", "no"), "a: Forbidden: no"),
@@ -41,11 +44,11 @@ from allotment.model.validation.lists import check_map, check_set, shortened
         (errors.immutable("a", ()), "a: Invalid value: []: field is immutable"),
     ],
 )
-def test_lines(error: errors.FieldError, line: str) -> None:
+def test_error_text(error: errors.FieldError, line: str) -> None:
     assert str(error) == line
 
 
-def test_a_status_shows_each_text_once_but_every_cause() -> None:
+def test_status_message_has_distinct_errors_and_details_have_every_cause() -> None:
     twice = [errors.required("a"), errors.required("a"), errors.required("b")]
     status = errors.invalid_status("resource.k8s.io", "ResourceClaim", "c", twice)
     assert status["message"] == ('ResourceClaim.resource.k8s.io "c" is invalid: [a: Required value, b: Required value]')
@@ -90,16 +93,16 @@ def test_a_status_shows_each_text_once_but_every_cause() -> None:
         ((1, "a"), '[1,"a"]'),
     ],
 )
-def test_go_values(value: object, text: str) -> None:
+def test_go_json_of_values(value: object, text: str) -> None:
     assert json_text(value) == text
 
 
 @given(st.text())
-def test_json_strings_can_be_read_back(text: str) -> None:
+def test_json_text_round_trips(text: str) -> None:
     assert json.loads(json_text(text)) == text
 
 
-def test_lists_over_their_limit_are_not_looked_into() -> None:
+def test_items_of_a_list_over_its_limit_are_not_validated() -> None:
     def check(item: str, path: str) -> errors.Errors:
         yield errors.required(path, item)
 
@@ -110,7 +113,7 @@ def test_lists_over_their_limit_are_not_looked_into() -> None:
     assert str(found[-1]) == 'x[1]: Duplicate value: "a"'
 
 
-def test_wrong_keys_are_reported_at_the_map_and_long_keys_shortened() -> None:
+def test_key_errors_are_reported_at_the_map_and_long_keys_shortened() -> None:
     def key(text: str, path: str) -> errors.Errors:
         yield errors.invalid(path, text, "key")
 

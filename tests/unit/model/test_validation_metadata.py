@@ -10,7 +10,7 @@ from allotment.model.validation.metadata import object_meta, object_meta_update
 from tests.unit.model.validating import texts, value
 
 
-def found(namespaced: bool = True, **fields: Any) -> list[str]:
+def errors_of(namespaced: bool = True, **fields: Any) -> list[str]:
     meta = value(ObjectMeta, {"name": "c", "namespace": "n"} | fields)
     return [text.removeprefix("metadata.") for text in texts(object_meta(meta, namespaced=namespaced))]
 
@@ -56,20 +56,20 @@ def found(namespaced: bool = True, **fields: Any) -> list[str]:
     ],
 )
 def test_metadata(fields: dict[str, Any], expected: list[str]) -> None:
-    assert found(**fields) == expected
+    assert errors_of(**fields) == expected
 
 
 def test_a_cluster_scoped_object_has_no_namespace() -> None:
-    assert found(namespaced=False) == ["namespace: Forbidden: not allowed on this type"]
+    assert errors_of(namespaced=False) == ["namespace: Forbidden: not allowed on this type"]
 
 
-def test_one_controller_at_most() -> None:
+def test_at_most_one_controller() -> None:
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": n, "uid": n, "controller": True} for n in "ab"]
-    (problem,) = found(ownerReferences=owners)
+    (problem,) = errors_of(ownerReferences=owners)
     assert problem.endswith('Found "true" in references for Pod/a and Pod/b')
 
 
-def test_what_an_update_may_not_change() -> None:
+def test_immutable_metadata() -> None:
     old = ObjectMeta(name="c", namespace="n", uid="u", resource_version="1", creation_timestamp="t", generation=2)
     new = ObjectMeta(name="d", namespace="n", uid="v", creation_timestamp="t", generation=1)
     assert texts(object_meta_update(new, old)) == [
@@ -80,7 +80,7 @@ def test_what_an_update_may_not_change() -> None:
     ]
 
 
-def test_a_dying_object_gets_no_new_finalizers() -> None:
+def test_deleted_object_gets_no_new_finalizers() -> None:
     old = ObjectMeta(name="c", resource_version="1", deletion_timestamp="t", finalizers=("a/b", "a/c"))
     fewer = ObjectMeta(name="c", resource_version="1", deletion_timestamp="t", finalizers=("a/b",))
     more = ObjectMeta(name="c", resource_version="1", deletion_timestamp="t", finalizers=("a/b", "z/z", "y/y"))

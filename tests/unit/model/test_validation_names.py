@@ -11,7 +11,7 @@ from tests.unit.model.validating import texts
 LABEL = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"  # noqa: E501
 
 
-def test_label_texts_are_those_of_the_api_server() -> None:
+def test_label_errors_match_the_api_server() -> None:
     assert names.label_problems("gpu-0") == []
     assert names.label_problems("") == [LABEL]
     assert names.label_problems("a/b") == [LABEL]
@@ -42,7 +42,7 @@ def test_label_keys(key: str, starts: list[str]) -> None:
     assert all(problem.startswith(start) for problem, start in zip(problems, starts, strict=True))
 
 
-def test_driver_names_may_have_upper_case_but_not_other_things() -> None:
+def test_driver_names_can_have_upper_case() -> None:
     assert texts(names.driver_name("GPU.example.com", "d")) == []
     assert texts(names.driver_name("", "d")) == ["d: Required value"]
     assert [str(e).partition(":")[0] for e in names.driver_name("x_" * 40, "d")] == ["d", "d"]
@@ -78,7 +78,7 @@ def test_share_ids(text: str, problem: str) -> None:
 def test_names_of_attributes() -> None:
     assert texts(qualified_name("memory", "a")) == []
     assert texts(qualified_name("gpu.nvidia.com/memory", "a")) == []
-    assert texts(qualified_name("a/b/c", "a")) == [], "upstream lets these pass"
+    assert texts(qualified_name("a/b/c", "a")) == [], "accepted upstream"
     assert texts(qualified_name("/x", "a")) == ['a: Invalid value: "": the domain must not be empty']
     assert texts(qualified_name("x/", "a")) == ['a: Invalid value: "": the name must not be empty']
     assert texts(qualified_name("x" * 33, "a")) == ["a: Too long: may not be more than 32 bytes"]
@@ -104,7 +104,7 @@ def test_extended_resource_names(name: str, *, valid: bool) -> None:
 
 
 @given(st.text())
-def test_any_text_gets_an_answer(text: str) -> None:
+def test_any_text_is_validated(text: str) -> None:
     for problems in (
         names.label_problems, names.subdomain_problems, names.prefix_problems, names.label_key_problems,
         names.label_value_problems, names.identifier_problems, names.caseless_subdomain_problems,
@@ -115,7 +115,7 @@ def test_any_text_gets_an_answer(text: str) -> None:
 
 
 @given(st.from_regex("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True))
-def test_what_the_pattern_generates_is_a_label(text: str) -> None:
+def test_text_that_matches_the_pattern_is_a_label(text: str) -> None:
     assert names.label_problems(text) == []
     assert names.subdomain_problems(text) == []
     assert names.label_value_problems(text) == []

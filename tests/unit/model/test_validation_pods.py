@@ -113,14 +113,14 @@ def test_static_pods_have_no_claims() -> None:
     assert texts(pod_claims(mirrored)) == [": Forbidden: static pods do not support resource claims"]
 
 
-def test_a_pod_as_a_whole_uses_no_claim() -> None:
+def test_pod_level_resources_have_no_claims() -> None:
     tree = {"spec": {"resources": {"claims": [{"name": "g"}]}}}
     assert texts(pod_claims(value(Pod, tree))) == [
         "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"
     ]
 
 
-def test_statuses_of_claims() -> None:
+def test_claim_statuses_of_pods() -> None:
     status = {
         "resourceClaimStatuses": [{"name": "g", "resourceClaimName": "a"}, {"name": "zzz"}, {"name": "g"}],
         "extendedResourceClaimStatus": {

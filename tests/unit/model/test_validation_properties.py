@@ -1,4 +1,4 @@
-"""Whatever decodes gets an answer, and what is valid stays valid."""
+"""Property tests of validation: every object that decodes is validated, and valid objects stay valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.unit.model.validating import CONTEXT, NOW, check
 
 
 class Resource(NamedTuple):
-    """A kind, its scope and every version that serves it."""
+    """A kind, its scope and its served versions."""
 
     type: type[Object]
     namespaced: bool = False
@@ -70,10 +70,10 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def trees(draw: st.DrawFn, shape: TypeShape, depth: int = 0) -> Any:
-    """Any tree that decodes as the shape."""
+    """Any tree that decodes as the type."""
     if shape.form == "struct":
         names = draw(st.sets(st.sampled_from(sorted(shape.fields)), max_size=6 if depth < 5 else 2))
-        if depth < 4:  # deep enough to reach what validation is about
+        if depth < 4:  # deep enough to reach the validated fields
             names |= {"metadata", "spec", "devices", "requests", "exactly", "basic", "pool"} & shape.fields.keys()
         return {name: draw(trees(shape.fields[name].shape, depth + 1)) for name in sorted(names)}
     if shape.form in ("slice", "map"):
@@ -100,7 +100,7 @@ def decoded(tree: Any, plural: str, version: str) -> Any:
 @pytest.mark.parametrize(("plural", "version"), SERVED)
 @settings(max_examples=20)
 @given(data=st.data(), context=FEATURES)
-def test_every_object_gets_an_answer(plural: str, version: str, data: st.DataObject, context: ValidationContext) -> None:
+def test_every_object_is_validated(plural: str, version: str, data: st.DataObject, context: ValidationContext) -> None:
     new, old = (decoded(data.draw(trees(shape(plural, version))), plural, version) for _ in range(2))
     outcomes = [
         admission.create(new, context, version=version, now=NOW),
@@ -116,39 +116,41 @@ def test_every_object_gets_an_answer(plural: str, version: str, data: st.DataObj
 
 
 @st.composite
-def parts(draw: st.DrawFn, tree: Any, chance: int = 8) -> Any:
-    """A tree with some of its branches gone; most of those left are still valid."""
+def subtrees(draw: st.DrawFn, tree: Any, chance: int = 8) -> Any:
+    """A tree without some of its branches; most of these trees are valid."""
     if isinstance(tree, dict):
         return {
-            name: draw(parts(branch, chance)) for name, branch in tree.items() if draw(st.integers(0, chance)) < chance
+            name: draw(subtrees(branch, chance))
+            for name, branch in tree.items()
+            if draw(st.integers(0, chance)) < chance
         }
-    return [draw(parts(item, chance)) for item in tree] if isinstance(tree, list) else tree
+    return [draw(subtrees(item, chance)) for item in tree] if isinstance(tree, list) else tree
 
 
 @pytest.mark.parametrize(("plural", "spec"), SPECS)
 def test_complete_objects_are_valid(plural: str, spec: dict[str, Any]) -> None:
-    assert created({"metadata": META, "spec": spec}, plural).errors == []
+    assert create({"metadata": META, "spec": spec}, plural).errors == []
 
 
 @pytest.mark.parametrize(("plural", "spec"), SPECS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_is_valid_survives_conversion_and_defaulting(
+def test_valid_objects_stay_valid_after_conversion_and_defaulting(
     plural: str, spec: dict[str, Any], data: st.DataObject
 ) -> None:
-    first = created({"metadata": META, "spec": data.draw(parts(spec, 30))}, plural)
+    first = create({"metadata": META, "spec": data.draw(subtrees(spec, 30))}, plural)
     assume(not first.errors)
     for version in RESOURCES[plural].versions:
         api_version = f"resource.k8s.io/{version}"
         back = from_v1(to_tree(first.value, api_version, RESOURCES[plural].kind), api_version)
         again = decoded(back, plural, version)
         assert again == first.value
-        assert with_defaults(again, version=version, now="later") == again, "defaults are in already"
+        assert with_defaults(again, version=version, now="later") == again, "defaults are set already"
         assert admission.create(again, CONTEXT, version=version, now="later").errors == []
 
 
-def created(tree: dict[str, Any], plural: str) -> admission.AdmissionResult:
-    """The outcome of creating an object given in its first version's shape."""
+def create(tree: dict[str, Any], plural: str) -> admission.AdmissionResult:
+    """Create an object that is given in the first version of its resource."""
     if RESOURCES[plural].namespaced:
         tree = tree | {"metadata": tree["metadata"] | {"namespace": "n"}}
     version = RESOURCES[plural].versions[0]

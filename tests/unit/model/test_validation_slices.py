@@ -279,7 +279,7 @@ def test_nodes_of_single_devices(fields: dict[str, Any], expected: list[str]) ->
     assert [text.removeprefix("spec.devices[0]").removeprefix(".") for text in found] == expected
 
 
-def test_three_fields_of_a_slice_may_not_change() -> None:
+def test_immutable_fields_of_a_slice() -> None:
     old = resource_slice(allNodes=None, nodeName="a")
     new = resource_slice(driver="other", pool=POOL | {"name": "q"})
     found = admission.update(new, old, CONTEXT, version="v1", now=NOW)
@@ -291,8 +291,8 @@ def test_three_fields_of_a_slice_may_not_change() -> None:
     assert found.value.metadata.generation == 1
 
 
-def test_unchanged_taints_may_have_unknown_effects() -> None:
-    """A slice that a newer server stored stays updatable."""
+def test_unchanged_taints_can_have_unknown_effects() -> None:
+    """A slice that a newer server stored can still be updated."""
     taint = {"key": "k", "effect": "Newer", "timeAdded": NOW}
     old = resource_slice(devices=[{"name": "d0", "taints": [taint]}])
     new = resource_slice(devices=[{"name": "d0", "taints": [taint]}, {"name": "d1", "taints": [taint]}])
@@ -304,7 +304,7 @@ def test_unchanged_taints_may_have_unknown_effects() -> None:
     ]
 
 
-def test_upper_case_in_a_drivers_name_is_warned_about() -> None:
+def test_upper_case_in_a_driver_name_is_a_warning() -> None:
     admitted = admission.create(resource_slice(driver="GPU.example.com"), CONTEXT, version="v1", now=NOW)
     assert admitted.errors == []
     assert admitted.warnings == [
@@ -312,7 +312,7 @@ def test_upper_case_in_a_drivers_name_is_warned_about() -> None:
     ]
 
 
-def test_fields_of_features_that_are_off_vanish() -> None:
+def test_fields_of_disabled_features_are_dropped() -> None:
     off = ValidationContext(Features("1.34"), check)
     full = resource_slice(
         allNodes=None,
@@ -345,7 +345,7 @@ def test_fields_of_features_that_are_off_vanish() -> None:
         'spec.devices[0].attributes[a]: Invalid value: "": exactly one value must be specified',
     ]
     kept = admission.update(full, full, off, version="v1", now=NOW)
-    assert kept.errors == [], "what is stored already stays"
+    assert kept.errors == [], "stored fields are kept"
 
 
 def rule(**taint: Any) -> DeviceTaintRule:
@@ -354,7 +354,7 @@ def rule(**taint: Any) -> DeviceTaintRule:
     )
 
 
-def test_the_time_of_a_taint_follows_its_effect() -> None:
+def test_time_added_changes_with_the_effect() -> None:
     old = rule(effect="NoSchedule", timeAdded="2020-01-01T00:00:00Z")
     new = rule(effect="NoExecute", timeAdded="2020-01-01T00:00:00Z")
     changed = admission.update(new, old, CONTEXT, version="v1beta2", now=NOW).value
@@ -364,7 +364,7 @@ def test_the_time_of_a_taint_follows_its_effect() -> None:
     assert same.spec.taint.time_added == "2020-01-01T00:00:00Z"
 
 
-def test_an_unknown_effect_of_a_rule_may_stay() -> None:
+def test_unchanged_unknown_effect_of_a_rule_is_valid() -> None:
     newer = rule(effect="Newer", timeAdded=NOW)
     assert len(admission.create(newer, CONTEXT, version="v1beta2", now=NOW).errors) == 1
     assert admission.update(newer, newer, CONTEXT, version="v1beta2", now=NOW).errors == []

@@ -39,7 +39,7 @@ def problems(new: Any, old: Any = None, **meta: Any) -> list[str]:
 
 
 def changed(**fields: Any) -> dict[str, Any]:
-    """The status with other fields in its only result."""
+    """The status with changed fields in its only result."""
     status = copy.deepcopy(STATUS)
     status["allocation"]["devices"]["results"][0].update(fields)
     return status
@@ -159,7 +159,7 @@ def test_new_statuses(status: Any, expected: list[str]) -> None:
     assert problems(status) == expected
 
 
-def test_an_allocation_is_set_or_cleared_but_not_changed() -> None:
+def test_allocation_can_be_set_or_cleared_but_not_changed() -> None:
     assert problems(STATUS, STATUS) == []
     assert problems({}, STATUS) == []
     (problem,) = problems(changed(device="d1"), STATUS)
@@ -167,12 +167,12 @@ def test_an_allocation_is_set_or_cleared_but_not_changed() -> None:
     assert problem.endswith("field is immutable")
 
 
-def test_a_stored_allocation_is_not_looked_at_again() -> None:
+def test_stored_allocation_is_not_validated_again() -> None:
     broken = changed(driver="", request="gone")
     assert problems(broken, broken) == []
 
 
-def test_a_dying_claim_gets_no_new_consumers() -> None:
+def test_deleted_claim_gets_no_new_consumers() -> None:
     more = STATUS | {"reservedFor": [*STATUS["reservedFor"], {"resource": "pods", "name": "q", "uid": "v"}]}
     dying = {"deletionTimestamp": NOW}
     assert problems(more, STATUS) == []
@@ -185,40 +185,42 @@ def test_a_dying_claim_gets_no_new_consumers() -> None:
     ]
 
 
-def test_statuses_of_devices_go_with_their_allocation() -> None:
+def test_device_statuses_are_removed_with_their_allocation() -> None:
     old = STATUS | {"devices": [DEVICE]}
     assert write({"devices": [DEVICE]}, old).value.status == claim({}).status
     assert write({"devices": [DEVICE]}, old).errors == []
 
 
-def test_a_status_write_changes_nothing_else() -> None:
+def test_status_update_changes_only_the_status() -> None:
     new = claim(STATUS, labels={"a": "b"}, finalizers=["x/y"])
     old = claim({})
     stored = admission.update_status(new, old, CONTEXT, version="v1", now=NOW).value
     assert stored.metadata == old.metadata
     assert stored.status == new.status
     back = admission.update(stored, old, CONTEXT, version="v1", now=NOW).value
-    assert back.status == old.status, "and a write of the object leaves the status"
+    assert back.status == old.status, "an update of the object keeps the status"
 
 
-def test_admin_access_of_results_needs_the_label() -> None:
+def test_admin_access_of_results_requires_the_label() -> None:
     wanted = claim(changed(adminAccess=True))
     denied = admission.update_status(wanted, claim({}), CONTEXT, version="v1", now=NOW)
     assert [error.path for error in denied.errors] == ["status.allocation.devices.results[0].adminAccess"]
     labels = {"resource.kubernetes.io/admin-access": "true"}
     allowed = admission.update_status(wanted, claim({}), CONTEXT, version="v1", now=NOW, namespace_labels=labels)
     assert allowed.errors == []
-    assert admission.update_status(wanted, wanted, CONTEXT, version="v1", now=NOW).errors == [], "granted is granted"
+    assert admission.update_status(wanted, wanted, CONTEXT, version="v1", now=NOW).errors == [], (
+        "granted admin access stays"
+    )
 
 
-def test_fields_of_features_that_are_off_vanish() -> None:
+def test_fields_of_disabled_features_are_dropped() -> None:
     off = ValidationContext(Features("1.34", {"DRAAdminAccess": False, "DRAResourceClaimDeviceStatus": False}), check)
     full = changed(
         adminAccess=True, shareID=SHARE, consumedCapacity={"m": "1"}, bindingConditions=["a"],
         bindingFailureConditions=["b"],
     ) | {"devices": [DEVICE | {"shareID": SHARE}]}  # fmt: skip
     assert write(full, context=off).value.status == claim(STATUS).status
-    assert write(full, full, context=off).value.status == claim(full).status, "what is stored already stays"
+    assert write(full, full, context=off).value.status == claim(full).status, "stored fields are kept"
 
 
 @pytest.mark.parametrize(
@@ -260,14 +262,14 @@ def pools(status: Any = None, **spec: Any) -> ResourcePoolStatusRequest:
         ({"poolName": "a//b"}, ['spec.poolName: Invalid value: "a//b": segment 1: must not be empty']),
     ],
 )
-def test_requests_for_the_status_of_pools(spec: dict[str, Any], expected: list[str]) -> None:
+def test_pool_status_requests(spec: dict[str, Any], expected: list[str]) -> None:
     admitted = admission.create(pools({"poolCount": 1}, **spec), CONTEXT, version="v1alpha3", now=NOW)
     assert texts(admitted.errors) == expected
     assert admitted.value.status is None
     assert admitted.value.spec.limit == spec.get("limit", 100)
 
 
-def test_the_status_of_pools_is_written_once() -> None:
+def test_pool_status_is_written_once() -> None:
     answer = {"poolCount": -1, "pools": [{"driver": "d", "poolName": "p", "generation": 1, "totalDevices": -1}]}
     new, old = pools(answer, limit=1), pools(limit=1)
     found = admission.update_status(new, old, CONTEXT, version="v1alpha3", now=NOW)

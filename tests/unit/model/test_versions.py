@@ -1,4 +1,4 @@
-"""Conversion between the versions of resource.k8s.io, there and back."""
+"""Conversion between the versions of resource.k8s.io."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ objects = (
 
 
 @given(objects, st.sampled_from(["v1", "v1beta2", "v1beta1", "v1alpha3"]))
-def test_there_and_back(tree: dict[str, Any], version: str) -> None:
+def test_conversion_round_trips(tree: dict[str, Any], version: str) -> None:
     before = json.dumps(tree)
     there = from_v1(tree, f"resource.k8s.io/{version}")
     assert there["apiVersion"] == f"resource.k8s.io/{version}"
@@ -88,7 +88,7 @@ def test_every_version_decodes_strictly_to_the_same_value(tree: dict[str, Any], 
     assert other.value == hub.value
 
 
-def test_v1beta1_writes_what_it_cannot_leave_out() -> None:
+def test_v1beta1_has_required_empty_fields() -> None:
     tree = v1("ResourceClaim", {"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "s"}]}]}})
     (request,) = from_v1(tree, "resource.k8s.io/v1beta1")["spec"]["devices"]["requests"]
     assert request == {"name": "r", "deviceClassName": "", "firstAvailable": [{"name": "s"}]}
@@ -129,7 +129,7 @@ def test_unset_fields_of_v1beta1_slices_are_absent() -> None:
     assert to_v1(tree)["spec"] == {"devices": [{"name": "d", "taints": []}, {"name": "e"}]}
 
 
-def test_what_v1alpha3_had_for_classic_controllers_is_dropped() -> None:
+def test_classic_dra_fields_of_v1alpha3_are_dropped() -> None:
     tree = {
         "apiVersion": "resource.k8s.io/v1alpha3",
         "kind": "ResourceClaim",
@@ -144,22 +144,22 @@ def test_what_v1alpha3_had_for_classic_controllers_is_dropped() -> None:
     }
 
 
-def test_taint_rules_differ_between_versions_in_nothing_but_the_version() -> None:
+def test_taint_rules_are_equal_in_all_versions() -> None:
     rule = v1("DeviceTaintRule", {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "None"}})
     for version in ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"):
         there = from_v1(rule, version)
         assert (there, to_v1(there)) == ({**rule, "apiVersion": version}, rule)
 
 
-def test_other_groups_and_kinds_without_v1_stay_as_they_are() -> None:
+def test_other_groups_and_kinds_without_v1_are_unchanged() -> None:
     request = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest", "spec": {}}
     pod = {"apiVersion": "v1", "kind": "Pod"}
     assert (to_v1(request), to_v1(pod)) == (request, pod)
-    with pytest.raises(ValueError, match="is no version of"):
+    with pytest.raises(ValueError, match="is not a version of"):
         from_v1(v1("ResourceClaim", {}), "resource.k8s.io/v2")
 
 
-def test_a_field_that_nobody_here_knows_comes_back_where_it_was() -> None:
+def test_unknown_fields_round_trip() -> None:
     request = {"name": "r", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1, "novelty": {"x": [1]}}
     tree = {
         "apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "more": 1,

@@ -1,4 +1,4 @@
-"""Short ways to say an object and to see what is wrong with it."""
+"""Builds objects for validation tests and formats their errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = "2026-01-02T03:04:05Z"
 
 
 def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
-    """A stand-in for the compiler: the expression says itself what is wrong with it."""
+    """A fake CEL compiler: the expression decides the problem."""
     if expression == "dear":
         return (ExpressionProblem("cost"),)
     if expression == "broken" or (expression == "new only" and not stored):
@@ -40,5 +40,5 @@ def value(kind: type[T], tree: Any) -> T:
 
 
 def texts(errors: Iterable[FieldError]) -> list[str]:
-    """The lines of errors, the explanations of name syntax shortened."""
+    """Errors as text, without the examples of name syntax."""
     return [str(error).partition(" (e.g. ")[0] for error in errors]

@@ -1,4 +1,4 @@
-"""Small problems drawn at random, and their best answers by trying everything."""
+"""Small random packing problems, and their optimal solutions by enumeration."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from allotment.packing.problem import BinType, CapacityRow, Load, Packing, Piece
 
 
 @dataclass
-class Exact:
-    """What bins hold: rows unit by unit, ``each``, and pairs of kinds that do not bear each other."""
+class ExactCheck:
+    """An exact feasibility check: rows unit by unit, ``max_items``, and pairs of incompatible kinds."""
 
     problem: Problem
-    foes: frozenset[tuple[int, int]] = frozenset()
-    asked: set[tuple[int, Load]] = field(default_factory=set)
+    incompatible: frozenset[tuple[int, int]] = frozenset()
+    accepted: set[tuple[int, Load]] = field(default_factory=set)
 
     def __call__(self, bin: int, load: Load, /) -> bool:
         held = self._holds(bin, load)
         if held:
-            self.asked.add((bin, load))
+            self.accepted.add((bin, load))
         return held
 
     def _holds(self, bin: int, load: Load) -> bool:
-        sort = self.problem.bin_types[bin]
+        bin_type = self.problem.bin_types[bin]
         kinds = {kind for kind, _ in load}
-        if any(a in kinds and b in kinds for a, b in self.foes):
+        if any(a in kinds and b in kinds for a, b in self.incompatible):
             return False
         for kind, n in load:
-            if sort.needs[kind] is None or (sort.max_items and sort.max_items[kind] is not None and n > (sort.max_items[kind] or 0)):
+            if bin_type.needs[kind] is None or (
+                bin_type.max_items and bin_type.max_items[kind] is not None and n > (bin_type.max_items[kind] or 0)
+            ):
                 return False
-        for number, row in enumerate(sort.rows):
-            pieces = [p for kind, n in load for p in (sort.needs[kind] or ())[number] * n]
+        for number, row in enumerate(bin_type.rows):
+            pieces = [p for kind, n in load for p in (bin_type.needs[kind] or ())[number] * n]
             if not fits(tuple(sorted(pieces, reverse=True)), (row.size,) * row.units):
                 return False
         return True
@@ -42,7 +44,7 @@ class Exact:
 
 @lru_cache(maxsize=1 << 16)
 def fits(pieces: Pieces, units: tuple[int, ...]) -> bool:
-    """Whether every piece finds room in a unit, by trying everything."""
+    """Whether the pieces fit into the units, by enumeration."""
     if not pieces:
         return True
     return any(
@@ -52,8 +54,8 @@ def fits(pieces: Pieces, units: tuple[int, ...]) -> bool:
     )
 
 
-def drawn(random: Random, *, limits: bool = False) -> tuple[Problem, Exact]:
-    """A problem of a few kinds, items and bins."""
+def random_problem(random: Random, *, limits: bool = False) -> tuple[Problem, ExactCheck]:
+    """A problem with a few kinds, items and bin types."""
     kinds = random.randint(1, 4)
     rows = random.randint(1, 2)
     gpus = random.random() < 0.7
@@ -72,13 +74,15 @@ def drawn(random: Random, *, limits: bool = False) -> tuple[Problem, Exact]:
     bins: list[BinType] = []
     for number in range(random.randint(1, 4)):
         units = random.randint(1, 3) if gpus else 0
-        there = [CapacityRow(f"row {r}", 1, random.randint(4, 24)) for r in range(rows)] + [CapacityRow("gpu", units, 10)]
+        capacity_rows = [CapacityRow(f"row {r}", 1, random.randint(4, 24)) for r in range(rows)] + [
+            CapacityRow("gpu", units, 10)
+        ]
         free = random.random() < 0.25
         bins.append(
             BinType(
                 name=f"bin {number}",
                 price=0 if free else random.randint(1, 40),
-                rows=tuple(there),
+                rows=tuple(capacity_rows),
                 needs=tuple(item if random.random() < 0.9 else None for item in items),
                 max_count=random.randint(1, 2) if free or (limits and random.random() < 0.4) else None,
                 max_items=tuple(random.choice((None, None, 1, 2)) for _ in items) if random.random() < 0.3 else (),
@@ -92,12 +96,12 @@ def drawn(random: Random, *, limits: bool = False) -> tuple[Problem, Exact]:
         group_limits=(("some", random.randint(0, 3)),) if limits else (),
         budget=random.randint(0, 80) if limits and random.random() < 0.5 else None,
     )
-    foes = frozenset({(0, kinds - 1)}) if kinds > 1 and random.random() < 0.2 else frozenset[tuple[int, int]]()
-    return problem, Exact(problem, foes)
+    incompatible = frozenset({(0, kinds - 1)}) if kinds > 1 and random.random() < 0.2 else frozenset[tuple[int, int]]()
+    return problem, ExactCheck(problem, incompatible)
 
 
-def best(problem: Problem, holds: Exact) -> tuple[int, int]:
-    """Items that must be left, and the least cost of all others, by trying everything."""
+def best_by_enumeration(problem: Problem, holds: ExactCheck) -> tuple[int, int]:
+    """The minimum number of unpacked items and the minimum cost of the others, by enumeration."""
     loads = list(_loads(problem, holds))
     limits = dict(problem.group_limits)
     found: dict[object, tuple[int, int]] = {}
@@ -105,7 +109,7 @@ def best(problem: Problem, holds: Exact) -> tuple[int, int]:
     def search(
         at: int, rest: tuple[int, ...], used: tuple[tuple[str, int], ...], spent: int, of: int
     ) -> tuple[int, int]:
-        """From the load of this number on; ``of``: bins of its sort already bought."""
+        """The optimum from the load with index ``at`` on; ``of``: bins of its type that are already used."""
         left = (sum(rest), 0)
         if at == len(loads) or not any(rest):
             return left
@@ -134,7 +138,7 @@ def best(problem: Problem, holds: Exact) -> tuple[int, int]:
     return search(0, problem.counts, (), 0, 0)
 
 
-def _loads(problem: Problem, holds: Exact) -> Iterator[tuple[int, Load]]:
+def _loads(problem: Problem, holds: ExactCheck) -> Iterator[tuple[int, Load]]:
     for number in range(len(problem.bin_types)):
         for counts in product(*(range(n + 1) for n in problem.counts)):
             load = tuple((kind, n) for kind, n in enumerate(counts) if n)
@@ -142,8 +146,8 @@ def _loads(problem: Problem, holds: Exact) -> Iterator[tuple[int, Load]]:
                 yield number, load
 
 
-def check(problem: Problem, holds: Exact, packing: Packing) -> None:
-    """Every promise of a packing, but how much it costs."""
+def check_packing(problem: Problem, holds: ExactCheck, packing: Packing) -> None:
+    """Assert all properties of a packing except its cost."""
     counts = [0] * len(problem.kinds)
     used: dict[int, int] = {}
     groups: dict[str, int] = {}
@@ -151,7 +155,7 @@ def check(problem: Problem, holds: Exact, packing: Packing) -> None:
     for bought in packing.bins:
         assert bought.count > 0
         assert bought.load == tuple(sorted(bought.load))
-        assert (bought.bin_type, bought.load) in holds.asked, "a load that was never accepted"
+        assert (bought.bin_type, bought.load) in holds.accepted, "a load that the check never accepted"
         for kind, n in bought.load:
             assert n > 0
             counts[kind] += n * bought.count
@@ -165,6 +169,9 @@ def check(problem: Problem, holds: Exact, packing: Packing) -> None:
     assert tuple(counts) == problem.counts
     assert cost == packing.cost
     assert packing.bound <= packing.cost
-    assert all(sort.max_count is None or used.get(number, 0) <= sort.max_count for number, sort in enumerate(problem.bin_types))
+    assert all(
+        bin_type.max_count is None or used.get(number, 0) <= bin_type.max_count
+        for number, bin_type in enumerate(problem.bin_types)
+    )
     assert all(groups.get(group, 0) <= most for group, most in problem.group_limits)
     assert problem.budget is None or cost <= problem.budget

@@ -1,4 +1,4 @@
-"""The most valuable load of one bin: found, and never above its bound, however short the search is cut."""
+"""The knapsack search finds the most valuable load of a bin, and its bound holds for every width."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.packing.bin_types import sort_of
-from allotment.packing.cutting_planes import Sharpened, Weighings
-from allotment.packing.knapsack import fill
+from allotment.packing.bin_types import arrays_of
+from allotment.packing.cutting_planes import CutPool, TightenedBinType
+from allotment.packing.knapsack import valuable_loads
 from allotment.packing.oracle import FeasibilityOracle
-from allotment.packing.pricing import Effort, price
+from allotment.packing.pricing import Effort, price_loads
 from allotment.packing.problem import Problem
-from tests.unit.packing.small import Exact, drawn
+from tests.unit.packing.small import ExactCheck, random_problem
 
 
-def _best(problem: Problem, holds: Exact, values: list[float], bin: int) -> float:
+def _best(problem: Problem, holds: ExactCheck, values: list[float], bin: int) -> float:
     loads = (
         tuple((kind, n) for kind, n in enumerate(counts) if n)
         for counts in product(*(range(n + 1) for n in problem.counts))
@@ -30,36 +30,36 @@ def _best(problem: Problem, holds: Exact, values: list[float], bin: int) -> floa
 @given(seed=st.integers(0, 1 << 40), width=st.sampled_from((1, 3, 500)), asked=st.floats(0, 40))
 def test_no_load_is_worth_more_than_the_bound(seed: int, width: int, asked: float) -> None:
     random = Random(seed)
-    problem, holds = drawn(random)
+    problem, holds = random_problem(random)
     values = [random.choice((0.0, random.random() * 30)) for _ in problem.kinds]
     items = np.array(values)
     for number in range(len(problem.bin_types)):
-        sort = sort_of(problem, number)
-        if not len(sort.kinds):
+        arrays = arrays_of(problem, number)
+        if not len(arrays.kinds):
             continue
-        rows = np.array([random.random() for _ in sort.capacity]) * random.choice((0, 1, 5)) / (sort.capacity + 1)
+        rows = np.array([random.random() for _ in arrays.capacity]) * random.choice((0, 1, 5)) / (arrays.capacity + 1)
         best = _best(problem, holds, values, number)
-        found = fill(sort, items[sort.kinds], sort.alone, rows, asked, width=width)
+        found = valuable_loads(arrays, items[arrays.kinds], arrays.max_items, rows, asked, width=width)
         assert max(found.bound, asked) >= best
         for counts, value in zip(found.loads, found.values, strict=True):
-            assert (sort.weights.T @ counts <= sort.capacity).all()
-            assert value == pytest.approx(float(items[sort.kinds] @ counts))
+            assert (arrays.weights.T @ counts <= arrays.capacity).all()
+            assert value == pytest.approx(float(items[arrays.kinds] @ counts))
             assert asked < value <= found.bound
 
 
 @given(seed=st.integers(0, 1 << 40), asked=st.floats(0.5, 40))
-def test_a_careful_search_finds_the_best_and_proves_it(seed: int, asked: float) -> None:
+def test_a_thorough_search_finds_and_proves_the_best_load(seed: int, asked: float) -> None:
     random = Random(seed)
-    problem, holds = drawn(random)
+    problem, holds = random_problem(random)
     values = [random.random() * 30 for _ in problem.kinds]
-    truth = FeasibilityOracle(problem, holds)
-    rows_only = Exact(problem)
+    oracle = FeasibilityOracle(problem, holds)
+    rows_only = ExactCheck(problem)
     for number in range(len(problem.bin_types)):
-        sort = sort_of(problem, number)
-        if not len(sort.kinds):
+        arrays = arrays_of(problem, number)
+        if not len(arrays.kinds):
             continue
-        sharp = Sharpened(problem, sort, Weighings())
-        found = price(sharp, np.array(values), asked, truth.fits_rows, Effort(50, 500, 6, 500), most=3)
+        tightened = TightenedBinType(problem, arrays, CutPool())
+        found = price_loads(tightened, np.array(values), asked, oracle.fits_rows, Effort(50, 500, 6, 500), max_loads=3)
         best = _best(problem, rows_only, values, number)
         assert max(found.bound, asked) >= best
         if best > asked * 1.001:
@@ -67,11 +67,13 @@ def test_a_careful_search_finds_the_best_and_proves_it(seed: int, asked: float) 
             assert sum(values[kind] * n for kind, n in found.loads[0]) == pytest.approx(best, rel=1e-3)
 
 
-def test_prices_that_come_from_nowhere_still_make_a_valid_bound() -> None:
-    """The width of one partial load: nearly everything is dropped, and the bound remembers it."""
-    problem, holds = drawn(Random(11))
+def test_arbitrary_prices_give_a_valid_bound() -> None:
+    """With a width of one partial load nearly all are dropped; the bound includes their potential."""
+    problem, holds = random_problem(Random(11))
     items = np.ones(len(problem.kinds))
     for number in range(len(problem.bin_types)):
-        sort = sort_of(problem, number)
-        found = fill(sort, items[sort.kinds], sort.alone, np.zeros(len(sort.capacity)), 0.0, width=1)
+        arrays = arrays_of(problem, number)
+        found = valuable_loads(
+            arrays, items[arrays.kinds], arrays.max_items, np.zeros(len(arrays.capacity)), 0.0, width=1
+        )
         assert found.bound >= _best(problem, holds, list(items), number)

@@ -1,4 +1,4 @@
-"""Weights of pieces: whatever fits a unit never weighs more than the unit."""
+"""Weights of pieces: no set of pieces that fits a unit weighs more than the unit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.packing.dual_feasible import tuned, weighings
+from allotment.packing.dual_feasible import derived_functions, standard_functions
 from allotment.packing.oracle import fits_units
 from allotment.packing.unit_weights import unit_weights
 from tests.unit.packing.small import fits
@@ -24,14 +24,14 @@ def _filled(draw: st.DrawFn) -> tuple[int, list[int]]:
 
 
 @given(_filled(), st.lists(st.integers(1, 60), max_size=8))
-def test_what_fits_weighs_no_more_than_a_unit(unit: tuple[int, list[int]], others: list[int]) -> None:
+def test_pieces_that_fit_a_unit_weigh_no_more_than_it(unit: tuple[int, list[int]], others: list[int]) -> None:
     size, pieces = unit
-    for weighing in (*weighings(size), *tuned(size, [*pieces, *(n for n in others if n <= size)])):
+    for weighing in (*standard_functions(size), *derived_functions(size, [*pieces, *(n for n in others if n <= size)])):
         assert sum(map(weighing.weight, pieces)) <= weighing.capacity, weighing.name
 
 
 @given(_filled(), st.integers(0, 1 << 30))
-def test_found_weights_bear_what_fits(unit: tuple[int, list[int]], seed: int) -> None:
+def test_computed_weights_accept_pieces_that_fit(unit: tuple[int, list[int]], seed: int) -> None:
     size, pieces = unit
     random = Random(seed)
     sizes = tuple(sorted({*pieces, *(random.randint(1, size) for _ in range(4))}))
@@ -39,8 +39,8 @@ def test_found_weights_bear_what_fits(unit: tuple[int, list[int]], seed: int) ->
     assert sum(weights[piece] for piece in pieces) <= heaviest
 
 
-def test_found_weights_refuse_what_sums_allow() -> None:
-    """Of crowds that fit three units by their sum only, nearly all are too heavy by their own weights."""
+def test_computed_weights_exclude_pieces_that_fit_only_by_sum() -> None:
+    """Of pieces that fit three units only by their sum, nearly all sets are too heavy by their own weights."""
     random = Random(3)
     missed = found = 0
     for _ in range(150):
@@ -56,6 +56,6 @@ def test_found_weights_refuse_what_sums_allow() -> None:
 
 
 @given(st.lists(st.integers(1, 10), max_size=9), st.integers(1, 4))
-def test_pieces_are_put_into_units_whenever_they_fit(pieces: list[int], units: int) -> None:
+def test_fits_units_equals_enumeration(pieces: list[int], units: int) -> None:
     pieces.sort(reverse=True)
     assert fits_units(units, 10, tuple(pieces)) == fits(tuple(pieces), (10,) * units)

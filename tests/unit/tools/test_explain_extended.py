@@ -9,8 +9,8 @@ from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceClass, DeviceClassSpec, ResourceClaim
 from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.extended_requests import shared_out, uses_of
-from allotment.tools.explain.extended_resources import extended_claim, plugged
+from allotment.tools.explain.extended_requests import device_requests, uses_of
+from allotment.tools.explain.extended_resources import extended_claim, plugin_resources
 from tests.unit.engine.objects import device, slice_of
 
 FEATURES = Features(kube="1.36")
@@ -104,7 +104,7 @@ def named(name: str, amount: int, restart: str | None = None) -> Container:
 
 def test_every_container_is_told_where_its_devices_are() -> None:
     tried = pod(named("main", 1), named("more", 1), init=(named("small", 1), named("large", 4), named("middle", 3)))
-    shares, uses = shared_out(tried, [GPU])
+    shares, uses = device_requests(tried, [GPU])
     most, main, more = (f"container-{number}-request-1" for number in (1, 3, 4))
     assert [(share.request, share.devices) for share in shares] == [(most, 2), (main, 1), (more, 1)]
     assert [(use.container, use.request) for use in uses] == [
@@ -119,7 +119,7 @@ def with_plugin(name: str, amount: int) -> Node:
 
 
 def test_a_device_plugin_serves_without_claim() -> None:
-    assert plugged([with_plugin("n", 4), with_plugin("none", 0)]) == {"n": {GPU}}
+    assert plugin_resources([with_plugin("n", 4), with_plugin("none", 0)]) == {"n": {GPU}}
     assert asked(pod(container(1)), plugins=frozenset({GPU})) == []
 
 

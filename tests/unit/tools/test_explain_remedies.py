@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine.refusal import Change, Refused
+from allotment.engine.refusal import AllocationRefusal, SuggestedChange
 from allotment.engine.remedies import REMEDIES
 from allotment.tools.explain import Explanation, lines
 from tests.unit.tools.test_explain import CLASS, TEMPLATE, codes, node, pod, slice_, told
@@ -16,14 +16,14 @@ def selecting(expression: str) -> str:
     )
 
 
-def headline(explanation: Explanation) -> Refused:
+def headline(explanation: Explanation) -> AllocationRefusal:
     reasons = explanation.answers[0].reasons
     assert reasons is not None
     return reasons.headline
 
 
-def kinds(changes: tuple[Change, ...]) -> list[str]:
-    return [REMEDIES[change.remedy].changes for change in changes]
+def kinds(changes: tuple[SuggestedChange, ...]) -> list[str]:
+    return [REMEDIES[change.remedy].scope for change in changes]
 
 
 def text(explanation: Explanation) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine.refusal import Refused
+from allotment.engine.refusal import AllocationRefusal
 from allotment.tools.explain import Explanation
 from tests.unit.tools.test_explain import CLASS, TEMPLATE, node, slice_, told
 
@@ -37,7 +37,7 @@ spec:
 """
 
 
-def refused(*manifests: str) -> Refused:
+def refused(*manifests: str) -> AllocationRefusal:
     explanation: Explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), *manifests)
     reasons = explanation.answers[-1].reasons
     assert reasons is not None

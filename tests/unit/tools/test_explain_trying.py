@@ -8,7 +8,7 @@ from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.tools.explain import explain, fits
-from allotment.tools.explain.subjects import ANY_POD, identity, to_try
+from allotment.tools.explain.subjects import ANY_POD, identity, objects_to_explain
 from tests.unit.tools.check.bundles import world_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     by_claim,
@@ -31,16 +31,16 @@ def objects(*texts: str) -> tuple[Object, ...]:
 
 
 def test_a_template_that_nobody_names_gets_a_pod() -> None:
-    alone = to_try((), objects(template()))
+    alone = objects_to_explain((), objects(template()))
     assert [str(identity(one)[1]) for one in alone] == ["default/gpu", f"default/{ANY_POD}gpu"]
-    assert len(to_try((), objects(template(), pod()))) == 2
+    assert len(objects_to_explain((), objects(template(), pod()))) == 2
 
 
 def test_what_is_asked_replaces_what_the_cluster_has() -> None:
     cluster = objects(template(gpu_request(count=1)), workload(), pod(name="waiting"))
     asked = objects(template(gpu_request(count=2)), pod())
-    assert to_try(cluster, asked) == asked
-    assert [type(one).__name__ for one in to_try(cluster, ())] == ["ResourceClaimTemplate", "Pod"]
+    assert objects_to_explain(cluster, asked) == asked
+    assert [type(one).__name__ for one in objects_to_explain(cluster, ())] == ["ResourceClaimTemplate", "Pod"]
 
 
 def test_an_allocated_claim_keeps_its_allocation() -> None:
@@ -51,7 +51,7 @@ metadata: {name: gpu, namespace: default}
 status: {allocation: {devices: {results: [{request: gpu, driver: d.example, pool: p, device: a}]}}}
 """
     cluster = objects(text)
-    assert to_try(cluster, objects(claim(gpu_request(count=2)))) == cluster
+    assert objects_to_explain(cluster, objects(claim(gpu_request(count=2)))) == cluster
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,6 @@ status: {allocation: {devices: {results: [{request: gpu, driver: d.example, pool
 )
 def test_a_trial_says_what_an_explanation_says(texts: tuple[str, ...], all_of_it: bool) -> None:
     made = cluster_of(parse_fleet(["2xt4"]))
-    values = to_try((*made.nodes, *made.slices, *made.classes), objects(*texts) if texts else ())
+    values = objects_to_explain((*made.nodes, *made.slices, *made.classes), objects(*texts) if texts else ())
     assert fits(values, FEATURES) is all_of_it
     assert explain(values, FEATURES).fits is all_of_it

@@ -17,7 +17,7 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.tools.explain import Explanation, explain
-from allotment.tools.orphaned_slices import standing
+from allotment.tools.orphaned_slices import split_orphaned
 
 FEATURES = Features("1.36")
 
@@ -76,7 +76,7 @@ def test_what_is_written_by_hand_may_leave_nodes_out() -> None:
     (answer,) = answered(*values, claim(1)).answers
     assert answer.node in ("a", "b")
     slices = [one for one in values if isinstance(one, ResourceSlice)]
-    assert standing(slices, [one for one in values if isinstance(one, Node)]).gone == ()
+    assert split_orphaned(slices, [one for one in values if isinstance(one, Node)]).gone == ()
 
 
 def test_slices_alone_are_a_cluster() -> None:

@@ -1,1 +1,1 @@
-"""Who asks, and whether they may."""
+"""Authentication, authorization (RBAC) and access reviews of the API server."""

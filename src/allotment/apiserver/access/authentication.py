@@ -1,6 +1,7 @@
-"""Who asks: by client certificate, by bearer token, or nobody in particular; and whom they speak for.
+"""Authentication by client certificate or bearer token, anonymous requests, and user impersonation.
 
-Wrong credentials are refused, missing ones make an anonymous user: what that one may do is authorization's matter.
+Wrong credentials are rejected; a request without credentials gets the anonymous user. Whether that user is allowed to
+do something is decided by authorization.
 """
 
 from __future__ import annotations
@@ -15,98 +16,97 @@ from urllib.parse import unquote
 from allotment.apiserver import api_errors
 from allotment.apiserver.access import tokens
 from allotment.apiserver.http_messages import Request
-from allotment.apiserver.kinds.kind import Reader, User
+from allotment.apiserver.kinds.kind import StoreReader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import failure_status
 
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
-AUTHENTICATED: Final = "system:authenticated"
-_EXTRA: Final = "impersonate-extra-"
-_IMPERSONATE: Final = methodcaller("startswith", "impersonate-")
+AUTHENTICATED_GROUP: Final = "system:authenticated"
+_EXTRA_PREFIX: Final = "impersonate-extra-"
+_is_impersonation_header: Final = methodcaller("startswith", "impersonate-")
 
 
 class Authorize(Protocol):
-    """May this user do that: None, or why not."""
+    """Return None if the user is allowed to do the request, else the reason why not."""
 
     def __call__(
         self, user: User, verb: str, group: str = "", resource: str = "", subresource: str = "", namespace: str = "",
         name: str = "", path: str = "",
     ) -> str | None:  # fmt: skip
-        """Judge one request."""
         ...
 
 
 class Authenticator:
-    """Called with a request: the user, or None for wrong credentials; StatusError 403 for undue impersonation.
+    """Called with a request: return the user, or None for wrong credentials.
 
-    ``static``: fixed tokens and whose they are. ``key``: what tokens of service accounts are signed with.
+    Raises StatusError 403 if the user is not allowed to impersonate. ``static``: fixed tokens and their users. ``key``:
+    signs service account tokens.
     """
 
     def __init__(
-        self, reader: Reader, *, clock: Callable[[], datetime], key: bytes, authorize: Authorize,
+        self, reader: StoreReader, *, clock: Callable[[], datetime], key: bytes, authorize: Authorize,
         static: Mapping[str, User] | None = None,
     ) -> None:  # fmt: skip
         self.reader = reader
         self.clock = clock
         self.key = key
         self._authorize = authorize
-        # By digest, so that how long a look-up takes tells nothing about a token.
-        self._static = {_digest(token): _known(user) for token, user in (static or {}).items()}
+        # Keyed by digest, so that the time of a lookup reveals nothing about a token.
+        self._static = {_digest(token): _with_authenticated_group(user) for token, user in (static or {}).items()}
 
     def __call__(self, request: Request) -> User | None:
-        """Who sent a request."""
-        user = self.sender(request)
-        if user is None or not any(map(_IMPERSONATE, request.headers)):
+        user = self.authenticate(request)
+        if user is None or not any(map(_is_impersonation_header, request.headers)):
             return user
-        return self._impersonated(user, request)
+        return self._impersonate(user, request)
 
-    def of_token(self, token: str, audiences: tuple[str, ...] = (tokens.AUDIENCE,)) -> User | None:
-        """Whose a bearer token is."""
-        known = self._static.get(_digest(token))
-        if known is not None:
-            return known
-        return tokens.read(self.key, token, now=self.clock(), reader=self.reader, audiences=audiences)
+    def authenticate_token(self, token: str, audiences: tuple[str, ...] = (tokens.API_AUDIENCE,)) -> User | None:
+        """Return the user of a bearer token, or None if the token is not valid."""
+        user = self._static.get(_digest(token))
+        if user is not None:
+            return user
+        return tokens.verify(self.key, token, now=self.clock(), reader=self.reader, audiences=audiences)
 
-    def sender(self, request: Request) -> User | None:
-        """Who sent a request, for whomever they speak; None for wrong credentials."""
+    def authenticate(self, request: Request) -> User | None:
+        """Return the user who sent a request, before impersonation; None for wrong credentials."""
         if request.peer is not None and request.peer.name:
-            return _known(User(request.peer.name, request.peer.groups))
+            return _with_authenticated_group(User(request.peer.name, request.peer.groups))
         scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return ANONYMOUS
-        return self.of_token(token.strip())
+        return self.authenticate_token(token.strip())
 
-    def _impersonated(self, user: User, request: Request) -> User:
+    def _impersonate(self, user: User, request: Request) -> User:
         headers = request.headers
         name = headers.get("impersonate-user", "")
-        if not name:  # a group alone would leave the sender as he is, with all that he may
+        if not name:  # a group alone would keep the sender and all its permissions
             raise api_errors.bad_request(
-                "groups, uids and extras are impersonated with a user: Impersonate-User is missing"
+                "impersonating groups, UIDs or extras requires a user: the header Impersonate-User is missing"
             )
-        groups = _listed(headers.get("impersonate-group", ""))
+        groups = _header_values(headers.get("impersonate-group", ""))
         extra = {
-            unquote(header.removeprefix(_EXTRA)): _listed(value)
+            unquote(header.removeprefix(_EXTRA_PREFIX)): _header_values(value)
             for header, value in headers.items()
-            if header.startswith(_EXTRA)
+            if header.startswith(_EXTRA_PREFIX)
         }
         uid = headers.get("impersonate-uid", "")
-        asked = [("", "users", "", "", name)]
-        asked += [("", "groups", "", "", group) for group in groups]
+        checks = [("", "users", "", "", name)]
+        checks += [("", "groups", "", "", group) for group in groups]
         account = name.removeprefix(tokens.ACCOUNT_PREFIX).split(":") if name.startswith(tokens.ACCOUNT_PREFIX) else []
         if len(account) == 2:
-            asked[0] = ("", "serviceaccounts", "", account[0], account[1])
+            checks[0] = ("", "serviceaccounts", "", account[0], account[1])
             groups = groups or tokens.account_user(account[0], account[1]).groups
-        asked += [("authentication.k8s.io", "uids", "", "", uid)] if uid else []
-        asked += [
+        checks += [("authentication.k8s.io", "uids", "", "", uid)] if uid else []
+        checks += [
             ("authentication.k8s.io", "userextras", key, "", value) for key, values in extra.items() for value in values
         ]
-        for group, resource, subresource, namespace, which in asked:
-            why = self._authorize(user, "impersonate", group, resource, subresource, namespace, which)
-            if why is not None:
-                raise _refused(group, resource, which, why)
-        if name != ANONYMOUS.name and AUTHENTICATED not in groups:
-            groups = (*groups, AUTHENTICATED)
+        for group, resource, subresource, namespace, target in checks:
+            reason = self._authorize(user, "impersonate", group, resource, subresource, namespace, target)
+            if reason is not None:
+                raise _impersonation_forbidden(group, resource, target, reason)
+        if name != ANONYMOUS.name and AUTHENTICATED_GROUP not in groups:
+            groups = (*groups, AUTHENTICATED_GROUP)
         return User(name, groups, uid, extra)
 
 
@@ -114,17 +114,19 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
-def _listed(header: str) -> tuple[str, ...]:
-    """The values of a header that came several times."""
+def _header_values(header: str) -> tuple[str, ...]:
+    """The values of a header that occurs several times."""
     return tuple(filter(None, map(str.strip, header.split(","))))
 
 
-def _known(user: User) -> User:
-    return user if AUTHENTICATED in user.groups else user._replace(groups=(*user.groups, AUTHENTICATED))
+def _with_authenticated_group(user: User) -> User:
+    return user if AUTHENTICATED_GROUP in user.groups else user._replace(groups=(*user.groups, AUTHENTICATED_GROUP))
 
 
-def _refused(group: str, resource: str, name: str, why: str) -> StatusError:
+def _impersonation_forbidden(group: str, resource: str, name: str, reason: str) -> StatusError:
     qualified = f"{resource}.{group}" if group else resource
     details = {"name": name, "group": group, "kind": resource}
-    message = f"{qualified} {quote(name)} is forbidden: {why}"
-    return StatusError(failure_status(403, "Forbidden", message, {key: value for key, value in details.items() if value}))
+    message = f"{qualified} {quote(name)} is forbidden: {reason}"
+    return StatusError(
+        failure_status(403, "Forbidden", message, {key: value for key, value in details.items() if value})
+    )

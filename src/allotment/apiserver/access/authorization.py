@@ -1,42 +1,43 @@
-"""May this user do that: RBAC over the stored roles and bindings, resolved once and kept until one of them changes."""
+"""RBAC authorizer over the stored roles and bindings; the resolved rules are cached until one of them changes."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from allotment.apiserver.access.rbac import (
-    BINDINGS,
-    CLUSTER_BINDINGS,
+    CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    ROLE_BINDINGS,
     ROLES,
-    Granted,
-    Rule,
-    granted,
+    PolicyRule,
+    ResolvedRules,
+    resolve_rules,
     role_rules,
 )
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.store import Change, Store
 from allotment.model.quoting import quote
 
-MASTERS: Final = "system:masters"
-_MOST_KEPT: Final = 4096
+MASTERS_GROUP: Final = "system:masters"
+_CACHE_SIZE: Final = 4096
 
 
 class Authorizer:
-    """Called with a request's attributes; None means allowed, a text says why not, in Kubernetes' words."""
+    """Called with a request's attributes: return None if allowed, else the reason in Kubernetes' words."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._granted: dict[tuple[str, tuple[str, ...], str], Granted] = {}
-        self._roles: dict[tuple[str, str, str], tuple[Rule, ...] | None] = {}
-        self._stop = [
-            store.subscribe(bucket, self._forget) for bucket in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS)
+        self._resolved: dict[tuple[str, tuple[str, ...], str], ResolvedRules] = {}
+        self._role_rules: dict[tuple[str, str, str], tuple[PolicyRule, ...] | None] = {}
+        self._unsubscribe = [
+            store.subscribe(bucket, self._invalidate)
+            for bucket in (ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
         ]
 
     def close(self) -> None:
-        """Stop listening to changes."""
-        for stop in self._stop:
-            stop()
+        """Unsubscribe from changes of the store."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
 
     def __call__(
         self,
@@ -49,56 +50,56 @@ class Authorizer:
         name: str = "",
         path: str = "",
     ) -> str | None:
-        """Whether ``user`` may do ``verb`` to objects of a resource, or (without a resource) to a path."""
-        if MASTERS in user.groups:
+        """Check whether ``user`` may do ``verb`` on objects of a resource, or (without a resource) on a path."""
+        if MASTERS_GROUP in user.groups:
             return None
-        held = self.granted(user, namespace)
+        resolved = self.rules_for(user, namespace)
         if resource:
-            for rule in held.rules:
+            for rule in resolved.rules:
                 if rule.allows(verb, group, resource, subresource, name):
                     return None
-        elif any(rule.allows_path(verb, path) for rule in held.rules):
+        elif any(rule.allows_path(verb, path) for rule in resolved.rules):
             return None
         refusal = refusal_text(user, verb, group, resource, subresource, namespace, path)
-        return f"{refusal}: RBAC: {_together(held.problems)}" if held.problems else refusal
+        return f"{refusal}: RBAC: {_join_problems(resolved.problems)}" if resolved.problems else refusal
 
-    def granted(self, user: User, namespace: str) -> Granted:
-        """The rules that hold for a user in a namespace."""
+    def rules_for(self, user: User, namespace: str) -> ResolvedRules:
+        """The rules that apply to a user in a namespace."""
         key = (user.name, user.groups, namespace)
-        found = self._granted.get(key)
+        found = self._resolved.get(key)
         if found is None:
-            if len(self._granted) >= _MOST_KEPT:
-                self._granted.clear()
-            found = self._granted[key] = granted(self._store, user, namespace, self._rules_of)
+            if len(self._resolved) >= _CACHE_SIZE:
+                self._resolved.clear()
+            found = self._resolved[key] = resolve_rules(self._store, user, namespace, self._rules_of)
         return found
 
-    def _rules_of(self, bucket: str, namespace: str, name: str) -> tuple[Rule, ...] | None:
+    def _rules_of(self, bucket: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
         key = (bucket, namespace, name)
-        if key not in self._roles:
+        if key not in self._role_rules:
             rules = role_rules(self._store, bucket, namespace, name)
-            self._roles[key] = None if rules is None else tuple(rules)
-        return self._roles[key]
+            self._role_rules[key] = None if rules is None else tuple(rules)
+        return self._role_rules[key]
 
-    def _forget(self, change: Change) -> None:
-        self._granted.clear()
+    def _invalidate(self, change: Change) -> None:
+        self._resolved.clear()
         if change.resource in (ROLES, CLUSTER_ROLES):
-            self._roles.clear()
+            self._role_rules.clear()
 
 
-def _together(problems: Any) -> str:
+def _join_problems(problems: Any) -> str:
     distinct = list(dict.fromkeys(problems))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def refusal_text(user: User, verb: str, group: str, resource: str, subresource: str, namespace: str, path: str) -> str:
-    """What the user cannot do.
+    """The message for a denied request.
 
     >>> refusal_text(User("eve"), "list", "", "pods", "", "shop", "")
     'User "eve" cannot list resource "pods" in API group "" in the namespace "shop"'
     """
-    who = f"User {quote(user.name)} cannot {verb}"
+    subject = f"User {quote(user.name)} cannot {verb}"
     if not resource:
-        return f"{who} path {quote(path)}"
-    what = f"{resource}/{subresource}" if subresource else resource
-    where = f"in the namespace {quote(namespace)}" if namespace else "at the cluster scope"
-    return f"{who} resource {quote(what)} in API group {quote(group)} {where}"
+        return f"{subject} path {quote(path)}"
+    target = f"{resource}/{subresource}" if subresource else resource
+    scope = f"in the namespace {quote(namespace)}" if namespace else "at the cluster scope"
+    return f"{subject} resource {quote(target)} in API group {quote(group)} {scope}"

@@ -1,7 +1,7 @@
-"""What every cluster starts with: namespaces, roles, priority classes, the ``kubernetes`` service.
+"""Objects that every cluster starts with: namespaces, roles, priority classes, the ``kubernetes`` service.
 
-Whoever starts the API creates those of them that are missing, and leaves alone what is there: users may have changed
-it. Two more objects belong to each namespace and come with it, so that its first pod is admitted at once.
+At startup only the missing ones are created; existing ones stay, for users may have changed them. Each namespace also
+gets two objects of its own, created with it, so that its first pod can be admitted immediately.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from allotment.apiserver.access.default_roles import cluster_role_bindings, clus
 from allotment.model.trees import Tree
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-SERVICE_RANGE: Final = "10.96.0.0/16"
-KUBERNETES_ADDRESS: Final = "10.96.0.1"
-_CLASSES: Final = (
+SERVICE_CIDR: Final = "10.96.0.0/16"
+KUBERNETES_SERVICE_IP: Final = "10.96.0.1"
+_PRIORITY_CLASSES: Final = (
     ("system-node-critical", 2_000_001_000,
      "Used for system critical pods that must not be moved from their current node."),
     ("system-cluster-critical", 2_000_000_000,
      "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
 )  # fmt: skip
-_ABOUT_CA: Final = (
+_CA_DESCRIPTION: Final = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
     "clusters."
@@ -29,12 +29,12 @@ _ABOUT_CA: Final = (
 
 
 def cluster_objects(*, port: int) -> Iterator[Tree]:
-    """Manifests of the cluster's first objects, in an order in which they can be created. ``port``: of the API."""
+    """Yield manifests of the cluster's initial objects in creation order. ``port``: port of the API server."""
     for name in NAMESPACES:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     yield from cluster_roles()
     yield from cluster_role_bindings()
-    for name, value, description in _CLASSES:
+    for name, value, description in _PRIORITY_CLASSES:
         yield {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
@@ -47,19 +47,19 @@ def cluster_objects(*, port: int) -> Iterator[Tree]:
         "apiVersion": "networking.k8s.io/v1",
         "kind": "ServiceCIDR",
         "metadata": {"name": "kubernetes"},
-        "spec": {"cidrs": [SERVICE_RANGE]},
+        "spec": {"cidrs": [SERVICE_CIDR]},
     }
     labels = {"component": "apiserver", "provider": "kubernetes"}
     yield {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
-        "spec": {"clusterIP": KUBERNETES_ADDRESS, "ports": [{"name": "https", "port": 443, "targetPort": port}]},
+        "spec": {"clusterIP": KUBERNETES_SERVICE_IP, "ports": [{"name": "https", "port": 443, "targetPort": port}]},
     }
 
 
 def namespace_objects(namespace: str, ca_certificate: str) -> Iterator[Tree]:
-    """What a namespace has from its first moment: an account for its pods, and what they verify the API by."""
+    """Yield the initial objects of a namespace: the default service account and the root CA ConfigMap."""
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
     yield {
         "apiVersion": "v1",
@@ -67,7 +67,7 @@ def namespace_objects(namespace: str, ca_certificate: str) -> Iterator[Tree]:
         "metadata": {
             "name": "kube-root-ca.crt",
             "namespace": namespace,
-            "annotations": {"kubernetes.io/description": _ABOUT_CA},
+            "annotations": {"kubernetes.io/description": _CA_DESCRIPTION},
         },
         "data": {"ca.crt": ca_certificate},
     }

@@ -1,7 +1,7 @@
-"""Who may judge requests for certificates: to write to one is not enough, its signer must be in the user's hands, too.
+"""Admission of CertificateSigningRequest updates: the user also needs a permission for the request's signer.
 
-Approving and denying take the verb ``approve`` for the request's signer, its certificate takes ``sign``; both may be
-given for all signers of a domain at once.
+Approval and denial require the verb ``approve`` on the signer, issuing the certificate requires ``sign``. Either can be
+granted for all signers of a domain (``example.com/*``).
 """
 
 from __future__ import annotations
@@ -9,44 +9,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.apiserver.access.authorization import MASTERS
-from allotment.apiserver.access.rbac import granted
+from allotment.apiserver.access.authorization import MASTERS_GROUP
+from allotment.apiserver.access.rbac import resolve_rules
 from allotment.apiserver.kinds import certificates
-from allotment.apiserver.kinds.admission_errors import forbidden as refused
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.admission_errors import forbidden as forbidden
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
 _GROUP: Final = "certificates.k8s.io"
 _BUCKET: Final = f"certificatesigningrequests.{_GROUP}"
-_JUDGED: Final = ("certificate", "conditions")
+_SIGNER_FIELDS: Final = ("certificate", "conditions")
 
 
-def _may(write: Write, verb: str, signer: str) -> bool:
-    if MASTERS in write.user.groups:
+def _is_permitted(write: Write, verb: str, signer: str) -> bool:
+    if MASTERS_GROUP in write.user.groups:
         return True
     names = (signer, f"{signer.partition('/')[0]}/*")
-    held = granted(write.reader, write.user, "")
-    return any(rule.allows(verb, _GROUP, "signers", "", name) for rule in held.rules for name in names)
+    resolved = resolve_rules(write.reader, write.user, "")
+    return any(rule.allows(verb, _GROUP, "signers", "", name) for rule in resolved.rules for name in names)
 
 
-def _verb(new: Tree, old: Tree, write: Write) -> str:
-    """What a write does for the signer; empty if nothing."""
+def _required_verb(new: Tree, old: Tree, write: Write) -> str:
+    """The verb on the signer that a write requires; empty if none."""
     if write.subresource == "approval":
         return "approve"
     before, after = old.get("status") or {}, new.get("status") or {}
-    judged = any(before.get(part) != after.get(part) for part in _JUDGED)
-    return "sign" if write.subresource == "status" and judged else ""
+    changed = any(before.get(part) != after.get(part) for part in _SIGNER_FIELDS)
+    return "sign" if write.subresource == "status" and changed else ""
 
 
 def _update(new: Tree, old: Tree, write: Write) -> Errors:
     problems = tuple(_KIND.validate_update(new, old, write))
-    verb, signer = _verb(new, old, write), (old.get("spec") or {}).get("signerName") or ""
-    if verb and not problems and not _may(write, verb, signer):
-        why = f"user not permitted to {verb} requests with signerName {quote(signer)}"
-        raise refused(_BUCKET, old["metadata"]["name"], why)
+    verb, signer = _required_verb(new, old, write), (old.get("spec") or {}).get("signerName") or ""
+    if verb and not problems and not _is_permitted(write, verb, signer):
+        reason = f"user not permitted to {verb} requests with signerName {quote(signer)}"
+        raise forbidden(_BUCKET, old["metadata"]["name"], reason)
     return problems
 
 
 _KIND: Final = certificates.RULES[_BUCKET]
-RULES: Final[Mapping[str, Rules]] = {_BUCKET: _KIND._replace(validate_update=_update)}
+RULES: Final[Mapping[str, KindRules]] = {_BUCKET: _KIND._replace(validate_update=_update)}

@@ -1,7 +1,7 @@
-"""The cluster roles that every cluster starts with, as a table.
+"""Default ClusterRoles and ClusterRoleBindings, as a table.
 
-``view``, ``edit`` and ``admin`` are for people, inside a namespace; the ``system:`` ones are for programs. As upstream,
-secrets and roles are not for viewers, and nobody but an administrator of the cluster changes claims' statuses.
+``view``, ``edit`` and ``admin`` are for users within a namespace; the ``system:`` ones are for components. As upstream,
+viewers cannot read secrets and roles, and only cluster administrators can change the status of resource claims.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from allotment.model.trees import Tree
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _LABEL: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-_DEFAULTED: Final = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+_AUTOUPDATE: Final = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "deletecollection", "patch", "update")
 _ALL: Final = ("*",)
 
-#: What may be looked at in a namespace, by group.
-_VISIBLE: Final[Sequence[tuple[str, Sequence[str]]]] = (
+#: Resources that ``view`` can read, by group.
+_VIEW_RESOURCES: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("", (
         "bindings", "configmaps", "endpoints", "events", "limitranges", "namespaces", "namespaces/status",
         "persistentvolumeclaims", "persistentvolumeclaims/status", "pods", "pods/log", "pods/status",
@@ -39,8 +39,8 @@ _VISIBLE: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("policy", ("poddisruptionbudgets", "poddisruptionbudgets/status")),
     ("resource.k8s.io", ("resourceclaims", "resourceclaims/status", "resourceclaimtemplates")),
 )  # fmt: skip
-#: What may be changed there.
-_CHANGEABLE: Final[Sequence[tuple[str, Sequence[str]]]] = (
+#: Resources that ``edit`` can change, by group.
+_EDIT_RESOURCES: Final[Sequence[tuple[str, Sequence[str]]]] = (
     ("", (
         "configmaps", "events", "persistentvolumeclaims", "pods", "pods/attach", "pods/ephemeralcontainers",
         "pods/eviction", "pods/exec", "pods/portforward", "pods/proxy", "replicationcontrollers",
@@ -62,29 +62,29 @@ _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi
 
 
 def rule(verbs: Sequence[str], group: str, *resources: str) -> Tree:
-    """A rule about objects of one group."""
+    """A PolicyRule for resources of one group."""
     return {"verbs": list(verbs), "apiGroups": [group], "resources": list(resources)}
 
 
-def _paths(verbs: Sequence[str], paths: Sequence[str]) -> Tree:
+def _path_rule(verbs: Sequence[str], paths: Sequence[str]) -> Tree:
     return {"verbs": list(verbs), "nonResourceURLs": list(paths)}
 
 
-def _reviews(*names: str) -> Tree:
+def _review_rule(*names: str) -> Tree:
     return rule(("create",), "authorization.k8s.io", *names)
 
 
-_VIEW: Final = [rule(_READ, group, *resources) for group, resources in _VISIBLE]
+_VIEW: Final = [rule(_READ, group, *resources) for group, resources in _VIEW_RESOURCES]
 _EDIT: Final = [
     *_VIEW,
-    *(rule(_WRITE, group, *resources) for group, resources in _CHANGEABLE),
+    *(rule(_WRITE, group, *resources) for group, resources in _EDIT_RESOURCES),
     rule(_READ, "", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"),
     rule(_READ, "coordination.k8s.io", "leases"),
     rule(("impersonate",), "", "serviceaccounts"),
     rule(("create",), "", "serviceaccounts/token"),
 ]
 _ADMIN: Final = [
-    *_EDIT, _reviews("localsubjectaccessreviews"), rule((*_READ, *_WRITE), _GROUP, "roles", "rolebindings")
+    *_EDIT, _review_rule("localsubjectaccessreviews"), rule((*_READ, *_WRITE), _GROUP, "roles", "rolebindings")
 ]  # fmt: skip
 _EVENTS: Final = [rule(("create", "patch", "update"), group, "events") for group in ("", "events.k8s.io")]
 _SCHEDULER: Final = [
@@ -117,49 +117,48 @@ _NODE: Final = [
     rule((*_READ, *_WRITE), "resource.k8s.io", "resourceslices"),
     rule(_READ, "node.k8s.io", "runtimeclasses"),
 ]  # fmt: skip
-_EVERYTHING: Final = [rule(_ALL, "*", "*"), _paths(_ALL, ("*",))]
+_EVERYTHING: Final = [rule(_ALL, "*", "*"), _path_rule(_ALL, ("*",))]
 
 
-def _aggregated(part: str) -> Tree:
+def _aggregation_rule(part: str) -> Tree:
     selector = {"matchLabels": {f"{_GROUP}/aggregate-to-{part}": "true"}}
     return {"aggregationRule": {"clusterRoleSelectors": [selector]}}
 
 
-def _role(name: str, rules: Sequence[Tree], labels: Tree | None = None, **more: Any) -> Tree:
-    metadata = {"name": name, "labels": {**_LABEL, **(labels or {})}, "annotations": dict(_DEFAULTED)}
-    return {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, **more, "rules": list(rules)}
+def _role(name: str, rules: Sequence[Tree], labels: Tree | None = None, **fields: Any) -> Tree:
+    metadata = {"name": name, "labels": {**_LABEL, **(labels or {})}, "annotations": dict(_AUTOUPDATE)}
+    return {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, **fields, "rules": list(rules)}
 
 
-def _part(name: str, rules: Sequence[Tree]) -> Iterator[Tree]:
-    """A role for people: what is to be gathered, and the role that gathers it and what users add."""
-    into = {f"{_GROUP}/aggregate-to-{name}": "true"}
-    yield _role(f"system:aggregate-to-{name}", rules, into)
-    # Who may more may all that those may who may less, what users add to their roles included.
-    upwards = {"view": "edit", "edit": "admin"}.get(name)
-    yield _role(name, rules, {f"{_GROUP}/aggregate-to-{upwards}": "true"} if upwards else None, **_aggregated(name))
+def _user_facing_role(name: str, rules: Sequence[Tree]) -> Iterator[Tree]:
+    """Yield a role to aggregate from, and the aggregated role, which users can extend by labels."""
+    labels = {f"{_GROUP}/aggregate-to-{name}": "true"}
+    yield _role(f"system:aggregate-to-{name}", rules, labels)
+    # Each role includes the rules of the weaker one, those that users add included.
+    parent = {"view": "edit", "edit": "admin"}.get(name)
+    yield _role(name, rules, {f"{_GROUP}/aggregate-to-{parent}": "true"} if parent else None, **_aggregation_rule(name))
 
 
 def cluster_roles() -> Iterator[Tree]:
-    """All of them."""
     yield _role("cluster-admin", _EVERYTHING)
     for name, rules in (("admin", _ADMIN), ("edit", _EDIT), ("view", _VIEW)):
-        yield from _part(name, rules)
-    yield _role("system:discovery", [_paths(("get",), _DISCOVERY)])
+        yield from _user_facing_role(name, rules)
+    yield _role("system:discovery", [_path_rule(("get",), _DISCOVERY)])
     yield _role(
         "system:monitoring",
-        [_paths(("get",), ("/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"))],
+        [_path_rule(("get",), ("/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"))],
     )
-    yield _role("system:public-info-viewer", [_paths(("get",), _HEALTH)])
+    yield _role("system:public-info-viewer", [_path_rule(("get",), _HEALTH)])
     yield _role(
         "system:basic-user",
         [
-            _reviews("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+            _review_rule("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
             rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
         ],
     )
     yield _role(
         "system:auth-delegator",
-        [rule(("create",), "authentication.k8s.io", "tokenreviews"), _reviews("subjectaccessreviews")],
+        [rule(("create",), "authentication.k8s.io", "tokenreviews"), _review_rule("subjectaccessreviews")],
     )
     yield _role("system:kube-scheduler", _SCHEDULER)
     yield _role("system:kube-controller-manager", _EVERYTHING[:1])
@@ -167,7 +166,6 @@ def cluster_roles() -> Iterator[Tree]:
 
 
 def cluster_role_bindings() -> Iterator[Tree]:
-    """Who has them."""
     groups = "system:authenticated", "system:unauthenticated"
     for role, subjects in (
         ("cluster-admin", [("Group", "system:masters")]),
@@ -182,7 +180,7 @@ def cluster_role_bindings() -> Iterator[Tree]:
         yield {
             "apiVersion": f"{_GROUP}/v1",
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": role, "labels": dict(_LABEL), "annotations": dict(_DEFAULTED)},
+            "metadata": {"name": role, "labels": dict(_LABEL), "annotations": dict(_AUTOUPDATE)},
             "subjects": [{"kind": kind, "apiGroup": _GROUP, "name": name} for kind, name in subjects],
             "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role},
         }

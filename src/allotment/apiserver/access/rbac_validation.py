@@ -1,6 +1,6 @@
-"""Roles and bindings on their way in: complete, a binding's role fixed, and nobody grants what they do not have.
+"""Validation and admission of roles and bindings: required fields, an immutable roleRef, no privilege escalation.
 
-The last rule (upstream: privilege escalation) is waived for who may ``escalate`` roles or ``bind`` that role.
+The escalation check is waived for users with the verb ``escalate`` on roles, or ``bind`` on the bound role.
 """
 
 from __future__ import annotations
@@ -8,20 +8,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from allotment.apiserver.access.authorization import MASTERS
-from allotment.apiserver.access.rbac import CLUSTER_ROLES, GROUP, ROLES, Rule, granted, role_rules, shown, uncovered
+from allotment.apiserver.access.authorization import MASTERS_GROUP
+from allotment.apiserver.access.rbac import (
+    CLUSTER_ROLES,
+    GROUP,
+    ROLES,
+    PolicyRule,
+    resolve_rules,
+    role_rules,
+    rule_text,
+    uncovered_rules,
+)
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.admission_errors import forbidden as refused
-from allotment.apiserver.kinds.kind import Errors, Rules, User, Write
+from allotment.apiserver.kinds.admission_errors import forbidden as forbidden
+from allotment.apiserver.kinds.kind import Errors, KindRules, User, Write
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import invalid, not_supported, required
 
-_ANYTHING: Final = frozenset("*")
-_EVERYTHING: Final = (
-    Rule(_ANYTHING, _ANYTHING, _ANYTHING, frozenset(), ()),
-    Rule(_ANYTHING, frozenset(), frozenset(), frozenset(), ("*",)),
+_ANY: Final = frozenset("*")
+_ALL_RULES: Final = (
+    PolicyRule(_ANY, _ANY, _ANY, frozenset(), ()),
+    PolicyRule(_ANY, frozenset(), frozenset(), frozenset(), ("*",)),
 )
 
 
@@ -29,7 +38,7 @@ def _is_cluster(tree: Tree) -> bool:
     return str(tree.get("kind") or "").startswith("Cluster")
 
 
-def _role(tree: Tree, write: Write) -> Errors:
+def _validate_role(tree: Tree, write: Write) -> Errors:
     for index, rule in enumerate(tree.get("rules") or ()):
         at = f"rules[{index}]"
         if not rule.get("verbs"):
@@ -51,18 +60,18 @@ def _role(tree: Tree, write: Write) -> Errors:
             yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
         if not rule.get("resources"):
             yield required(f"{at}.resources", "resource rules must supply at least one resource")
-    gathered = tree.get("aggregationRule")
-    if gathered is not None:
-        at, selectors = "aggregationRule.clusterRoleSelectors", gathered.get("clusterRoleSelectors") or ()
+    aggregation = tree.get("aggregationRule")
+    if aggregation is not None:
+        at, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors") or ()
         if not selectors:
             yield required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
         for index, selector in enumerate(selectors):
             yield from field_validation.label_selector(selector, f"{at}[{index}]")
-            if not field_validation.readable(selector):
+            if not field_validation.is_valid_selector(selector):
                 yield invalid(f"{at}[{index}]", None, "invalid label selector.")
 
 
-def _binding(tree: Tree, write: Write) -> Errors:
+def _validate_binding(tree: Tree, write: Write) -> Errors:
     reference = tree.get("roleRef") or {}
     if reference.get("apiGroup") != GROUP:
         yield not_supported("roleRef.apiGroup", reference.get("apiGroup") or "", (GROUP,))
@@ -96,8 +105,8 @@ def _subject(subject: Tree, path: str, *, needs_namespace: bool) -> Errors:
         yield not_supported(f"{path}.kind", kind or "", ("ServiceAccount", "User", "Group"))
 
 
-def _binding_update(new: Tree, old: Tree, write: Write) -> Errors:
-    yield from _binding(new, write)
+def _validate_binding_update(new: Tree, old: Tree, write: Write) -> Errors:
+    yield from _validate_binding(new, write)
     reference = new.get("roleRef") or {}
     if reference != (old.get("roleRef") or {}):
         shown_reference = {
@@ -107,55 +116,57 @@ def _binding_update(new: Tree, old: Tree, write: Write) -> Errors:
         yield invalid("roleRef", shown_reference, "cannot change roleRef")
 
 
-# --- nobody grants what they do not have -----------------------------------------------------------------------------
+# --- privilege escalation --------------------------------------------------------------------------------------------
 
 
-def _may(write: Write, verb: str, bucket: str, name: str) -> bool:
+def _is_permitted(write: Write, verb: str, bucket: str, name: str) -> bool:
     resource = bucket.partition(".")[0]
-    held = granted(write.reader, write.user, write.namespace)
-    return any(rule.allows(verb, GROUP, resource, "", name) for rule in held.rules)
+    resolved = resolve_rules(write.reader, write.user, write.namespace)
+    return any(rule.allows(verb, GROUP, resource, "", name) for rule in resolved.rules)
 
 
-def _grants(tree: Tree, wanted: Sequence[Rule], write: Write, bucket: str) -> None:
-    owned = granted(write.reader, write.user, write.namespace).rules
-    missing = uncovered(owned, wanted)
+def _check_escalation(tree: Tree, wanted: Sequence[PolicyRule], write: Write, bucket: str) -> None:
+    owned = resolve_rules(write.reader, write.user, write.namespace).rules
+    missing = uncovered_rules(owned, wanted)
     if missing:
-        lines = "\n".join(dict.fromkeys(map(shown, missing)))
-        raise refused(
+        lines = "\n".join(dict.fromkeys(map(rule_text, missing)))
+        raise forbidden(
             bucket, tree["metadata"].get("name") or "",
-            f"user {quote(write.user.name)} (groups={_listed(write.user)}) is attempting to grant RBAC permissions not "
-            f"currently held:\n{lines}",
+            f"user {quote(write.user.name)} (groups={_groups_text(write.user)}) is attempting to grant RBAC "
+            f"permissions not currently held:\n{lines}",
         )  # fmt: skip
 
 
-def _listed(user: User) -> str:
+def _groups_text(user: User) -> str:
     return "[" + " ".join(map(quote, user.groups)) + "]"
 
 
 def _admit_role(tree: Tree, write: Write) -> Tree:
     bucket = CLUSTER_ROLES if _is_cluster(tree) else ROLES
     name = tree["metadata"].get("name") or ""
-    if MASTERS not in write.user.groups and not _may(write, "escalate", bucket, name):
-        _grants(tree, tuple(map(Rule.of, tree.get("rules") or ())), write, bucket)
-        # What it gathers nobody knows beforehand: it can be anything.
-        if tree.get("aggregationRule") and uncovered(granted(write.reader, write.user, "").rules, _EVERYTHING):
-            raise refused(bucket, name, "must have cluster-admin privileges to use an aggregationRule")
+    if MASTERS_GROUP not in write.user.groups and not _is_permitted(write, "escalate", bucket, name):
+        _check_escalation(tree, tuple(map(PolicyRule.from_tree, tree.get("rules") or ())), write, bucket)
+        # The roles to aggregate are not known in advance, so all permissions are required.
+        if tree.get("aggregationRule") and uncovered_rules(
+            resolve_rules(write.reader, write.user, "").rules, _ALL_RULES
+        ):
+            raise forbidden(bucket, name, "must have cluster-admin privileges to use an aggregationRule")
     return tree
 
 
 def _admit_binding(tree: Tree, write: Write) -> Tree:
-    if MASTERS in write.user.groups:
+    if MASTERS_GROUP in write.user.groups:
         return tree
     reference = tree.get("roleRef") or {}
     cluster = reference.get("kind") == "ClusterRole"
     bucket, name = (CLUSTER_ROLES if cluster else ROLES), reference.get("name") or ""
-    if _may(write, "bind", bucket, name):
+    if _is_permitted(write, "bind", bucket, name):
         return tree
     rules = role_rules(write.reader, bucket, "" if cluster else write.namespace, name)
-    own = f"clusterrolebindings.{GROUP}" if _is_cluster(tree) else f"rolebindings.{GROUP}"
+    binding_bucket = f"clusterrolebindings.{GROUP}" if _is_cluster(tree) else f"rolebindings.{GROUP}"
     if rules is None:
-        raise refused(own, tree["metadata"].get("name") or "", f"{bucket} {quote(name)} not found")
-    _grants(tree, rules, write, own)
+        raise forbidden(binding_bucket, tree["metadata"].get("name") or "", f"{bucket} {quote(name)} not found")
+    _check_escalation(tree, rules, write, binding_bucket)
     return tree
 
 
@@ -169,15 +180,15 @@ def _admit_binding_update(new: Tree, old: Tree, write: Write) -> Tree:
     return new if same else _admit_binding(new, write)
 
 
-_ROLE_RULES: Final = Rules(
-    admit=_admit_role, validate_create=_role, admit_update=_admit_role_update,
-    validate_update=lambda new, old, write: _role(new, write), name=field_validation.path_segment_problems,
+_ROLE_RULES: Final = KindRules(
+    admit=_admit_role, validate_create=_validate_role, admit_update=_admit_role_update,
+    validate_update=lambda new, old, write: _validate_role(new, write), name=field_validation.path_segment_problems,
 )  # fmt: skip
-_BINDING_RULES: Final = Rules(
-    admit=_admit_binding, validate_create=_binding, admit_update=_admit_binding_update,
-    validate_update=_binding_update, name=field_validation.path_segment_problems,
+_BINDING_RULES: Final = KindRules(
+    admit=_admit_binding, validate_create=_validate_binding, admit_update=_admit_binding_update,
+    validate_update=_validate_binding_update, name=field_validation.path_segment_problems,
 )  # fmt: skip
-RULES: Final[Mapping[str, Rules]] = {
+RULES: Final[Mapping[str, KindRules]] = {
     ROLES: _ROLE_RULES, CLUSTER_ROLES: _ROLE_RULES,
     f"rolebindings.{GROUP}": _BINDING_RULES, f"clusterrolebindings.{GROUP}": _BINDING_RULES,
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""Questions about access, asked as objects: who am I, whose token is this, may I, may they, what may I; and tokens.
+"""Access reviews and token requests: SelfSubjectReview, TokenReview, SubjectAccessReview and variants, TokenRequest.
 
-Each takes the object as decoded and gives the answer; nothing is stored.
+Each function takes the decoded object and returns it with its status; nothing is stored.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Final, NamedTuple
 from allotment.apiserver import api_errors
 from allotment.apiserver.access import tokens
 from allotment.apiserver.access.authentication import Authenticator
-from allotment.apiserver.access.authorization import MASTERS, Authorizer
+from allotment.apiserver.access.authorization import MASTERS_GROUP, Authorizer
 from allotment.apiserver.kinds.kind import User
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, forbidden, invalid, required
 
 _AUTHORIZATION: Final = "authorization.k8s.io"
-_LEAST_SECONDS: Final = 600
-_MOST_SECONDS: Final = 2**32
-#: What admission asks for in every pod's volume, and how long such a token is good.
-_POD_SECONDS: Final = 3607
-_YEAR_SECONDS: Final = 365 * 24 * 3600
+_MIN_SECONDS: Final = 600
+_MAX_SECONDS: Final = 2**32
+#: expirationSeconds of the projected token volume that admission adds to pods.
+_PROJECTED_SECONDS: Final = 3607
+_EXTENDED_SECONDS: Final = 365 * 24 * 3600
 _DEFAULT_SECONDS: Final = 3600
 
 
-class Access(NamedTuple):
-    """Who decides: both halves together, as reviews need them."""
+class AccessControl(NamedTuple):
+    """The authenticator and the authorizer, which reviews need together."""
 
     authenticator: Authenticator
     authorizer: Authorizer
 
 
 def user_info(user: User) -> Tree:
-    """A user as reviews show one."""
+    """A user as a UserInfo tree."""
     info: Tree = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -46,24 +46,24 @@ def user_info(user: User) -> Tree:
     return info
 
 
-def _self_subject(tree: Tree, user: User, access: Access) -> Tree:
+def _review_self(tree: Tree, user: User, access: AccessControl) -> Tree:
     now = access.authenticator.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
     metadata = {**(tree.get("metadata") or {}), "creationTimestamp": now}
     return {**tree, "metadata": metadata, "status": {"userInfo": user_info(user)}}
 
 
-def _token(tree: Tree, user: User, access: Access) -> Tree:
+def _review_token(tree: Tree, user: User, access: AccessControl) -> Tree:
     spec = tree.get("spec") or {}
     if not spec.get("token"):
         raise api_errors.bad_request("token is required for TokenReview in authentication")
-    audiences = tuple(spec.get("audiences") or ()) or (tokens.AUDIENCE,)
-    found = access.authenticator.of_token(spec["token"], audiences)
-    if found is None:
+    audiences = tuple(spec.get("audiences") or ()) or (tokens.API_AUDIENCE,)
+    reviewed = access.authenticator.authenticate_token(spec["token"], audiences)
+    if reviewed is None:
         return {**tree, "status": {"user": {}, "error": "invalid bearer token"}}
-    return {**tree, "status": {"authenticated": True, "user": user_info(found), "audiences": list(audiences)}}
+    return {**tree, "status": {"authenticated": True, "user": user_info(reviewed), "audiences": list(audiences)}}
 
 
-# --- may somebody do something ---------------------------------------------------------------------------------------
+# --- access reviews --------------------------------------------------------------------------------------------------
 
 
 def _attributes_errors(spec: Tree, kind: str) -> Sequence[FieldError]:
@@ -83,100 +83,102 @@ def _attributes_errors(spec: Tree, kind: str) -> Sequence[FieldError]:
     return ()
 
 
-def _judged(tree: Tree, subject: User, access: Access) -> Tree:
+def _with_decision(tree: Tree, subject: User, access: AccessControl) -> Tree:
     spec = tree["spec"]
-    asked = spec.get("resourceAttributes")
-    if asked is not None:
-        why = access.authorizer(
-            subject, asked.get("verb") or "", asked.get("group") or "", asked.get("resource") or "",
-            asked.get("subresource") or "", asked.get("namespace") or "", asked.get("name") or "",
+    attributes = spec.get("resourceAttributes")
+    if attributes is not None:
+        refusal = access.authorizer(
+            subject, attributes.get("verb") or "", attributes.get("group") or "", attributes.get("resource") or "",
+            attributes.get("subresource") or "", attributes.get("namespace") or "", attributes.get("name") or "",
         )  # fmt: skip
     else:
         path = spec["nonResourceAttributes"]
-        why = access.authorizer(subject, path.get("verb") or "", path=path.get("path") or "")
-    status: Tree = {"allowed": why is None}
-    _, told, reason = (why or "").partition(": RBAC: ")
-    if told:
+        refusal = access.authorizer(subject, path.get("verb") or "", path=path.get("path") or "")
+    status: Tree = {"allowed": refusal is None}
+    _, separator, reason = (refusal or "").partition(": RBAC: ")
+    if separator:
         status["reason"] = f"RBAC: {reason}"
     return {**tree, "status": status}
 
 
-def _refuse(tree: Tree, errors: Sequence[FieldError]) -> None:
+def _raise_if_invalid(tree: Tree, errors: Sequence[FieldError]) -> None:
     if errors:
         raise api_errors.invalid(_AUTHORIZATION, tree["kind"], "", errors)
 
 
-def _self_access(tree: Tree, user: User, access: Access) -> Tree:
-    _refuse(tree, _attributes_errors(tree.get("spec") or {}, tree["kind"]))
-    return _judged(tree, user, access)
+def _review_self_access(tree: Tree, user: User, access: AccessControl) -> Tree:
+    _raise_if_invalid(tree, _attributes_errors(tree.get("spec") or {}, tree["kind"]))
+    return _with_decision(tree, user, access)
 
 
-def _subject(spec: Tree) -> User:
+def _subject_user(spec: Tree) -> User:
     extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
     return User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
 
 
-def _subject_access(tree: Tree, user: User, access: Access) -> Tree:
+def _review_subject_access(tree: Tree, user: User, access: AccessControl) -> Tree:
     spec = tree.get("spec") or {}
     errors = list(_attributes_errors(spec, tree["kind"]))
     if not spec.get("user") and not spec.get("groups"):
         errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
-    _refuse(tree, errors)
-    return _judged(tree, _subject(spec), access)
+    _raise_if_invalid(tree, errors)
+    return _with_decision(tree, _subject_user(spec), access)
 
 
-def _local_access(tree: Tree, user: User, access: Access) -> Tree:
+def _review_local_access(tree: Tree, user: User, access: AccessControl) -> Tree:
     spec = tree.get("spec") or {}
     namespace = (tree.get("metadata") or {}).get("namespace") or ""
-    asked = spec.get("resourceAttributes")
-    if asked is not None and (asked.get("namespace") or "") != namespace:
-        _refuse(
+    attributes = spec.get("resourceAttributes")
+    if attributes is not None and (attributes.get("namespace") or "") != namespace:
+        _raise_if_invalid(
             tree,
             [
                 invalid(
-                    "spec.resourceAttributes.namespace", asked.get("namespace") or "", "must match metadata.namespace"
+                    "spec.resourceAttributes.namespace",
+                    attributes.get("namespace") or "",
+                    "must match metadata.namespace",
                 )
             ],
         )
     if spec.get("nonResourceAttributes") is not None:
-        _refuse(tree, [forbidden("spec.nonResourceAttributes", "disallowed on this kind of request")])
-    return _subject_access(tree, user, access)
+        _raise_if_invalid(tree, [forbidden("spec.nonResourceAttributes", "disallowed on this kind of request")])
+    return _review_subject_access(tree, user, access)
 
 
-def _self_rules(tree: Tree, user: User, access: Access) -> Tree:
+def _review_self_rules(tree: Tree, user: User, access: AccessControl) -> Tree:
     namespace = (tree.get("spec") or {}).get("namespace") or ""
     if not namespace:
         raise api_errors.bad_request("no namespace on request")
     resources: list[Tree] = []
     paths: list[Tree] = []
-    if MASTERS in user.groups:
+    if MASTERS_GROUP in user.groups:
         resources.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
         paths.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
-    for rule in dict.fromkeys(access.authorizer.granted(user, namespace).rules):
+    for rule in dict.fromkeys(access.authorizer.rules_for(user, namespace).rules):
         (paths if rule.paths else resources).append(rule.tree())
     status = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
     return {**tree, "status": status}
 
 
-#: By bucket: ``(review, who asks, who decides)`` to the review with its status.
-REVIEWS: Final[Mapping[str, Callable[[Tree, User, Access], Tree]]] = {
-    "selfsubjectreviews.authentication.k8s.io": _self_subject,
-    "tokenreviews.authentication.k8s.io": _token,
-    f"selfsubjectaccessreviews.{_AUTHORIZATION}": _self_access,
-    f"subjectaccessreviews.{_AUTHORIZATION}": _subject_access,
-    f"localsubjectaccessreviews.{_AUTHORIZATION}": _local_access,
-    f"selfsubjectrulesreviews.{_AUTHORIZATION}": _self_rules,
+#: By bucket: ``(review, requesting user, access control)`` to the review with its status.
+REVIEWS: Final[Mapping[str, Callable[[Tree, User, AccessControl], Tree]]] = {
+    "selfsubjectreviews.authentication.k8s.io": _review_self,
+    "tokenreviews.authentication.k8s.io": _review_token,
+    f"selfsubjectaccessreviews.{_AUTHORIZATION}": _review_self_access,
+    f"subjectaccessreviews.{_AUTHORIZATION}": _review_subject_access,
+    f"localsubjectaccessreviews.{_AUTHORIZATION}": _review_local_access,
+    f"selfsubjectrulesreviews.{_AUTHORIZATION}": _review_self_rules,
 }
 
 
-def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, token_id: str) -> Tree:
-    """The answer to a TokenRequest for a service account (its tree): POST …/serviceaccounts/NAME/token."""
+def token_request(account: Tree, body: Tree, access: AccessControl, *, now: datetime, token_id: str) -> Tree:
+    """The response to a TokenRequest for a service account (its tree): POST …/serviceaccounts/NAME/token."""
     spec = dict(body.get("spec") or {})
     seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
     errors: list[FieldError] = []
-    if seconds < _LEAST_SECONDS:
+    if seconds < _MIN_SECONDS:
         errors.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
-    if seconds > _MOST_SECONDS:
+    if seconds > _MAX_SECONDS:
         errors.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
     reference = spec.get("boundObjectRef")
     if reference is not None and not reference.get("name"):
@@ -185,12 +187,12 @@ def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, t
     if errors:
         raise api_errors.invalid("authentication.k8s.io", "TokenRequest", meta["name"], errors)
     pod = _bound_pod(reference, meta, access) if reference else None
-    audiences = tuple(spec.get("audiences") or ()) or (tokens.AUDIENCE,)
-    # Upstream's --service-account-extend-token-expiration: who does not read its token again keeps it for a year.
-    usual = pod is not None and seconds == _POD_SECONDS and audiences == (tokens.AUDIENCE,)
+    audiences = tuple(spec.get("audiences") or ()) or (tokens.API_AUDIENCE,)
+    # --service-account-extend-token-expiration: clients that do not reload the token can use it for a year.
+    is_extended = pod is not None and seconds == _PROJECTED_SECONDS and audiences == (tokens.API_AUDIENCE,)
     token = tokens.issue(
-        access.authenticator.key, account, now=now, seconds=_YEAR_SECONDS if usual else seconds, token_id=token_id,
-        audiences=audiences, pod=pod, node=_node_of(pod, access) if pod is not None else None,
+        access.authenticator.key, account, now=now, seconds=_EXTENDED_SECONDS if is_extended else seconds,
+        token_id=token_id, audiences=audiences, pod=pod, node=_node_of(pod, access) if pod is not None else None,
     )  # fmt: skip
     return {
         "kind": "TokenRequest",
@@ -204,8 +206,8 @@ def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, t
     }  # fmt: skip
 
 
-def _node_of(pod: Tree, access: Access) -> Tree | None:
-    """Where a pod is: name and, while the node is there, UID; None before it is scheduled."""
+def _node_of(pod: Tree, access: AccessControl) -> Tree | None:
+    """The node of a pod: its name and, while it exists, UID; None before the pod is scheduled."""
     name = (pod.get("spec") or {}).get("nodeName")
     if not name:
         return None
@@ -213,12 +215,12 @@ def _node_of(pod: Tree, access: Access) -> Tree | None:
     return {"name": name} if entry is None else {"name": name, "uid": entry.tree["metadata"]["uid"]}
 
 
-def _bound_pod(reference: Tree, account: Tree, access: Access) -> Tree:
-    """The pod that a token is bound to: there, the one that is meant, and run by the account."""
+def _bound_pod(reference: Tree, account: Tree, access: AccessControl) -> Tree:
+    """The pod that a token is bound to. Raises StatusError if it does not exist, differs, or has another account."""
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     if (group, reference.get("kind")) != ("", "Pod"):
-        sort = f"{group}/{version}, Kind={reference.get('kind') or ''}"
-        raise api_errors.bad_request(f"cannot bind token to object of type {sort}")
+        type_name = f"{group}/{version}, Kind={reference.get('kind') or ''}"
+        raise api_errors.bad_request(f"cannot bind token to object of type {type_name}")
     entry = access.authenticator.reader.get("pods", account["namespace"], reference["name"])
     if entry is None:
         raise api_errors.not_found("", "pods", reference["name"])
@@ -229,9 +231,9 @@ def _bound_pod(reference: Tree, account: Tree, access: Access) -> Tree:
         )
     uid, found = reference.get("uid"), entry.tree["metadata"].get("uid")
     if uid and uid != found:
-        why = (
+        reason = (
             f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have "
             "been deleted and then recreated"
         )
-        raise api_errors.conflict("", "Pod", reference["name"], why)
+        raise api_errors.conflict("", "Pod", reference["name"], reason)
     return entry.tree

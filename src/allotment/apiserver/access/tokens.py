@@ -1,7 +1,7 @@
-"""Tokens of service accounts: JSON Web Tokens that this server signs for itself with a key of its own.
+"""Service account tokens: JSON Web Tokens that the server signs with its own HMAC key.
 
-HMAC is enough, for nobody else checks them. A token names its account by uid: a new account of the same name does not
-inherit it; one bound to a pod ends with the pod.
+HMAC is enough, for only this server verifies them. A token contains the UID of its account, so a new account of the
+same name does not inherit it; a token bound to a pod is invalid once the pod is deleted.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 
 import msgspec
 
-from allotment.apiserver.kinds.kind import Reader, User
+from allotment.apiserver.kinds.kind import StoreReader, User
 from allotment.model.trees import Tree
 
-AUDIENCE: Final = "https://kubernetes.default.svc"
+API_AUDIENCE: Final = "https://kubernetes.default.svc"
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
-#: Clocks may differ by so many seconds.
-_LEEWAY: Final = 60
+#: Tolerated clock skew.
+_LEEWAY_SECONDS: Final = 60
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
-_CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
+_CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 
 
 def _encode(data: bytes) -> str:
@@ -40,31 +40,31 @@ def _signature(key: bytes, signed: str) -> bytes:
 
 
 def issue(
-    key: bytes, account: Tree, *, now: datetime, seconds: int, token_id: str, audiences: Sequence[str] = (AUDIENCE,),
-    pod: Tree | None = None, node: Tree | None = None,
+    key: bytes, account: Tree, *, now: datetime, seconds: int, token_id: str,
+    audiences: Sequence[str] = (API_AUDIENCE,), pod: Tree | None = None, node: Tree | None = None,
 ) -> str:  # fmt: skip
-    """A token for a service account (its tree), which ends after ``seconds``; with ``pod``, bound to that pod.
+    """Sign a token for a service account (its tree) that expires after ``seconds``; with ``pod``, bound to that pod.
 
-    ``node``: name and UID of where the pod is, which the token tells (KEP-4193).
+    ``node``: name and UID of the pod's node, included in the token (KEP-4193).
     """
     meta, issued = account["metadata"], int(now.timestamp())
-    about: Tree = {"namespace": meta["namespace"], "serviceaccount": {"name": meta["name"], "uid": meta["uid"]}}
+    details: Tree = {"namespace": meta["namespace"], "serviceaccount": {"name": meta["name"], "uid": meta["uid"]}}
     if pod is not None:
-        about["pod"] = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        details["pod"] = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
         if node is not None:
-            about["node"] = node
+            details["node"] = node
     claims = {
-        "aud": list(audiences), "exp": issued + seconds, "iat": issued, "iss": AUDIENCE, "jti": token_id,
-        "kubernetes.io": about, "nbf": issued, "sub": f"{ACCOUNT_PREFIX}{meta['namespace']}:{meta['name']}",
+        "aud": list(audiences), "exp": issued + seconds, "iat": issued, "iss": API_AUDIENCE, "jti": token_id,
+        "kubernetes.io": details, "nbf": issued, "sub": f"{ACCOUNT_PREFIX}{meta['namespace']}:{meta['name']}",
     }  # fmt: skip
     signed = f"{_encode(msgspec.json.encode(_HEADER))}.{_encode(msgspec.json.encode(claims))}"
     return f"{signed}.{_encode(_signature(key, signed))}"
 
 
-def read(
-    key: bytes, token: str, *, now: datetime, reader: Reader, audiences: Sequence[str] = (AUDIENCE,)
+def verify(
+    key: bytes, token: str, *, now: datetime, reader: StoreReader, audiences: Sequence[str] = (API_AUDIENCE,)
 ) -> User | None:
-    """Whose token it is; None if it is not ours, has ended, or its account or pod is no more."""
+    """Return the user of a token; None if the signature is wrong, it is expired, or its account or pod is gone."""
     signed, _, signature = token.rpartition(".")
     try:
         if not hmac.compare_digest(_decode(signature), _signature(key, signed)):
@@ -75,36 +75,36 @@ def read(
         claims: Tree = msgspec.json.decode(_decode(payload))
     except (ValueError, binascii.Error, msgspec.DecodeError, AttributeError):
         return None
-    about, instant = claims["kubernetes.io"], now.timestamp()
-    if not claims["nbf"] - _LEEWAY <= instant < claims["exp"] or not set(audiences) & set(claims["aud"]):
+    details, instant = claims["kubernetes.io"], now.timestamp()
+    if not claims["nbf"] - _LEEWAY_SECONDS <= instant < claims["exp"] or not set(audiences) & set(claims["aud"]):
         return None
-    namespace, account = about["namespace"], about["serviceaccount"]
-    if not _lives(reader, "serviceaccounts", namespace, account, instant):
+    namespace, account = details["namespace"], details["serviceaccount"]
+    if not _is_alive(reader, "serviceaccounts", namespace, account, instant):
         return None
-    extra = {_CREDENTIAL: (f"JTI={claims['jti']}",)}
-    if pod := about.get("pod"):
-        if not _lives(reader, "pods", namespace, pod, instant):
+    extra = {_CREDENTIAL_ID: (f"JTI={claims['jti']}",)}
+    if pod := details.get("pod"):
+        if not _is_alive(reader, "pods", namespace, pod, instant):
             return None
-        for what, one in (("pod", pod), ("node", about.get("node") or {})):
-            extra |= {f"authentication.kubernetes.io/{what}-{key}": (text,) for key, text in one.items()}
+        for kind, reference in (("pod", pod), ("node", details.get("node") or {})):
+            extra |= {f"authentication.kubernetes.io/{kind}-{key}": (value,) for key, value in reference.items()}
     return account_user(namespace, account["name"], account["uid"])._replace(extra=extra)
 
 
-def _lives(reader: Reader, bucket: str, namespace: str, reference: Tree, instant: float) -> bool:
-    """Whether the very object is there, and not long past its end though something still holds it."""
+def _is_alive(reader: StoreReader, bucket: str, namespace: str, reference: Tree, instant: float) -> bool:
+    """Whether an object with this UID exists and its deletion is at most the tolerated skew ago."""
     entry = reader.get(bucket, namespace, reference["name"])
     if entry is None or entry.tree["metadata"].get("uid") != reference["uid"]:
         return False
     end = entry.tree["metadata"].get("deletionTimestamp")
-    return end is None or datetime.fromisoformat(end).timestamp() >= instant - _LEEWAY
+    return end is None or datetime.fromisoformat(end).timestamp() >= instant - _LEEWAY_SECONDS
 
 
 def account_user(namespace: str, name: str, uid: str = "") -> User:
-    """The user that a service account is."""
+    """The user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return User(f"{ACCOUNT_PREFIX}{namespace}:{name}", groups, uid)
 
 
 def expiry(now: datetime, seconds: int) -> str:
-    """When a token issued now ends, as RFC 3339."""
+    """The expiration time of a token issued now, as RFC 3339."""
     return datetime.fromtimestamp(int(now.timestamp()) + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

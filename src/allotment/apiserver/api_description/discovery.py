@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.apiserver.api_description.groups import by_group, group_version, subresources
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.trees import Tree
 
 #: Kubernetes still gives the hash of the version in which it once stored definitions.
@@ -27,19 +27,19 @@ def api_versions(server: str) -> Tree:
     }
 
 
-def api_groups(kinds: Sequence[Kind]) -> Tree:
+def api_groups(kinds: Sequence[ServedKind]) -> Tree:
     """/apis: every group but the core one."""
     groups = [_group(group, list(versions)) for group, versions in by_group(kinds).items() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def api_group(kinds: Sequence[Kind], group: str) -> Tree | None:
+def api_group(kinds: Sequence[ServedKind], group: str) -> Tree | None:
     """/apis/GROUP; None when there is no such group."""
     versions = by_group(kinds).get(group)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(versions))} if group and versions else None
 
 
-def api_resources(kinds: Sequence[Kind], group: str, version: str) -> Tree | None:
+def api_resources(kinds: Sequence[ServedKind], group: str, version: str) -> Tree | None:
     """/apis/GROUP/VERSION or /api/v1; None when there is no such version."""
     served = by_group(kinds).get(group, {}).get(version)
     if served is None:
@@ -50,7 +50,7 @@ def api_resources(kinds: Sequence[Kind], group: str, version: str) -> Tree | Non
     return {**head, "groupVersion": group_version(group, version), "resources": resources}
 
 
-def discovery(kinds: Sequence[Kind], *, core: bool) -> Tree:
+def discovery(kinds: Sequence[ServedKind], *, core: bool) -> Tree:
     """APIGroupDiscoveryList: the core group, or all others."""
     items = [
         {
@@ -75,7 +75,7 @@ def _group(group: str, versions: list[str]) -> Tree:
     return {"name": group, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _resources(kind: Kind) -> list[Tree]:
+def _resources(kind: ServedKind) -> list[Tree]:
     main: Tree = {
         "name": kind.plural,
         "singularName": kind.singular or kind.kind.lower(),
@@ -95,7 +95,7 @@ def _resources(kind: Kind) -> list[Tree]:
     return found
 
 
-def _discovered(kind: Kind, version: str) -> Tree:
+def _discovered(kind: ServedKind, version: str) -> Tree:
     # Built-in kinds leave the group and version of their own to the reader; custom ones spell them out.
     group, own_version = (kind.group, version) if kind.shapes else ("", "")
     found: Tree = {
@@ -118,7 +118,7 @@ def _discovered(kind: Kind, version: str) -> Tree:
     return found
 
 
-def _names(kind: Kind) -> Tree:
+def _names(kind: ServedKind) -> Tree:
     names: Tree = {}
     if kind.short_names:
         names["shortNames"] = list(kind.short_names)
@@ -127,7 +127,7 @@ def _names(kind: Kind) -> Tree:
     return names
 
 
-def _storage_hash(kind: Kind) -> str:
+def _storage_hash(kind: ServedKind) -> str:
     """What tells clients that the stored version changed."""
     group, version = kind.group, kind.versions[0]
     if kind.stored_as:

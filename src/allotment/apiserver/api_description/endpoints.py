@@ -22,7 +22,7 @@ from allotment.apiserver.api_description.openapi import openapi_v3, openapi_v3_v
 from allotment.apiserver.api_description.openapi_v2 import openapi_v2
 from allotment.apiserver.api_description.openapi_v2_protobuf import MEDIA_TYPE, openapi_v2_protobuf, wanted
 from allotment.apiserver.http_messages import Request, Response
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure_status
 
@@ -69,7 +69,7 @@ class _Document(NamedTuple):
 
     body: bytes
     hash: str
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[ServedKind, ...] = ()
 
 
 class Documents:
@@ -79,7 +79,7 @@ class Documents:
     """
 
     def __init__(
-        self, kinds: Sequence[Kind], *, release: str = "1.36", server: str = "", previous: Documents | None = None
+        self, kinds: Sequence[ServedKind], *, release: str = "1.36", server: str = "", previous: Documents | None = None
     ) -> None:
         self._kinds = tuple(kinds)
         self._groups = by_group(kinds)
@@ -187,10 +187,10 @@ class Documents:
 
     # --- documents ---------------------------------------------------------------------------------------------------
 
-    def _make(self, key: str, tree: Callable[[], Tree], kinds: tuple[Kind, ...] = ()) -> _Document:
+    def _make(self, key: str, tree: Callable[[], Tree], kinds: tuple[ServedKind, ...] = ()) -> _Document:
         return self._keep(key, lambda: msgspec.json.encode(tree()), kinds)
 
-    def _keep(self, key: str, make: Callable[[], bytes], kinds: tuple[Kind, ...] = ()) -> _Document:
+    def _keep(self, key: str, make: Callable[[], bytes], kinds: tuple[ServedKind, ...] = ()) -> _Document:
         made = self._made.get(key)
         if made is None:
             body = make()
@@ -217,7 +217,7 @@ def _no_such_version() -> Response:
     return Response(404, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
 
 
-def _same(one: Kind, other: Kind) -> bool:
+def _same(one: ServedKind, other: ServedKind) -> bool:
     return one is other
 
 

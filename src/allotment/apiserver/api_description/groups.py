@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 
 _VERSION: Final = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
 _STAGES: Final = {None: 2, "beta": 1, "alpha": 0}
@@ -37,7 +37,7 @@ _CALLS: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
 }
 
 
-def subresources(kind: Kind) -> list[Subresource]:
+def subresources(kind: ServedKind) -> list[Subresource]:
     """A kind's subresources, by name."""
     found = []
     # Of custom kinds in the order in which they are made, as Kubernetes lists them.
@@ -52,9 +52,9 @@ def group_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
-def by_group(kinds: Sequence[Kind]) -> dict[str, dict[str, list[Kind]]]:
+def by_group(kinds: Sequence[ServedKind]) -> dict[str, dict[str, list[ServedKind]]]:
     """Kinds by group, in the order in which they come, and version, best first; by plural within a version."""
-    found: dict[str, dict[str, list[Kind]]] = {}
+    found: dict[str, dict[str, list[ServedKind]]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.plural):
         for version in kind.versions:
             found.setdefault(kind.group, {}).setdefault(version, []).append(kind)

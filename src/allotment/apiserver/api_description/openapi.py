@@ -1,6 +1,6 @@
 """OpenAPI v3 documents, one per group version: paths made from kinds, schemas made from shapes.
 
-Custom kinds bring their schemas with them (``Kind.schemas``); around them goes what every object has.
+Custom kinds bring their schemas with them (``ServedKind.schemas``); around them goes what every object has.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from allotment.apiserver.api_description.groups import group_version, subresources
 from allotment.apiserver.api_description.operations import Schemas, paths, resources_path
 from allotment.apiserver.api_description.schemas import META, PREFIX, Components
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.fields import TypeShape, shape_of
 from allotment.model.trees import Tree
 
@@ -22,7 +22,7 @@ _SECURITY: Final = {
 _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 
 
-def openapi_v3(kinds: Sequence[Kind], group: str, version: str, release: str) -> Tree:
+def openapi_v3(kinds: Sequence[ServedKind], group: str, version: str, release: str) -> Tree:
     """The document of a group version. ``kinds`` are those that it has."""
     components = Components()
     found: dict[str, Tree] = {}
@@ -75,7 +75,7 @@ def openapi_v3_version(release: str) -> Tree:
     }
 
 
-def _schemas(components: Components, kind: Kind, version: str) -> Schemas:
+def _schemas(components: Components, kind: ServedKind, version: str) -> Schemas:
     api_version = group_version(kind.group, version)
     about = {"group": kind.group, "version": version, "kind": kind.kind}
     custom = kind.schemas.get(version)
@@ -144,7 +144,7 @@ def _named(components: Components, name: str) -> Tree:
     return {"$ref": f"{PREFIX}{META}.{name}"}
 
 
-def _custom(components: Components, kind: Kind, version: str, schema: Tree) -> Tree:
+def _custom(components: Components, kind: ServedKind, version: str, schema: Tree) -> Tree:
     """The schema of a custom kind, with what the server adds to every object."""
     pod = shape_of("v1", "Pod")
     assert pod is not None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from allotment.apiserver.api_description.groups import group_version, subresources
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.trees import Tree
 
 _ANSWERS: Final = ("application/json", "application/yaml")
@@ -67,12 +67,12 @@ class Schemas(NamedTuple):
     subresources: Mapping[str, Tree]
 
 
-def paths(kind: Kind, version: str, schemas: Schemas) -> dict[str, Tree]:
+def paths(kind: ServedKind, version: str, schemas: Schemas) -> dict[str, Tree]:
     """Every path of a resource with its operations."""
     return dict(_paths(kind, version, schemas))
 
 
-def _paths(kind: Kind, version: str, schemas: Schemas) -> Iterator[tuple[str, Tree]]:
+def _paths(kind: ServedKind, version: str, schemas: Schemas) -> Iterator[tuple[str, Tree]]:
     root = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
     collection = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
     about = _About(kind, version)
@@ -108,7 +108,7 @@ def _paths(kind: Kind, version: str, schemas: Schemas) -> Iterator[tuple[str, Tr
 class _About(NamedTuple):
     """What is operated on. ``speaks``: group, version and kind that go over the wire, where another than its own."""
 
-    kind: Kind
+    kind: ServedKind
     version: str
     subresource: str = ""
     speaks: tuple[str, str, str] | None = None

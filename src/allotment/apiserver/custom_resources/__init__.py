@@ -1,1 +1,1 @@
-"""Kinds that users define by CustomResourceDefinitions."""
+"""Custom resources: kinds that CustomResourceDefinitions define."""

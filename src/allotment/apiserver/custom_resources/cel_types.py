@@ -1,4 +1,4 @@
-"""Schemas and values as CEL sees them: objects with known fields, lists, maps, and texts that are times or bytes."""
+"""CEL types and values for schemas: structs with known fields, lists, maps, timestamps, durations and bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from allotment.apiserver.custom_resources.shapes import EMBEDDED, INT_OR_STRING, PRESERVE
+from allotment.apiserver.custom_resources.shapes import EMBEDDED_RESOURCE, INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS
 from allotment.cel.checking import types
 from allotment.cel.checking.environment import Environment, declare_environment
 from allotment.cel.checking.types import Type
@@ -24,22 +24,22 @@ _RESERVED: Final = frozenset(
     }
 )  # fmt: skip
 _SCALARS: Final = {"integer": types.INT, "number": types.DOUBLE, "boolean": types.BOOL}
-_TEXTS: Final = {
+_FORMAT_TYPES: Final = {
     "byte": types.BYTES, "date": types.TIMESTAMP, "date-time": types.TIMESTAMP, "datetime": types.TIMESTAMP,
     "duration": types.DURATION,
 }  # fmt: skip
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_IDENTITY: Final[Tree] = {
+_IDENTITY_FIELDS: Final[Tree] = {
     "apiVersion": {"type": "string"},
     "kind": {"type": "string"},
     "metadata": {"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}},
 }
 
 
-def escaped(name: str) -> str:
-    """A field's name as an identifier; empty where CEL has none for it.
+def escape_field_name(name: str) -> str:
+    """A field name escaped to a CEL identifier; empty if it cannot be escaped.
 
-    >>> escaped("namespace"), escaped("a-b.c"), escaped("1st")
+    >>> escape_field_name("namespace"), escape_field_name("a-b.c"), escape_field_name("1st")
     ('__namespace__', 'a__dash__b__dot__c', '')
     """
     if name in _RESERVED:
@@ -50,78 +50,80 @@ def escaped(name: str) -> str:
 
 
 def with_identity(schema: Tree) -> Tree:
-    """A schema of whole objects, with the fields that all have."""
-    return {**schema, "properties": {**(schema.get("properties") or {}), **_IDENTITY}}
+    """A schema of whole objects with apiVersion, kind and metadata added."""
+    return {**schema, "properties": {**(schema.get("properties") or {}), **_IDENTITY_FIELDS}}
 
 
 @cache
-def _base(kube: str) -> Environment:
+def _base_environment(kube: str) -> Environment:
     return declare_environment(kube, "stored", True, True)
 
 
 def environment(schema: Tree, kube: str, *, optional_old: bool = False) -> Environment:
-    """The environment for rules on a value: ``self``, and ``oldSelf``."""
-    base = _base(kube)
+    """The environment for rules on a value, with the variables ``self`` and ``oldSelf``."""
+    base = _base_environment(kube)
     structs: dict[str, dict[str, Type]] = {}
-    self_type = _type(schema, "selfType", structs) or types.DYN
+    self_type = _declared_type(schema, "selfType", structs) or types.DYN
     old = types.optional_of(self_type) if optional_old else self_type
     return replace(
         base, variables={"self": self_type, "oldSelf": old}, structs={**base.structs, **structs}, attribute_type=None
     )
 
 
-def _type(schema: Tree, name: str, structs: dict[str, dict[str, Type]]) -> Type | None:
-    """The type of a schema's values; None where rules cannot speak of them."""
+def _declared_type(schema: Tree, name: str, structs: dict[str, dict[str, Type]]) -> Type | None:
+    """The CEL type of a schema; None if rules cannot access such values."""
     if schema.get(INT_OR_STRING):
         return types.DYN
     match schema.get("type"):
         case "array":
             items = schema.get("items")
-            element = _type(items, f"{name}.@idx", structs) if isinstance(items, dict) else None
+            element = _declared_type(items, f"{name}.@idx", structs) if isinstance(items, dict) else None
             return types.list_of(element) if element is not None else None
         case "object":
-            others = schema.get("additionalProperties")
-            if isinstance(others, dict):
-                value = _type(others, f"{name}.@elem", structs)
+            additional = schema.get("additionalProperties")
+            if isinstance(additional, dict):
+                value = _declared_type(additional, f"{name}.@elem", structs)
                 return types.map_of(types.STRING, value) if value is not None else None
-            if schema.get(EMBEDDED):
+            if schema.get(EMBEDDED_RESOURCE):
                 schema = with_identity(schema)
             fields = {}
             for field, inner in (schema.get("properties") or {}).items():
-                known = _type(inner, f"{name}.{field}", structs)
-                if known is not None and escaped(field):
-                    fields[escaped(field)] = known
+                field_type = _declared_type(inner, f"{name}.{field}", structs)
+                if field_type is not None and escape_field_name(field):
+                    fields[escape_field_name(field)] = field_type
             structs[name] = fields
             return types.struct(name)
         case "string":
-            return _TEXTS.get(schema.get("format") or "", types.STRING)
+            return _FORMAT_TYPES.get(schema.get("format") or "", types.STRING)
         case str(scalar):
             return _SCALARS.get(scalar)
     return None
 
 
-def value_of(value: Any, schema: Tree) -> Value:
-    """A value for rules. Where it does not fit the schema, it is taken as it is: the schema tells."""
+def to_cel_value(value: Any, schema: Tree) -> Value:
+    """Convert a value for CEL. A value that does not match the schema is passed on; validation reports it."""
     if type(value) is dict:
-        others = schema.get("additionalProperties")
-        if isinstance(others, dict):
-            return MapValue.from_strings([(key, value_of(each, others)) for key, each in value.items()])
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, dict):
+            return MapValue.from_strings([(key, to_cel_value(item, additional)) for key, item in value.items()])
         properties = schema.get("properties") or {}
-        if schema.get(EMBEDDED):
+        if schema.get(EMBEDDED_RESOURCE):
             properties = with_identity(schema)["properties"]
-        keep = bool(schema.get(PRESERVE)) or not properties
+        keep = bool(schema.get(PRESERVE_UNKNOWN_FIELDS)) or not properties
         return MapValue.from_strings(
             [
-                (escaped(key), value_of(each, properties.get(key, {})))
-                for key, each in value.items()
-                if (key in properties or keep) and escaped(key) and not _absent(each, properties.get(key, {}))
+                (escape_field_name(key), to_cel_value(item, properties.get(key, {})))
+                for key, item in value.items()
+                if (key in properties or keep)
+                and escape_field_name(key)
+                and not _is_absent(item, properties.get(key, {}))
             ]
         )
     if type(value) is list:
         items = schema.get("items")
-        return ListValue([value_of(each, items if isinstance(items, dict) else {}) for each in value])
+        return ListValue([to_cel_value(item, items if isinstance(items, dict) else {}) for item in value])
     if type(value) is str and schema.get("type") == "string":
-        return _text(value, schema.get("format") or "")
+        return _string_value(value, schema.get("format") or "")
     if type(value) is int and schema.get("type") == "number":
         return float(value)
     if type(value) is float and schema.get("type") == "integer" and value.is_integer():
@@ -129,21 +131,21 @@ def value_of(value: Any, schema: Tree) -> Value:
     return value
 
 
-def _absent(value: Any, schema: Tree) -> bool:
-    # Nulls are values only where the schema says that there may be some.
+def _is_absent(value: Any, schema: Tree) -> bool:
+    # A null counts as a value only if the schema is nullable.
     return value is None and not schema.get("nullable")
 
 
-def _text(value: str, form: str) -> Value:
-    sort = _TEXTS.get(form)
-    read: Value = None
-    if sort is types.BYTES:
+def _string_value(value: str, format_: str) -> Value:
+    cel_type = _FORMAT_TYPES.get(format_)
+    parsed: Value = None
+    if cel_type is types.BYTES:
         try:
             return base64.b64decode(value, validate=True)
         except binascii.Error:
             return value
-    if sort is types.TIMESTAMP:
-        read = parse_timestamp(f"{value}T00:00:00Z" if form == "date" else value)
-    elif sort is types.DURATION:
-        read = parse_duration(value)
-    return value if read is None else read
+    if cel_type is types.TIMESTAMP:
+        parsed = parse_timestamp(f"{value}T00:00:00Z" if format_ == "date" else value)
+    elif cel_type is types.DURATION:
+        parsed = parse_duration(value)
+    return value if parsed is None else parsed

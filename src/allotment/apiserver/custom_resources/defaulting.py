@@ -1,4 +1,4 @@
-"""Defaults of a schema, put where nothing is written."""
+"""Apply the defaults of a schema to absent fields."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 from allotment.model.trees import Tree
 
 
-def default(value: Any, schema: Tree) -> Any:
-    """The value with the schema's defaults. Fields that are null although they may not be count as not written: they
-    get their default, or go.
+def apply_defaults(value: Any, schema: Tree) -> Any:
+    """The value with the schema's defaults applied.
 
-    >>> default({"a": None}, {"properties": {"a": {"type": "integer", "default": 1}}})
+    A null in a field that is not nullable counts as absent: it is replaced by the default, or removed.
+
+    >>> apply_defaults({"a": None}, {"properties": {"a": {"type": "integer", "default": 1}}})
     {'a': 1}
     """
     if type(value) is dict:
@@ -20,36 +21,36 @@ def default(value: Any, schema: Tree) -> Any:
     if type(value) is list:
         items = schema.get("items")
         if isinstance(items, dict):
-            made = [_settled(each, items) for each in value]
-            return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+            defaulted = [_with_default(item, items) for item in value]
+            return defaulted if any(new is not old for new, old in zip(defaulted, value, strict=True)) else value
     return value
 
 
 def _object(tree: Tree, schema: Tree) -> Tree:
     properties = schema.get("properties") or {}
-    others = schema.get("additionalProperties")
-    made = dict(tree)
+    additional = schema.get("additionalProperties")
+    defaulted = dict(tree)
     for name, inner in properties.items():
         if name in tree:
             if tree[name] is None and "default" not in inner and not inner.get("nullable"):
-                del made[name]
+                del defaulted[name]
                 continue
-            made[name] = _settled(tree[name], inner)
+            defaulted[name] = _with_default(tree[name], inner)
         elif "default" in inner:
-            made[name] = default(copy.deepcopy(inner["default"]), inner)
-    if isinstance(others, dict):
+            defaulted[name] = apply_defaults(copy.deepcopy(inner["default"]), inner)
+    if isinstance(additional, dict):
         for name, value in tree.items():
             if name in properties:
                 continue
-            if value is None and "default" not in others and not others.get("nullable"):
-                del made[name]
+            if value is None and "default" not in additional and not additional.get("nullable"):
+                del defaulted[name]
             else:
-                made[name] = _settled(value, others)
-    same = made.keys() == tree.keys() and all(made[name] is tree[name] for name in tree)
-    return tree if same else made
+                defaulted[name] = _with_default(value, additional)
+    unchanged = defaulted.keys() == tree.keys() and all(defaulted[name] is tree[name] for name in tree)
+    return tree if unchanged else defaulted
 
 
-def _settled(value: Any, schema: Tree) -> Any:
+def _with_default(value: Any, schema: Tree) -> Any:
     if value is None and "default" in schema and not schema.get("nullable"):
         value = copy.deepcopy(schema["default"])
-    return default(value, schema)
+    return apply_defaults(value, schema)

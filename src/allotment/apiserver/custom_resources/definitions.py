@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions: what the server fills in, what it refuses, and whether the names are still to be had.
+"""CustomResourceDefinitions: status, validation of create and update, and conflicts of names.
 
-In Kubernetes a controller accepts the names and establishes the kind a moment after the write. Here that is part of the
-write, so that objects of the new kind can follow at once.
+In Kubernetes a controller accepts the names and establishes the kind shortly after the write. Here that is part of the
+write, so that objects of the new kind can be created immediately.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from allotment.apiserver.custom_resources.structural_schema import schema_proble
 from allotment.apiserver.custom_resources.validation_rules import rule_problems
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.field_validation import service_name_problems
-from allotment.apiserver.kinds.kind import Rules, Write
+from allotment.apiserver.kinds.kind import KindRules, Write
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, FieldError, immutable, invalid, not_supported, required
 from allotment.model.validation.names import subdomain_problems
 
-BUCKET: Final = "customresourcedefinitions.apiextensions.k8s.io"
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_APPROVED: Final = "api-approved.kubernetes.io"
-_UNCALLED: Final = (
-    "conversion webhooks are not called here: objects look alike in all versions, apart from their apiVersion"
+_APPROVAL_ANNOTATION: Final = "api-approved.kubernetes.io"
+_WEBHOOK_WARNING: Final = (
+    "conversion webhooks are not called: objects are the same in all versions, except for their apiVersion"
 )
 
 
 # --- names -----------------------------------------------------------------------------------------------
 
 
-def accepted(tree: Tree, write: Write) -> Tree:
-    """A definition with the status that tells whether its names are free and its kind is served."""
+def with_accepted_names(tree: Tree, write: Write) -> Tree:
+    """A definition with the conditions NamesAccepted and Established in its status."""
     status = dict(tree.get("status") or {})
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
-    names, conflicts = _names_free(tree, write)
+    names, conflicts = _free_names(tree, write)
     status["acceptedNames"] = names
-    told = ("False", *conflicts[-1]) if conflicts else ("True", "NoConflicts", "no conflicts found")
-    found = [_condition(conditions, "NamesAccepted", *told, write.now)]
+    accepted = ("False", *conflicts[-1]) if conflicts else ("True", "NoConflicts", "no conflicts found")
+    updated = [_condition(conditions, "NamesAccepted", *accepted, write.now)]
     if not conflicts or conditions.get("Established", {}).get("status") == "True":
-        text = "the initial names have been accepted"
-        found.append(_condition(conditions, "Established", "True", "InitialNamesAccepted", text, write.now))
+        message = "the initial names have been accepted"
+        updated.append(_condition(conditions, "Established", "True", "InitialNamesAccepted", message, write.now))
     else:
-        found.append(
+        updated.append(
             _condition(conditions, "Established", "False", "NotAccepted", "not all names are accepted", write.now)
         )
-    kept = [condition for name, condition in conditions.items() if name not in ("NamesAccepted", "Established")]
-    status["conditions"] = [*found, *kept]
+    others = [condition for name, condition in conditions.items() if name not in ("NamesAccepted", "Established")]
+    status["conditions"] = [*updated, *others]
     return {**tree, "status": status}
 
 
 def with_stored_version(tree: Tree) -> Tree:
-    """A definition that remembers its storage version among those in which objects may be stored."""
+    """A definition with its storage version added to ``status.storedVersions``."""
     status = dict(tree.get("status") or {})
     stored = status.get("storedVersions") or []
     for version in (tree.get("spec") or {}).get("versions") or ():
@@ -64,16 +64,16 @@ def with_stored_version(tree: Tree) -> Tree:
     return {**tree, "status": status}
 
 
-def _condition(known: Tree, sort: str, status: str, reason: str, message: str, now: str) -> Tree:
-    before = known.get(sort) or {}
+def _condition(conditions: Tree, condition_type: str, status: str, reason: str, message: str, now: str) -> Tree:
+    before = conditions.get(condition_type) or {}
     since = before["lastTransitionTime"] if before.get("status") == status else now
-    return {"type": sort, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
+    return {"type": condition_type, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
 
 
-def _names_free(tree: Tree, write: Write) -> tuple[Tree, list[tuple[str, str]]]:
-    """The names that no other definition of the group has, and a reason and message for each that one has."""
-    wanted: Tree = tree["spec"]["names"]
-    resources, kinds = _taken(tree, write)
+def _free_names(tree: Tree, write: Write) -> tuple[Tree, list[tuple[str, str]]]:
+    """The names that no other definition of the group uses, and reason and message of each conflict."""
+    requested: Tree = tree["spec"]["names"]
+    resources, kinds = _taken_names(tree, write)
     free: Tree = {"plural": "", "kind": ""}
     conflicts = []
     for field, reason, taken in (
@@ -83,34 +83,36 @@ def _names_free(tree: Tree, write: Write) -> tuple[Tree, list[tuple[str, str]]]:
         ("kind", "KindConflict", kinds),
         ("listKind", "ListKindConflict", kinds),
     ):
-        value = wanted.get(field)
+        value = requested.get(field)
         clashes = [name for name in (value if isinstance(value, list) else [value]) if name in taken]
         if clashes:
             conflicts.append((reason, ", ".join(f'"{name}" is already in use' for name in clashes)))
         elif value:
             free[field] = value
-    if wanted.get("categories"):
-        free["categories"] = wanted["categories"]
+    if requested.get("categories"):
+        free["categories"] = requested["categories"]
     return free, conflicts
 
 
-def _taken(tree: Tree, write: Write) -> tuple[set[str], set[str]]:
-    """The names of resources and of kinds that other definitions of the group have."""
+def _taken_names(tree: Tree, write: Write) -> tuple[set[str], set[str]]:
+    """The resource names and the kind names that other definitions of the group use."""
     resources: set[str] = set()
     kinds: set[str] = set()
-    for entry in write.reader.list(BUCKET):
+    for entry in write.reader.list(DEFINITIONS):
         if entry.name != tree["metadata"].get("name") and entry.tree["spec"]["group"] == tree["spec"]["group"]:
-            had = (entry.tree.get("status") or {}).get("acceptedNames") or {}
-            resources.update((had.get("plural", ""), had.get("singular", ""), *(had.get("shortNames") or ())))
-            kinds.update((had.get("kind", ""), had.get("listKind", "")))
+            accepted = (entry.tree.get("status") or {}).get("acceptedNames") or {}
+            resources.update(
+                (accepted.get("plural", ""), accepted.get("singular", ""), *(accepted.get("shortNames") or ()))
+            )
+            kinds.update((accepted.get("kind", ""), accepted.get("listKind", "")))
     return resources - {""}, kinds - {""}
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- validation ------------------------------------------------------------------------------------------------------
 
 
-def problems(tree: Tree, kube: str) -> Iterator[FieldError]:
-    """Everything that keeps a definition from being stored."""
+def definition_problems(tree: Tree, kube: str) -> Iterator[FieldError]:
+    """Yield every reason to reject a definition."""
     spec = tree.get("spec") or {}
     names = spec.get("names") or {}
     yield from _group(spec)
@@ -120,16 +122,16 @@ def problems(tree: Tree, kube: str) -> Iterator[FieldError]:
     elif scope not in ("Cluster", "Namespaced"):
         yield not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
     versions = spec.get("versions") or []
-    common = _Common.of(versions)
+    common = _SharedParts.of(versions)
     yield from _versions(versions, common, kube)
     for field in ("plural", "singular", "kind", "listKind"):
         if not names.get(field):
             yield required(f"spec.names.{field}")
     yield from _names(names)
     if versions:
-        yield from _parts(versions[0], "spec", common, kube, schema="spec.validation")
+        yield from _version_parts(versions[0], "spec", common, kube, schema="spec.validation")
     yield from _conversion(spec.get("conversion") or {})
-    yield from _stored(tree.get("status") or {}, versions)
+    yield from _stored_versions(tree.get("status") or {}, versions)
     yield from _approval(tree)
     if spec.get("preserveUnknownFields"):
         yield invalid(
@@ -138,64 +140,64 @@ def problems(tree: Tree, kube: str) -> Iterator[FieldError]:
         )  # fmt: skip
 
 
-def _name(tree: Tree) -> Errors:
-    """A definition is called like what it defines."""
+def _definition_name(tree: Tree) -> Errors:
+    """A definition must be named ``plural.group``."""
     spec = tree.get("spec") or {}
-    wanted = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
+    expected = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
     name = (tree.get("metadata") or {}).get("name") or ""
-    if name and name != wanted:
+    if name and name != expected:
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
 
-class _Common(NamedTuple):
-    """Which parts all versions have in common: Kubernetes judges these once, and as parts of the spec itself."""
+class _SharedParts(NamedTuple):
+    """Which parts are equal in all versions: Kubernetes validates these once, as parts of the spec itself."""
 
     schema: bool
     subresources: bool
     columns: bool
 
     @staticmethod
-    def of(versions: list[Tree]) -> _Common:
+    def of(versions: list[Tree]) -> _SharedParts:
         def same(part: str) -> bool:
             return all(version.get(part) == versions[0].get(part) for version in versions)
 
-        return _Common(same("schema"), same("subresources"), same("additionalPrinterColumns"))
+        return _SharedParts(same("schema"), same("subresources"), same("additionalPrinterColumns"))
 
 
 def _group(spec: Tree) -> Errors:
     group = spec.get("group") or ""
     if not group:
         yield required("spec.group")
-    elif wrong := subdomain_problems(group):
-        yield invalid("spec.group", group, ",".join(wrong))
+    elif problems := subdomain_problems(group):
+        yield invalid("spec.group", group, ",".join(problems))
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
 
 
-def _versions(versions: list[Tree], common: _Common, kube: str) -> Errors:
+def _versions(versions: list[Tree], common: _SharedParts, kube: str) -> Errors:
     for index, version in enumerate(versions):
         if (version.get("schema") or {}).get("openAPIV3Schema") is None:
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
-    apart = _Common(*(not part for part in common))
+    distinct = _SharedParts(*(not part for part in common))
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
-        if wrong := service_name_problems(version.get("name") or ""):
-            yield invalid(f"{path}.name", version.get("name") or "", ",".join(wrong))
-        yield from _parts(version, path, apart, kube, schema=f"{path}.schema")
+        if problems := service_name_problems(version.get("name") or ""):
+            yield invalid(f"{path}.name", version.get("name") or "", ",".join(problems))
+        yield from _version_parts(version, path, distinct, kube, schema=f"{path}.schema")
         for at, field in enumerate(version.get("selectableFields") or ()):
-            yield from _path(field.get("jsonPath") or "", f"{path}.selectableFields[{at}].jsonPath")
-    shown = [_shown(version, common) for version in versions]
+            yield from _json_path(field.get("jsonPath") or "", f"{path}.selectableFields[{at}].jsonPath")
+    printed = [_printed_version(version, common) for version in versions]
     if len({version.get("name") for version in versions}) != len(versions):
-        yield invalid("spec.versions", shown, "must contain unique version names")
+        yield invalid("spec.versions", printed, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid("spec.versions", shown, "must have exactly one version marked as storage version")
-    # The name of the first version is also kept in a field of its own, which no longer shows.
-    if versions and (wrong := service_name_problems(versions[0].get("name") or "")):
-        yield invalid("spec.version", versions[0].get("name") or "", ",".join(wrong))
+        yield invalid("spec.versions", printed, "must have exactly one version marked as storage version")
+    # Internally the name of the first version is also in the field spec.version, which v1 does not have.
+    if versions and (problems := service_name_problems(versions[0].get("name") or "")):
+        yield invalid("spec.version", versions[0].get("name") or "", ",".join(problems))
 
 
-class _ShownVersion(msgspec.Struct, rename="camel"):
-    """A version as messages show it."""
+class _PrintedVersion(msgspec.Struct, rename="camel"):
+    """A version as printed in messages."""
 
     name: str
     served: bool
@@ -208,8 +210,8 @@ class _ShownVersion(msgspec.Struct, rename="camel"):
     selectable_fields: list[Tree] | None
 
 
-def _shown(version: Tree, common: _Common) -> _ShownVersion:
-    return _ShownVersion(
+def _printed_version(version: Tree, common: _SharedParts) -> _PrintedVersion:
+    return _PrintedVersion(
         version.get("name") or "",
         bool(version.get("served")),
         bool(version.get("storage")),
@@ -222,20 +224,20 @@ def _shown(version: Tree, common: _Common) -> _ShownVersion:
     )
 
 
-def _parts(version: Tree, path: str, judged: _Common, kube: str, *, schema: str) -> Errors:
-    """The schema, subresources and columns of a version, as far as they are to be judged here."""
+def _version_parts(version: Tree, path: str, checked: _SharedParts, kube: str, *, schema: str) -> Errors:
+    """Validate the schema, subresources and columns of a version, as far as ``checked`` selects them."""
     tree = (version.get("schema") or {}).get("openAPIV3Schema")
     subresources = version.get("subresources") or {}
-    if tree is not None and judged.schema:
-        where = f"{schema}.openAPIV3Schema"
-        found = schema_problems(tree, where, has_status=subresources.get("status") is not None)
-        yield from found
-        if not found:
-            yield from rule_problems(tree, where, kube)
+    if tree is not None and checked.schema:
+        schema_path = f"{schema}.openAPIV3Schema"
+        schema_errors = schema_problems(tree, schema_path, has_status=subresources.get("status") is not None)
+        yield from schema_errors
+        if not schema_errors:
+            yield from rule_problems(tree, schema_path, kube)
     scale = subresources.get("scale")
-    if scale is not None and judged.subresources:
+    if scale is not None and checked.subresources:
         yield from _scale(scale, f"{path}.subresources.scale")
-    for index, column in enumerate(version.get("additionalPrinterColumns") or () if judged.columns else ()):
+    for index, column in enumerate(version.get("additionalPrinterColumns") or () if checked.columns else ()):
         yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")
 
 
@@ -247,30 +249,30 @@ def _scale(scale: Tree, path: str) -> Errors:
         elif not text.startswith(root):
             yield invalid(f"{path}.{field}", text, f"should be a json path under {root[:-1]}")
         else:
-            yield from _path(text, f"{path}.{field}")
+            yield from _json_path(text, f"{path}.{field}")
     text = scale.get("labelSelectorPath") or ""
     if text and not text.startswith((".spec.", ".status.")):
         yield invalid(f"{path}.labelSelectorPath", text, "should be a json path under either .spec or .status")
 
 
 def _column(column: Tree, path: str) -> Errors:
-    sort, form = column.get("type") or "", column.get("format") or ""
+    column_type, format_ = column.get("type") or "", column.get("format") or ""
     if not column.get("name"):
         yield required(f"{path}.name")
-    if not sort:
+    if not column_type:
         yield required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
-    elif sort not in _COLUMN_TYPES:
-        yield invalid(f"{path}.type", sort, f"must be one of {','.join(_COLUMN_TYPES)}")
-    if form and form not in _COLUMN_FORMATS:
-        yield invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}")
+    elif column_type not in _COLUMN_TYPES:
+        yield invalid(f"{path}.type", column_type, f"must be one of {','.join(_COLUMN_TYPES)}")
+    if format_ and format_ not in _COLUMN_FORMATS:
+        yield invalid(f"{path}.format", format_, f"must be one of {','.join(_COLUMN_FORMATS)}")
     if not column.get("jsonPath"):
         yield required(f"{path}.JSONPath")
     else:
-        yield from _path(column["jsonPath"], f"{path}.JSONPath")
+        yield from _json_path(column["jsonPath"], f"{path}.JSONPath")
 
 
-def _path(text: str, path: str) -> Errors:
-    # Nothing else is asked of a path: one that cannot be read finds nothing.
+def _json_path(text: str, path: str) -> Errors:
+    # A path that cannot be parsed is accepted; it selects nothing.
     if not text.startswith("."):
         yield invalid(path, text, "must be a simple json path starting with .")
 
@@ -279,17 +281,17 @@ def _names(names: Tree) -> Errors:
     path = "spec.names"
     for field in ("plural", "singular"):
         text = names.get(field) or ""
-        if text and (wrong := service_name_problems(text)):
-            yield invalid(f"{path}.{field}", text, ",".join(wrong))
+        if text and (problems := service_name_problems(text)):
+            yield invalid(f"{path}.{field}", text, ",".join(problems))
     for field in ("kind", "listKind"):
         text = names.get(field) or ""
-        if text and (wrong := service_name_problems(text.lower())):
-            why = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
-            yield invalid(f"{path}.{field}", text, why)
+        if text and (problems := service_name_problems(text.lower())):
+            detail = f"may have mixed case, but should otherwise match: {','.join(problems)}"
+            yield invalid(f"{path}.{field}", text, detail)
     for field in ("shortNames", "categories"):
         for index, text in enumerate(names.get(field) or ()):
-            if wrong := service_name_problems(text):
-                yield invalid(f"{path}.{field}[{index}]", text, ",".join(wrong))
+            if problems := service_name_problems(text):
+                yield invalid(f"{path}.{field}[{index}]", text, ",".join(problems))
         if field == "shortNames" and names.get("kind") and names.get("kind") == names.get("listKind"):
             yield invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
 
@@ -306,8 +308,8 @@ def _conversion(conversion: Tree) -> Errors:
         yield required("spec.conversion.conversionReviewVersions")
 
 
-def _stored(status: Tree, versions: list[Tree]) -> Errors:
-    """The versions in which objects may be stored must stay as long as there are such."""
+def _stored_versions(status: Tree, versions: list[Tree]) -> Errors:
+    """Stored versions must remain in the spec until they are removed from the status."""
     path = "status.storedVersions"
     stored = status.get("storedVersions")
     if not stored:
@@ -331,12 +333,12 @@ def _approval(tree: Tree) -> Errors:
     group = (tree.get("spec") or {}).get("group") or ""
     if not any(group == domain or group.endswith(f".{domain}") for domain in ("k8s.io", "kubernetes.io")):
         return
-    path = f"metadata.annotations[{_APPROVED}]"
-    approval = ((tree.get("metadata") or {}).get("annotations") or {}).get(_APPROVED) or ""
+    path = f"metadata.annotations[{_APPROVAL_ANNOTATION}]"
+    approval = ((tree.get("metadata") or {}).get("annotations") or {}).get(_APPROVAL_ANNOTATION) or ""
     if not approval:
         yield required(
             path,
-            f'protected groups must have approval annotation "{_APPROVED}", '
+            f'protected groups must have approval annotation "{_APPROVAL_ANNOTATION}", '
             "see https://github.com/kubernetes/enhancements/pull/1111",
         )
     elif not approval.startswith(("unapproved", "https://", "http://")):
@@ -346,56 +348,56 @@ def _approval(tree: Tree) -> Errors:
         )  # fmt: skip
 
 
-def change_problems(new: Tree, old: Tree, kube: str) -> Iterator[FieldError]:
-    """Everything that keeps a definition from being changed so."""
-    spec, before = new["spec"], old["spec"]
-    if spec == before:
+def update_problems(new: Tree, old: Tree, kube: str) -> Iterator[FieldError]:
+    """Yield every reason to reject an update of a definition."""
+    spec, old_spec = new["spec"], old["spec"]
+    if spec == old_spec:
         return
-    yield from problems(new, kube)
+    yield from definition_problems(new, kube)
     established = any(
         condition["type"] == "Established" and condition["status"] == "True"
         for condition in (old.get("status") or {}).get("conditions") or ()
     )
-    if established and spec.get("scope") != before.get("scope"):
+    if established and spec.get("scope") != old_spec.get("scope"):
         yield immutable("spec.scope", spec.get("scope") or "")
-    if established and spec["names"].get("kind") != before["names"].get("kind"):
+    if established and spec["names"].get("kind") != old_spec["names"].get("kind"):
         yield immutable("spec.names.kind", spec["names"].get("kind") or "")
-    if spec.get("group") != before.get("group"):
+    if spec.get("group") != old_spec.get("group"):
         yield immutable("spec.group", spec.get("group") or "")
-    if spec["names"].get("plural") != before["names"].get("plural"):
+    if spec["names"].get("plural") != old_spec["names"].get("plural"):
         yield immutable("spec.names.plural", spec["names"].get("plural") or "")
 
 
-# --- the rules of the kind -------------------------------------------------------------------------------------------
+# --- write rules -----------------------------------------------------------------------------------------------------
 
 
 def _prepare_create(tree: Tree, write: Write) -> Tree:
     if ((tree.get("spec") or {}).get("conversion") or {}).get("strategy") == "Webhook":
-        write.warn(_UNCALLED)
-    fresh = with_stored_version({name: value for name, value in tree.items() if name != "status"})
-    return fresh if next(problems(fresh, write.features.kube), None) is not None else accepted(fresh, write)
+        write.warn(_WEBHOOK_WARNING)
+    created = with_stored_version({name: value for name, value in tree.items() if name != "status"})
+    return _accept_if_valid(created, write)
 
 
 def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
     if write.subresource == "status" or new["spec"] == old["spec"]:
         return new
-    kept = with_stored_version(new)
-    return kept if next(problems(kept, write.features.kube), None) is not None else accepted(kept, write)
+    return _accept_if_valid(with_stored_version(new), write)
+
+
+def _accept_if_valid(tree: Tree, write: Write) -> Tree:
+    valid = next(definition_problems(tree, write.features.kube), None) is None
+    return with_accepted_names(tree, write) if valid else tree
 
 
 def _validate_create(tree: Tree, write: Write) -> Iterable[FieldError]:
-    return (*_name(tree), *problems(tree, write.features.kube))
+    return (*_definition_name(tree), *definition_problems(tree, write.features.kube))
 
 
-def _validate_update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:
-    return change_problems(new, old, write.features.kube)
-
-
-DEFINITION_RULES: Final = Rules(
+DEFINITION_RULES: Final = KindRules(
     default=defaults_for("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     prepare_create=_prepare_create,
     validate_create=_validate_create,
     prepare_update=_prepare_update,
-    validate_update=_validate_update,
+    validate_update=lambda new, old, write: update_problems(new, old, write.features.kube),
     has_generation=True,
 )

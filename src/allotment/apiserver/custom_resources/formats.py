@@ -1,4 +1,4 @@
-"""Formats of texts that schemas may ask for. A format that Kubernetes does not know asks for nothing."""
+"""String formats of OpenAPI schemas. Formats that Kubernetes does not know are not checked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from allotment.model.times import TimeError, canonical
 from allotment.model.validation.names import label_problems, subdomain_problems
 
 
-def known(name: str) -> Callable[[str], bool] | None:
-    """The check behind a format; None where anything goes. Dashes in names do not count."""
+def format_check(name: str) -> Callable[[str], bool] | None:
+    """The check for a format; None for unknown formats. Dashes in format names are ignored."""
     return _FORMATS.get(name.replace("-", ""))
 
 
@@ -39,7 +39,7 @@ def _date_time(text: str) -> bool:
     return True
 
 
-def _address(version: int) -> Callable[[str], bool]:
+def _ip_address(version: int) -> Callable[[str], bool]:
     def check(text: str) -> bool:
         try:
             return ipaddress.ip_address(text.partition("%")[0]).version == version and "%" not in text
@@ -96,8 +96,8 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "email": _matches(r"[^@\s]+@[^@\s]+"),
     "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": lambda text: len(text) <= 255 and re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", text) is not None,
-    "ipv4": _address(4),
-    "ipv6": _address(6),
+    "ipv4": _ip_address(4),
+    "ipv6": _ip_address(6),
     "k8slongname": lambda text: not subdomain_problems(text),
     "k8sshortname": lambda text: not label_problems(text),
     "mac": _matches("([0-9a-fA-F]{2}([:-]))([0-9a-fA-F]{2}\\2){4}[0-9a-fA-F]{2}|([0-9a-fA-F]{4}\\.){2}[0-9a-fA-F]{4}"),

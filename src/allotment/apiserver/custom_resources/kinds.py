@@ -1,37 +1,37 @@
-"""From a definition to a kind that the API can serve: names, versions, shapes, tables and rules."""
+"""Build the served kind of a CustomResourceDefinition: names, versions, shapes, table and rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from allotment.apiserver.custom_resources.defaulting import default
+from allotment.apiserver.custom_resources.defaulting import apply_defaults
 from allotment.apiserver.custom_resources.list_types import ABSENT, list_problems
-from allotment.apiserver.custom_resources.printer_columns import table_of
-from allotment.apiserver.custom_resources.scale import scale_problems, scaled
-from allotment.apiserver.custom_resources.schema_validation import problems
-from allotment.apiserver.custom_resources.shapes import EMBEDDED, object_shape
-from allotment.apiserver.custom_resources.validation_rules import Judge
-from allotment.apiserver.kinds.kind import Kind, Rules, Write
+from allotment.apiserver.custom_resources.printer_columns import table_converter
+from allotment.apiserver.custom_resources.scale import scale_paths, scale_problems
+from allotment.apiserver.custom_resources.schema_validation import value_problems
+from allotment.apiserver.custom_resources.shapes import EMBEDDED_RESOURCE, object_shape
+from allotment.apiserver.custom_resources.validation_rules import RuleValidator
+from allotment.apiserver.kinds.kind import KindRules, ServedKind, Write
 from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, text_of
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, ErrorType, FieldError, invalid, required
 
 
 def embedded_problems(value: Any, schema: Tree, path: str = "") -> Errors:
-    """Every embedded object that does not say what it is."""
+    """Yield an error for each embedded object without apiVersion or kind."""
     if type(value) is dict:
-        if schema.get(EMBEDDED):
+        if schema.get(EMBEDDED_RESOURCE):
             yield from _identity(value, path)
-        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
-        for name, each in value.items():
+        properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, item in value.items():
             if name in properties:
-                yield from embedded_problems(each, properties[name], f"{path}.{name}" if path else name)
-            elif isinstance(others, dict):
-                yield from embedded_problems(each, others, f"{path}[{name}]")
+                yield from embedded_problems(item, properties[name], f"{path}.{name}" if path else name)
+            elif isinstance(additional, dict):
+                yield from embedded_problems(item, additional, f"{path}[{name}]")
     elif type(value) is list and isinstance(schema.get("items"), dict):
-        for index, each in enumerate(value):
-            yield from embedded_problems(each, schema["items"], f"{path}[{index}]")
+        for index, item in enumerate(value):
+            yield from embedded_problems(item, schema["items"], f"{path}[{index}]")
 
 
 def _identity(tree: Tree, path: str) -> Errors:
@@ -40,22 +40,22 @@ def _identity(tree: Tree, path: str) -> Errors:
             yield required(f"{path}.{field}")
 
 
-#: In the order in which Kubernetes lists them for such kinds.
+#: In the order of Kubernetes' discovery for custom resources.
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-#: After these, rules in CEL could meet values that they cannot read.
-_BLOCKING: Final = frozenset(
+#: After errors of these types, CEL rules might get values of unexpected types.
+_BLOCKING_TYPES: Final = frozenset(
     {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID}
 )
-_UNCHECKED: Final = (
+_UNCHECKED_RULES: Final = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
 
 
-def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
-    """The kind that a definition adds; None while it is not established."""
+def kind_from_definition(definition: Tree, kube: str = "1.36") -> ServedKind | None:
+    """The kind that a definition adds; None if it is not established or not served."""
     spec, status = definition["spec"], definition.get("status") or {}
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     if conditions.get("Established") != "True" or (definition.get("metadata") or {}).get("deletionTimestamp"):
         return None
     names = status.get("acceptedNames") or spec["names"]
@@ -68,7 +68,7 @@ def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
     versions = {version["name"]: _Version(version, kube) for version in served}
     first = served[0]
     subresources = first.get("subresources") or {}
-    return Kind(
+    return ServedKind(
         group=spec["group"],
         versions=tuple(versions),
         kind=names["kind"],
@@ -80,57 +80,57 @@ def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
         subresources=tuple(name for name in ("status", "scale") if subresources.get(name) is not None),
         verbs=_VERBS,
         rules=_rules(versions),
-        table=table_of(first.get("additionalPrinterColumns") or []),
-        fields={name: read for version in served for name, read in _selectable(version).items()},
+        table=table_converter(first.get("additionalPrinterColumns") or []),
+        fields={name: getter for version in served for name, getter in _selectable_fields(version).items()},
         shapes={name: object_shape(version.schema) for name, version in versions.items()},
         schemas={name: version.schema for name, version in versions.items()},
         unconditional_update=False,
         deprecated={version["name"]: _deprecation(version, spec) for version in served if version.get("deprecated")},
-        scale=scaled(subresources.get("scale")),
+        scale=scale_paths(subresources.get("scale")),
     )
 
 
 class _Version:
-    """A version's schema, and its rules once they are needed."""
+    """A version's schema, and its CEL rules, compiled on first use."""
 
     def __init__(self, version: Tree, kube: str) -> None:
         self.schema: Tree = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         self._scale = (version.get("subresources") or {}).get("scale")
         self._kube = kube
-        self._judge: Judge | None = None
+        self._validator: RuleValidator | None = None
 
     @property
-    def judge(self) -> Judge:
-        if self._judge is None:
-            self._judge = Judge(self.schema, self._kube, root=True)
-        return self._judge
+    def validator(self) -> RuleValidator:
+        if self._validator is None:
+            self._validator = RuleValidator(self.schema, self._kube, root=True)
+        return self._validator
 
     def problems(self, new: Tree, old: Any = ABSENT, *, status: bool = False) -> list[FieldError]:
         if status:
             found = self._status_problems(new, old)
         else:
-            found = problems(_without_metadata(new), self.schema, _without_metadata(old))
+            found = value_problems(_without_metadata(new), self.schema, _without_metadata(old))
         if self._scale is not None:
             found += scale_problems(new, self._scale)
         found += embedded_problems(new, self.schema)
         found += list_problems(new, self.schema)
-        if not self.judge.asks:
+        if not self.validator.has_rules:
             return found
-        if any(problem.type in _BLOCKING for problem in found):
-            return [*found, invalid("<nil>", None, _UNCHECKED)]
-        return found + self.judge.problems(new, old)
+        if any(problem.type in _BLOCKING_TYPES for problem in found):
+            return [*found, invalid("<nil>", None, _UNCHECKED_RULES)]
+        return found + self.validator.problems(new, old)
 
     def _status_problems(self, new: Tree, old: Tree) -> list[FieldError]:
-        """A write to the status is judged by the status alone, which counts as a value of its own."""
+        """Validate a write to the status subresource, which checks ``status`` only, as a value of its own."""
         schema = (self.schema.get("properties") or {}).get("status")
         if schema is None or "status" not in new:
             return []
-        found = problems(new["status"], schema, old.get("status", ABSENT))
+        found = value_problems(new["status"], schema, old.get("status", ABSENT))
         return [problem._replace(path=f"status.{problem.path}".removesuffix(".")) for problem in found]
 
 
 def _without_metadata(tree: Any) -> Any:
-    """What the schema judges: metadata has rules of its own, and every object has one."""
+    """The object with empty metadata, which the server validates itself."""
     return tree if tree is ABSENT else {**tree, "metadata": {}}
 
 
@@ -139,14 +139,14 @@ def _deprecation(version: Tree, spec: Tree) -> str:
     return str(version.get("deprecationWarning") or text)
 
 
-def _rules(versions: dict[str, _Version]) -> Rules:
+def _rules(versions: dict[str, _Version]) -> KindRules:
     def version_of(tree: Tree) -> _Version:
         name = str(tree.get("apiVersion") or "").rpartition("/")[2]
         return versions.get(name) or next(iter(versions.values()))
 
-    def filled(tree: Tree, stored: Tree | None) -> Tree:
-        made: Tree = default(tree, version_of(tree).schema)
-        return made
+    def default(tree: Tree, stored: Tree | None) -> Tree:
+        defaulted: Tree = apply_defaults(tree, version_of(tree).schema)
+        return defaulted
 
     def version_written(write: Write) -> _Version:
         return versions.get(write.version) or next(iter(versions.values()))
@@ -157,12 +157,12 @@ def _rules(versions: dict[str, _Version]) -> Rules:
     def update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:
         return version_written(write).problems(new, old, status=write.subresource == "status")
 
-    return Rules(default=filled, validate_create=create, validate_update=update, has_generation=True)
+    return KindRules(default=default, validate_create=create, validate_update=update, has_generation=True)
 
 
-def _selectable(version: Tree) -> dict[str, Callable[[Tree], str]]:
-    """What field selectors may ask for (KEP-4358)."""
-    found: dict[str, Callable[[Tree], str]] = {}
+def _selectable_fields(version: Tree) -> dict[str, Callable[[Tree], str]]:
+    """Getters of the fields available to field selectors (KEP-4358)."""
+    getters: dict[str, Callable[[Tree], str]] = {}
     for field in version.get("selectableFields") or ():
         path = field["jsonPath"]
         try:
@@ -170,12 +170,12 @@ def _selectable(version: Tree) -> dict[str, Callable[[Tree], str]]:
         except TemplateError:
             continue
 
-        def read(tree: Tree, template: Template = template) -> str:
+        def getter(tree: Tree, template: Template = template) -> str:
             try:
                 values = template.first(tree)
             except EvaluationError:
                 return ""
             return text_of(values[0]) if values and values[0] is not None else ""
 
-        found[path.removeprefix(".")] = read
-    return found
+        getters[path.removeprefix(".")] = getter
+    return getters

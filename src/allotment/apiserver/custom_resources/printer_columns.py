@@ -1,62 +1,62 @@
-"""Printer columns: how objects of a user's kind are shown as rows."""
+"""Printer columns: table output of custom resources."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from allotment.apiserver.kinds.kind import Column, Reader, Table
+from allotment.apiserver.kinds.kind import Column, StoreReader, TableConverter
 from allotment.apiserver.reads.columns import age
-from allotment.apiserver.reads.columns import columns as named
+from allotment.apiserver.reads.columns import columns as standard_columns
 from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, text_of
 from allotment.model.trees import Tree
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-_WHERE: Final = "Custom resource definition column (in JSONPath format): "
+_DESCRIPTION_PREFIX: Final = "Custom resource definition column (in JSONPath format): "
 
 
-def table_of(columns: list[Tree]) -> Table:
-    """The table for the ``additionalPrinterColumns`` of a version; without any, name and age are shown.
+def table_converter(columns: list[Tree]) -> TableConverter:
+    """The table converter for the ``additionalPrinterColumns`` of a version; by default name and age.
 
-    A path that cannot be parsed ends the columns, as in kube-apiserver.
+    Columns from the first one whose path cannot be parsed are dropped, as in kube-apiserver.
     """
-    shown, paths = list[Tree](), list[tuple[Template, str]]()
+    parsed_columns, paths = list[Tree](), list[tuple[Template, str]]()
     for column in columns or [_AGE]:
         try:
             paths.append((parse(f"{{{column['jsonPath']}}}"), column["type"]))
         except TemplateError:
             break
-        shown.append(column)
-    heads = [
+        parsed_columns.append(column)
+    headers = [
         Column(
             column["name"],
             column["type"],
-            column.get("description") or f"{_WHERE}{column['jsonPath']}",
+            column.get("description") or f"{_DESCRIPTION_PREFIX}{column['jsonPath']}",
             column.get("priority", 0),
             column.get("format", ""),
         )
-        for column in shown
+        for column in parsed_columns
     ]
 
-    def cells(tree: Tree, now: str, _: Reader) -> list[Any]:
-        return [tree["metadata"]["name"], *(_cell(tree, path, form, now) for path, form in paths)]
+    def cells(tree: Tree, now: str, _: StoreReader) -> list[Any]:
+        return [tree["metadata"]["name"], *(_cell(tree, path, column_type, now) for path, column_type in paths)]
 
-    return Table((*named("Name"), *heads), cells)
+    return TableConverter((*standard_columns("Name"), *headers), cells)
 
 
-def _cell(tree: Tree, path: Template, form: str, now: str) -> Any:
+def _cell(tree: Tree, path: Template, column_type: str, now: str) -> Any:
     try:
-        found = path.first(tree)
+        values = path.first(tree)
     except EvaluationError:
         return None
-    return _CELLS[form](found[0], now) if found else None
+    return _CELL_VALUES[column_type](values[0], now) if values else None
 
 
 def _text(value: Any, _: str) -> Any:
     return "<no value>" if value is None else text_of(value)
 
 
-def _whole(value: Any, _: str) -> Any:
+def _integer(value: Any, _: str) -> Any:
     return int(value) if type(value) in (int, float) else None
 
 
@@ -64,7 +64,7 @@ def _number(value: Any, _: str) -> Any:
     return float(value) if type(value) in (int, float) else None
 
 
-def _truth(value: Any, _: str) -> Any:
+def _boolean(value: Any, _: str) -> Any:
     return value if type(value) is bool else None
 
 
@@ -77,6 +77,6 @@ def _date(value: Any, now: str) -> Any:
         return "<invalid>"
 
 
-_CELLS: Final[dict[str, Callable[[Any, str], Any]]] = {
-    "string": _text, "integer": _whole, "number": _number, "boolean": _truth, "date": _date,
+_CELL_VALUES: Final[dict[str, Callable[[Any, str], Any]]] = {
+    "string": _text, "integer": _integer, "number": _number, "boolean": _boolean, "date": _date,
 }  # fmt: skip

@@ -1,14 +1,14 @@
-"""The scale subresource of custom kinds: which fields hold the replicas and the selector."""
+"""The scale subresource of custom resources: paths of replicas and selector, and their validation."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.apiserver.kinds.kind import Scaled
+from allotment.apiserver.kinds.kind import ScalePaths
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, invalid
 
-_MOST: Final = 2**31 - 1
+_MAX_REPLICAS: Final = 2**31 - 1
 _GO_TYPES: Final[dict[type, str]] = {
     str: "string", bool: "bool", float: "float64", int: "int64", dict: "map[string]interface {}",
     list: "[]interface {}", type(None): "<nil>",
@@ -16,59 +16,59 @@ _GO_TYPES: Final[dict[type, str]] = {
 
 
 class _WrongType(Exception):
-    """Raised when a value on the way is of another type than wanted; the text is Go's."""
+    """Raised when a value on the path has an unexpected type; the text is Go's."""
 
 
-def scaled(scale: Tree | None) -> Scaled:
-    """Where the numbers are, as kinds say it."""
+def scale_paths(scale: Tree | None) -> ScalePaths:
+    """The paths of the scale subresource; the defaults without one."""
     if scale is None:
-        return Scaled()
+        return ScalePaths()
     selector = scale.get("labelSelectorPath") or ""
-    return Scaled(
-        tuple(_steps(scale["specReplicasPath"])),
-        tuple(_steps(scale["statusReplicasPath"])),
-        tuple(_steps(selector)) if selector else (),
+    return ScalePaths(
+        tuple(_fields(scale["specReplicasPath"])),
+        tuple(_fields(scale["statusReplicasPath"])),
+        tuple(_fields(selector)) if selector else (),
     )
 
 
 def scale_problems(tree: Tree, scale: Tree) -> Errors:
-    """What keeps an object's replicas and selector from being read."""
+    """Yield an error for each of an object's replicas and selector fields that cannot be read."""
     for field in ("specReplicasPath", "statusReplicasPath"):
         path = scale[field]
         try:
-            found = _find(tree, path, int)
+            value = _value_at(tree, path, int)
         except _WrongType as error:
             yield invalid(path, 0, str(error))
             continue
-        if found is not None and found < 0:
-            yield invalid(path, found, "should be a non-negative integer")
-        elif found is not None and found > _MOST:
-            yield invalid(path, found, f"should be less than or equal to {_MOST}")
+        if value is not None and value < 0:
+            yield invalid(path, value, "should be a non-negative integer")
+        elif value is not None and value > _MAX_REPLICAS:
+            yield invalid(path, value, f"should be less than or equal to {_MAX_REPLICAS}")
     selector = scale.get("labelSelectorPath")
     if selector:
         try:
-            _find(tree, selector, str)
+            _value_at(tree, selector, str)
         except _WrongType as error:
             yield invalid(selector, "", str(error))
 
 
-def _steps(path: str) -> list[str]:
+def _fields(path: str) -> list[str]:
     return path.removeprefix(".").split(".")
 
 
-def _find(tree: Tree, path: str, wanted: type) -> Any:
+def _value_at(tree: Tree, path: str, expected: type) -> Any:
     value: Any = tree
-    for step in _steps(path):
+    for field in _fields(path):
         if type(value) is not dict:
-            raise _WrongType(_told(path, value, "map[string]interface{}"))
-        if step not in value:
+            raise _WrongType(_accessor_error(path, value, "map[string]interface{}"))
+        if field not in value:
             return None
-        value = value[step]
-    if type(value) is not wanted:
-        raise _WrongType(_told(path, value, _GO_TYPES[wanted]))
+        value = value[field]
+    if type(value) is not expected:
+        raise _WrongType(_accessor_error(path, value, _GO_TYPES[expected]))
     return value
 
 
-def _told(path: str, value: Any, wanted: str) -> str:
-    shown = f"{value:g}" if type(value) is float else "<nil>" if value is None else value
-    return f"{path} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {wanted}"
+def _accessor_error(path: str, value: Any, expected: str) -> str:
+    printed = f"{value:g}" if type(value) is float else "<nil>" if value is None else value
+    return f"{path} accessor error: {printed} is of the type {_GO_TYPES[type(value)]}, expected {expected}"

@@ -1,7 +1,7 @@
-"""Schemas as shapes: what apply, pruning and patches need to know of a type, from an OpenAPI v3 schema.
+"""Convert OpenAPI v3 schemas to type shapes, as used by server-side apply, pruning and patches.
 
-Such shapes have no package; that is how the rest of the server tells them from Go's types. Everything in them is kept
-as written: zero is not absence.
+These shapes have no package, which distinguishes them from shapes of Go types. Values are kept as written: zero values
+do not count as absent.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 from allotment.model.fields import Field, TypeShape, shape_of
 from allotment.model.trees import Tree
 
-PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
-EMBEDDED: Final = "x-kubernetes-embedded-resource"
+PRESERVE_UNKNOWN_FIELDS: Final = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED_RESOURCE: Final = "x-kubernetes-embedded-resource"
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 LIST_TYPE: Final = "x-kubernetes-list-type"
 LIST_KEYS: Final = "x-kubernetes-list-map-keys"
@@ -23,11 +23,14 @@ _STRING: Final = TypeShape("string", "string")
 
 
 def object_shape(schema: Tree) -> TypeShape:
-    """The shape of a whole object, with what every object has."""
+    """The shape of a whole object, with apiVersion, kind and metadata."""
     shape = shape_from(schema)
     if shape.form != "struct":
         shape = _struct(schema)
-    shape.fields = {**_identity(), **{name: shape.fields[name] for name in shape.fields if name not in _IDENTITY}}
+    shape.fields = {
+        **_identity(),
+        **{name: shape.fields[name] for name in shape.fields if name not in _IDENTITY_FIELDS},
+    }
     return shape
 
 
@@ -58,12 +61,12 @@ def shape_from(schema: Tree) -> TypeShape:
 def _struct(schema: Tree) -> TypeShape:
     shape = TypeShape("struct", "object", map_type=schema.get(MAP_TYPE, "granular"))
     required = schema.get("required") or ()
-    if schema.get(EMBEDDED):
+    if schema.get(EMBEDDED_RESOURCE):
         shape.fields = _identity()
     for name, inner in sorted((schema.get("properties") or {}).items()):
         if name not in shape.fields:
             shape.fields[name] = _field(inner, name in required)
-    if schema.get(PRESERVE):
+    if schema.get(PRESERVE_UNKNOWN_FIELDS):
         shape.rest = _anything()
     return shape
 
@@ -76,7 +79,7 @@ def _field(schema: Tree, required: bool) -> Field:
     )  # fmt: skip
 
 
-_IDENTITY: Final = ("apiVersion", "kind", "metadata")
+_IDENTITY_FIELDS: Final = ("apiVersion", "kind", "metadata")
 
 
 def _identity() -> dict[str, Field]:

@@ -1,1 +1,1 @@
-"""The kinds that are served: for each its names, its versions and its rules, one file per family."""
+"""The built-in kinds: names, versions and rules of each, one module per family."""

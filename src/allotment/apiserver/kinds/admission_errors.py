@@ -1,4 +1,4 @@
-"""How rules refuse a request that is not a matter of fields; answers that every kind knows are in ``statuses``."""
+"""Errors that admission raises besides field errors; the errors of all kinds are in ``api_errors``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def forbidden(bucket: str, name: str, why: str) -> StatusError:
 
 
 def too_many_requests(message: str, cause: dict[str, str], retry_after: int) -> StatusError:
-    """429: the same request may pass later."""
+    """A 429 Status; the client may retry the same request."""
     details: dict[str, Any] = {"causes": [cause]}
     if retry_after:
         details["retryAfterSeconds"] = retry_after

@@ -1,6 +1,6 @@
-"""Autoscalers: what they may say, and how the first version of them says it.
+"""HorizontalPodAutoscalers: validation, and conversion between autoscaling/v1 and v2.
 
-Nothing in a lab scales by them, for there are no metrics; they are kept and judged.
+They are stored and validated, but a lab does not scale by them, for it has no metrics.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
@@ -19,91 +19,91 @@ from allotment.model.validation.gotext import GoNamedString
 
 Check = Callable[[Tree, str], Errors]
 
-_METRICS: Final = "autoscaling.alpha.kubernetes.io/metrics"
-_POLICIES: Final = ("Disabled", "Max", "Min")
-_WAYS: Final = ("Percent", "Pods")
-_TARGETS: Final = ("Utilization", "Value", "AverageValue")
-_LONGEST_WINDOW: Final = 3600
-_LONGEST_PERIOD: Final = 1800
+_METRICS_ANNOTATION: Final = "autoscaling.alpha.kubernetes.io/metrics"
+_SELECT_POLICIES: Final = ("Disabled", "Max", "Min")
+_POLICY_TYPES: Final = ("Percent", "Pods")
+_TARGET_TYPES: Final = ("Utilization", "Value", "AverageValue")
+_MAX_WINDOW_SECONDS: Final = 3600
+_MAX_PERIOD_SECONDS: Final = 1800
 
 
-def _created(tree: Tree, write: Write) -> Errors:
-    return _spec(tree.get("spec") or {}, {})
+def _validate_create(tree: Tree, write: Write) -> Errors:
+    return _validate_spec(tree.get("spec") or {}, {})
 
 
-def _updated(new: Tree, old: Tree, write: Write) -> Errors:
-    return () if write.subresource else _spec(new.get("spec") or {}, old.get("spec") or {})
+def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
+    return () if write.subresource else _validate_spec(new.get("spec") or {}, old.get("spec") or {})
 
 
-def _spec(spec: Tree, before: Tree) -> Errors:
-    least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
-    if least is not None and least < 1:
-        yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
-    if most == 0:
+def _validate_spec(spec: Tree, old: Tree) -> Errors:
+    minimum, maximum = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+    if minimum is not None and minimum < 1:
+        yield invalid("spec.minReplicas", minimum, "must be greater than or equal to 1")
+    if maximum == 0:
         yield required("spec.maxReplicas", "must be set and greater than 0")
-    elif most < 0:
-        yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
-    if least is not None and most < least:
-        yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
-    target, known = spec.get("scaleTargetRef") or {}, before.get("scaleTargetRef") or {}
-    same = bool(before) and all(target.get(part) == known.get(part) for part in ("apiVersion", "kind"))
-    grouped = None if same else target.get("kind") != "ReplicationController"
-    yield from _reference(target, "spec.scaleTargetRef", grouped)
+    elif maximum < 0:
+        yield invalid("spec.maxReplicas", maximum, "must be greater than or equal to 1")
+    if minimum is not None and maximum < minimum:
+        yield invalid("spec.maxReplicas", maximum, "must be greater than or equal to `minReplicas`")
+    reference, old_reference = spec.get("scaleTargetRef") or {}, old.get("scaleTargetRef") or {}
+    unchanged = bool(old) and all(reference.get(part) == old_reference.get(part) for part in ("apiVersion", "kind"))
+    needs_group = None if unchanged else reference.get("kind") != "ReplicationController"
+    yield from _reference(reference, "spec.scaleTargetRef", needs_group)
     for index, metric in enumerate(spec.get("metrics") or ()):
         yield from _metric(metric, f"spec.metrics[{index}]")
     for direction in ("scaleUp", "scaleDown"):
         rules = (spec.get("behavior") or {}).get(direction)
         if rules is not None:
-            yield from _scaling(rules, f"spec.behavior.{direction}")
+            yield from _scaling_rules(rules, f"spec.behavior.{direction}")
 
 
-def _reference(reference: Tree, path: str, grouped: bool | None) -> Errors:
-    """``grouped``: whether the version must name a group; None where it may be anything."""
+def _reference(reference: Tree, path: str, needs_group: bool | None) -> Errors:
+    """``needs_group``: whether apiVersion must contain a group; None if it is not checked."""
     for part in ("kind", "name"):
         yield from field_validation.path_segment(reference.get(part) or "", f"{path}.{part}")
-    version, at = reference.get("apiVersion") or "", f"{path}.apiVersion"
-    if grouped is None:
+    version, version_path = reference.get("apiVersion") or "", f"{path}.apiVersion"
+    if needs_group is None:
         return
     if version.count("/") > 1:
-        yield invalid(at, version, f"unexpected GroupVersion string: {version}")
-    elif grouped and "/" not in version:
-        yield invalid(at, version, "apiVersion must specify API group")
+        yield invalid(version_path, version, f"unexpected GroupVersion string: {version}")
+    elif needs_group and "/" not in version:
+        yield invalid(version_path, version, "apiVersion must specify API group")
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 
 def _metric(metric: Tree, path: str) -> Errors:
-    sort = metric.get("type") or ""
-    if not sort:
+    metric_type = metric.get("type") or ""
+    if not metric_type:
         yield required(f"{path}.type", "must specify a metric source type")
-    if sort not in _SOURCES:
-        yield not_supported(f"{path}.type", GoNamedString(sort), sorted(_SOURCES))
-    given = [field for field in ("object", "external", "pods", "resource", "containerResource") if metric.get(field)]
-    if given:
-        yield from _CHECKS[given[0]](metric[given[0]], f"{path}.{given[0]}")
-    expected = _SOURCES.get(sort)
+    if metric_type not in _SOURCE_FIELDS:
+        yield not_supported(f"{path}.type", GoNamedString(metric_type), sorted(_SOURCE_FIELDS))
+    present = [field for field in ("object", "external", "pods", "resource", "containerResource") if metric.get(field)]
+    if present:
+        yield from _SOURCE_CHECKS[present[0]](metric[present[0]], f"{path}.{present[0]}")
+    expected = _SOURCE_FIELDS.get(metric_type)
     if expected is None:
-        yield not_supported(f"{path}.type", GoNamedString(sort), sorted(_SOURCES))
+        yield not_supported(f"{path}.type", GoNamedString(metric_type), sorted(_SOURCE_FIELDS))
     elif not metric.get(expected):
         yield required(f"{path}.{expected}", "must populate information for the given metric source")
-    if len(given) != 1:
-        for field in given:
+    if len(present) != 1:
+        for field in present:
             if field != expected:
                 yield forbidden(f"{path}.{field}", "must populate the given metric source only")
 
 
-def _identified(source: Tree, path: str) -> Errors:
+def _metric_name(source: Tree, path: str) -> Errors:
     name = (source.get("metric") or {}).get("name") or ""
     yield from field_validation.path_segment(name, f"{path}.metric.name", "must specify a metric name")
 
 
 def _target(target: Tree, path: str) -> Errors:
-    sort = target.get("type") or ""
-    if not sort:
+    target_type = target.get("type") or ""
+    if not target_type:
         yield required(f"{path}.type", "must specify a metric target type")
-    if sort not in _TARGETS:
-        yield invalid(f"{path}.type", GoNamedString(sort), "must be either Utilization, Value, or AverageValue")
+    if target_type not in _TARGET_TYPES:
+        yield invalid(f"{path}.type", GoNamedString(target_type), "must be either Utilization, Value, or AverageValue")
     for field in ("value", "averageValue"):
         if target.get(field) is not None and (amount := Quantity.parse(str(target[field]))).nano <= 0:
             yield invalid(f"{path}.{field}", str(amount), "must be positive")
@@ -113,8 +113,8 @@ def _target(target: Tree, path: str) -> Errors:
 
 
 def _object(source: Tree, path: str) -> Errors:
-    yield from _reference(source.get("describedObject") or {}, f"{path}.describedObject", grouped=False)
-    yield from _identified(source, path)
+    yield from _reference(source.get("describedObject") or {}, f"{path}.describedObject", needs_group=False)
+    yield from _metric_name(source, path)
     target = source.get("target") or {}
     yield from _target(target, f"{path}.target")
     if target.get("value") is None and target.get("averageValue") is None:
@@ -122,18 +122,18 @@ def _object(source: Tree, path: str) -> Errors:
 
 
 def _external(source: Tree, path: str) -> Errors:
-    yield from _identified(source, path)
+    yield from _metric_name(source, path)
     target = source.get("target") or {}
     yield from _target(target, f"{path}.target")
-    whole, average = target.get("value"), target.get("averageValue")
-    if whole is None and average is None:
+    value, average = target.get("value"), target.get("averageValue")
+    if value is None and average is None:
         yield required(f"{path}.target.averageValue", "must set either a target value for metric or a per-pod target")
-    if whole is not None and average is not None:
+    if value is not None and average is not None:
         yield forbidden(f"{path}.target.value", "may not set both a target value for metric and a per-pod target")
 
 
 def _pods(source: Tree, path: str) -> Errors:
-    yield from _identified(source, path)
+    yield from _metric_name(source, path)
     target = source.get("target") or {}
     yield from _target(target, f"{path}.target")
     if target.get("averageValue") is None:
@@ -143,10 +143,10 @@ def _pods(source: Tree, path: str) -> Errors:
 def _resource(source: Tree, path: str) -> Errors:
     if not source.get("name"):
         yield required(f"{path}.name", "must specify a resource name")
-    yield from _share(source.get("target") or {}, f"{path}.target")
+    yield from _utilization_target(source.get("target") or {}, f"{path}.target")
 
 
-def _share(target: Tree, path: str) -> Errors:
+def _utilization_target(target: Tree, path: str) -> Errors:
     yield from _target(target, path)
     percent, average = target.get("averageUtilization"), target.get("averageValue")
     if percent is None and average is None:
@@ -167,14 +167,14 @@ def _container_resource(source: Tree, path: str) -> Errors:
         yield required(f"{path}.container", "must specify a container")
     else:
         yield from names.label(container, f"{path}.container")
-    yield from _share(source.get("target") or {}, f"{path}.target")
+    yield from _utilization_target(source.get("target") or {}, f"{path}.target")
 
 
-_SOURCES: Final = {
+_SOURCE_FIELDS: Final = {
     "Object": "object", "Pods": "pods", "Resource": "resource", "External": "external",
     "ContainerResource": "containerResource",
 }  # fmt: skip
-_CHECKS: Final[Mapping[str, Check]] = {
+_SOURCE_CHECKS: Final[Mapping[str, Check]] = {
     "object": _object, "pods": _pods, "resource": _resource, "external": _external,
     "containerResource": _container_resource,
 }  # fmt: skip
@@ -183,32 +183,32 @@ _CHECKS: Final[Mapping[str, Check]] = {
 # --- behaviour -------------------------------------------------------------------------------------------------------
 
 
-def _scaling(rules: Tree, path: str) -> Errors:
-    window, at = rules.get("stabilizationWindowSeconds"), f"{path}.stabilizationWindowSeconds"
+def _scaling_rules(rules: Tree, path: str) -> Errors:
+    window, window_path = rules.get("stabilizationWindowSeconds"), f"{path}.stabilizationWindowSeconds"
     if window is not None and window < 0:
-        yield invalid(at, window, "must be greater than or equal to zero")
-    if window is not None and window > _LONGEST_WINDOW:
-        yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
-    chosen = rules.get("selectPolicy")
-    if chosen is not None and chosen not in _POLICIES:
-        yield not_supported(f"{path}.selectPolicy", GoNamedString(chosen), _POLICIES)
+        yield invalid(window_path, window, "must be greater than or equal to zero")
+    if window is not None and window > _MAX_WINDOW_SECONDS:
+        yield invalid(window_path, window, f"must be less than or equal to {_MAX_WINDOW_SECONDS}")
+    select_policy = rules.get("selectPolicy")
+    if select_policy is not None and select_policy not in _SELECT_POLICIES:
+        yield not_supported(f"{path}.selectPolicy", GoNamedString(select_policy), _SELECT_POLICIES)
     policies: Sequence[Tree] = rules.get("policies") or ()
     if not policies:
         yield required(f"{path}.policies", "must specify at least one Policy")
     for index, policy in enumerate(policies):
-        yield from _policy(policy, f"{path}.policies[{index}]")
+        yield from _scaling_policy(policy, f"{path}.policies[{index}]")
 
 
-def _policy(policy: Tree, path: str) -> Errors:
-    way, value, period = policy.get("type") or "", policy.get("value") or 0, policy.get("periodSeconds") or 0
-    if way not in _WAYS:
-        yield not_supported(f"{path}.type", GoNamedString(way), _WAYS)
+def _scaling_policy(policy: Tree, path: str) -> Errors:
+    policy_type, value, period = policy.get("type") or "", policy.get("value") or 0, policy.get("periodSeconds") or 0
+    if policy_type not in _POLICY_TYPES:
+        yield not_supported(f"{path}.type", GoNamedString(policy_type), _POLICY_TYPES)
     if value <= 0:
         yield invalid(f"{path}.value", value, "must be greater than zero")
     if period <= 0:
         yield invalid(f"{path}.periodSeconds", period, "must be greater than zero")
-    if period > _LONGEST_PERIOD:
-        yield invalid(f"{path}.periodSeconds", period, f"must be less than or equal to {_LONGEST_PERIOD}")
+    if period > _MAX_PERIOD_SECONDS:
+        yield invalid(f"{path}.periodSeconds", period, f"must be less than or equal to {_MAX_PERIOD_SECONDS}")
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
@@ -223,20 +223,23 @@ def _cpu_target(metric: Tree) -> int | None:
 
 
 def autoscaler_to_version(tree: Tree, version: str) -> Tree:
-    """v1 knows one metric, the use of cpu; the others travel in an annotation."""
+    """Convert to a version. v1 has only the CPU utilization; other metrics go into an annotation."""
     if version != "v1":
         return {**tree, "apiVersion": f"autoscaling/{version}"}
     spec = {name: value for name, value in (tree.get("spec") or {}).items() if name not in ("metrics", "behavior")}
-    others = []
+    other_metrics = []
     for metric in (tree.get("spec") or {}).get("metrics") or ():
-        percent = _cpu_target(metric)
-        if percent is not None and "targetCPUUtilizationPercentage" not in spec:
-            spec["targetCPUUtilizationPercentage"] = percent
+        utilization = _cpu_target(metric)
+        if utilization is not None and "targetCPUUtilizationPercentage" not in spec:
+            spec["targetCPUUtilizationPercentage"] = utilization
         else:
-            others.append(metric)
+            other_metrics.append(metric)
     metadata = tree.get("metadata") or {}
-    if others:
-        annotations = {**(metadata.get("annotations") or {}), _METRICS: json.dumps(others, separators=(",", ":"))}
+    if other_metrics:
+        annotations = {
+            **(metadata.get("annotations") or {}),
+            _METRICS_ANNOTATION: json.dumps(other_metrics, separators=(",", ":")),
+        }
         metadata = {**metadata, "annotations": annotations}
     status = {
         name: value
@@ -247,36 +250,38 @@ def autoscaler_to_version(tree: Tree, version: str) -> Tree:
 
 
 def autoscaler_from_version(tree: Tree, version: str) -> Tree:
-    """Back to the stored shape."""
+    """Convert to the stored version, v2."""
     if version != "v1":
         return {**tree, "apiVersion": "autoscaling/v2"}
     spec = dict(tree.get("spec") or {})
-    percent = spec.pop("targetCPUUtilizationPercentage", None)
+    utilization = spec.pop("targetCPUUtilizationPercentage", None)
     metrics: list[Any] = []
-    if percent is not None:
-        target = {"type": "Utilization", "averageUtilization": percent}
+    if utilization is not None:
+        target = {"type": "Utilization", "averageUtilization": utilization}
         metrics.append({"type": "Resource", "resource": {"name": "cpu", "target": target}})
     metadata = dict(tree.get("metadata") or {})
     annotations = dict(metadata.get("annotations") or {})
-    others = _listed(annotations.get(_METRICS, ""))
-    if others:
-        metrics += others
-        del annotations[_METRICS]
+    other_metrics = _decode_metrics(annotations.get(_METRICS_ANNOTATION, ""))
+    if other_metrics:
+        metrics += other_metrics
+        del annotations[_METRICS_ANNOTATION]
         metadata["annotations"] = annotations
     if metrics:
         spec["metrics"] = metrics
     return {**tree, "apiVersion": "autoscaling/v2", "metadata": metadata, "spec": spec}
 
 
-def _listed(metrics: str) -> list[Any]:
-    """The metrics in an annotation; what somebody else wrote there may be none, and stays where it is."""
+def _decode_metrics(annotation: str) -> list[Any]:
+    """The metrics in an annotation; empty if it is not a list of metrics, and then the annotation stays."""
     try:
-        found = json.loads(metrics)
+        decoded = json.loads(annotation)
     except ValueError:
         return []
-    return found if isinstance(found, list) and all(isinstance(metric, dict) for metric in found) else []
+    return decoded if isinstance(decoded, list) and all(isinstance(metric, dict) for metric in decoded) else []
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "horizontalpodautoscalers.autoscaling": Rules(validate_create=_created, validate_update=_updated)
+RULES: Final[Mapping[str, KindRules]] = {
+    "horizontalpodautoscalers.autoscaling": KindRules(
+        validate_create=_validate_create, validate_update=_validate_update
+    )
 }

@@ -1,6 +1,6 @@
-"""Calls on pods that are no writes of the pod itself: binding it to a node, and evicting it.
+"""The binding and eviction subresources of pods.
 
-Both are answered with a Status of success; what changes is told here, and the verbs write it.
+The functions return the changed objects, which the verbs write. The response is a Status of success.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from typing import Final, NamedTuple
 
 from allotment.apiserver import api_errors
 from allotment.apiserver.kinds.admission_errors import forbidden, too_many_requests
-from allotment.apiserver.kinds.field_validation import matches
+from allotment.apiserver.kinds.field_validation import selector_matches
 from allotment.apiserver.kinds.kind import Write
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, not_supported, required, summary
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
-_VIOLATES: Final = "Cannot evict pod as it would violate the pod's disruption budget."
-_LATER: Final = 10
-_MOST_DISRUPTED: Final = 2000
+_BUDGET_VIOLATED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_RETRY_AFTER_SECONDS: Final = 10
+_MAX_DISRUPTED_PODS: Final = 2000
 
 
 def with_condition(pod: Tree, condition: Tree, now: str) -> Tree:
-    """The pod with a condition; the time of its last change moves only with its status."""
+    """The pod with a condition set; lastTransitionTime changes only with the status."""
     status: Tree = pod.get("status") or {}
     conditions: list[Tree] = list(status.get("conditions") or ())
     old = next((item for item in conditions if item.get("type") == condition["type"]), None)
-    same = old is not None and old.get("status") == condition["status"]
-    changed = (old or {}).get("lastTransitionTime") if same else now
-    new = {**condition, "lastProbeTime": None, "lastTransitionTime": changed}
+    unchanged = old is not None and old.get("status") == condition["status"]
+    transition_time = (old or {}).get("lastTransitionTime") if unchanged else now
+    new = {**condition, "lastProbeTime": None, "lastTransitionTime": transition_time}
     conditions = [item for item in conditions if item is not old]
     position = len(conditions) if old is None else (status.get("conditions") or []).index(old)
     conditions.insert(position, new)
@@ -36,7 +36,7 @@ def with_condition(pod: Tree, condition: Tree, now: str) -> Tree:
 
 
 def bind(pod: Tree | None, name: str, binding: Tree, write: Write) -> Tree:
-    """The pod assigned to the node that a Binding names; ``pod`` is what is stored under ``name``."""
+    """The pod with the node of a Binding set; ``pod`` is the stored pod called ``name``, if it exists."""
     target = binding.get("target") or {}
     errors: list[FieldError] = []
     if target.get("kind") not in (None, "", "Node"):
@@ -47,31 +47,31 @@ def bind(pod: Tree | None, name: str, binding: Tree, write: Write) -> Tree:
         raise api_errors.unclassified(summary(errors))
     if pod is None:
         raise api_errors.not_found("", "pods", name)
-    meta, spec = pod["metadata"], pod["spec"]
-    wanted = (binding.get("metadata") or {}).get("uid")
-    if wanted and wanted != meta.get("uid"):
-        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {meta.get('uid')}"
-        raise api_errors.conflict("", "pods/binding", name, why)
-    if meta.get("deletionTimestamp"):
-        why = f"pod {name} is being deleted, cannot be assigned to a host"
-        raise api_errors.conflict("", "pods/binding", name, why)
+    metadata, spec = pod["metadata"], pod["spec"]
+    uid = (binding.get("metadata") or {}).get("uid")
+    if uid and uid != metadata.get("uid"):
+        reason = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata.get('uid')}"
+        raise api_errors.conflict("", "pods/binding", name, reason)
+    if metadata.get("deletionTimestamp"):
+        reason = f"pod {name} is being deleted, cannot be assigned to a host"
+        raise api_errors.conflict("", "pods/binding", name, reason)
     if spec.get("nodeName"):
-        why = f"pod {name} is already assigned to node {quote(spec['nodeName'])}"
-        raise api_errors.conflict("", "pods/binding", name, why)
+        reason = f"pod {name} is already assigned to node {quote(spec['nodeName'])}"
+        raise api_errors.conflict("", "pods/binding", name, reason)
     if spec.get("schedulingGates"):
         raise api_errors.conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
     bound = {**pod, "spec": {**spec, "nodeName": target["name"]}}
     annotations = (binding.get("metadata") or {}).get("annotations")
     if annotations:
-        bound["metadata"] = {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}
+        bound["metadata"] = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}
     bound = with_condition(bound, {"type": "PodScheduled", "status": "True"}, write.now)
-    # KEP-5278: once bound, the nomination has served.
+    # KEP-5278: nominatedNodeName is cleared on binding.
     bound["status"].pop("nominatedNodeName", None)
     return bound
 
 
 class Eviction(NamedTuple):
-    """What an eviction does: the pod with its last condition, to be deleted; and the budget that it is taken from."""
+    """The result of an eviction: the pod to delete, with its last condition, and the budget to update."""
 
     pod: Tree
     options: Tree
@@ -79,10 +79,10 @@ class Eviction(NamedTuple):
 
 
 def evict(pod: Tree | None, name: str, eviction: Tree, write: Write) -> Eviction:
-    """Judge an eviction against the disruption budgets of the pod's namespace."""
-    asked = (eviction.get("metadata") or {}).get("name")
-    if asked and asked != name:
-        raise api_errors.bad_request(f"name in URL does not match name in Eviction object: {asked} != {name}")
+    """Check an eviction against the pod's disruption budget. Raises StatusError if it is not allowed."""
+    requested_name = (eviction.get("metadata") or {}).get("name")
+    if requested_name and requested_name != name:
+        raise api_errors.bad_request(f"name in URL does not match name in Eviction object: {requested_name} != {name}")
     if pod is None:
         raise api_errors.not_found("", "pods", name)
     evicted = with_condition(
@@ -93,11 +93,11 @@ def evict(pod: Tree | None, name: str, eviction: Tree, write: Write) -> Eviction
         },
         write.now,
     )  # fmt: skip
-    return Eviction(evicted, eviction.get("deleteOptions") or {}, _budget(pod, name, write))
+    return Eviction(evicted, eviction.get("deleteOptions") or {}, _charged_budget(pod, name, write))
 
 
-def _budget(pod: Tree, name: str, write: Write) -> Tree | None:
-    """The budget that pays, already charged; None where none is needed."""
+def _charged_budget(pod: Tree, name: str, write: Write) -> Tree | None:
+    """The budget with the disruption counted; None if the eviction needs no budget."""
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed", "Pending") or pod["metadata"].get("deletionTimestamp"):
         return None
@@ -105,19 +105,19 @@ def _budget(pod: Tree, name: str, write: Write) -> Tree | None:
     budgets = [
         entry.tree
         for entry in write.reader.list(_BUDGETS, write.namespace)
-        if matches((entry.tree.get("spec") or {}).get("selector"), labels)
+        if selector_matches((entry.tree.get("spec") or {}).get("selector"), labels)
     ]
     if len(budgets) > 1:
         raise api_errors.internal(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
-    if not budgets or _already_unready(pod, budgets[0]):
+    if not budgets or _is_evictable_unready_pod(pod, budgets[0]):
         return None
-    return _charged(budgets[0], name, write)
+    return _charge(budgets[0], name, write)
 
 
-def _already_unready(pod: Tree, budget: Tree) -> bool:
-    """A pod that serves nobody may go, if the budget is met without it or asks nothing of such pods (KEP-3017)."""
+def _is_evictable_unready_pod(pod: Tree, budget: Tree) -> bool:
+    """Whether a pod is not ready and the budget is met without it or always allows its eviction (KEP-3017)."""
     status, spec = budget.get("status") or {}, budget.get("spec") or {}
     conditions = (pod.get("status") or {}).get("conditions") or ()
     if any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions):
@@ -128,15 +128,17 @@ def _already_unready(pod: Tree, budget: Tree) -> bool:
     return desired > 0 and (status.get("currentHealthy") or 0) >= desired
 
 
-def _charged(budget: Tree, name: str, write: Write) -> Tree:
+def _charge(budget: Tree, name: str, write: Write) -> Tree:
     status, title = budget.get("status") or {}, budget["metadata"]["name"]
     if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
         message = f"The disruption budget {title} is still being processed by the server."
-        raise too_many_requests(_VIOLATES, {"reason": "DisruptionBudget", "message": message}, _LATER)
+        raise too_many_requests(
+            _BUDGET_VIOLATED, {"reason": "DisruptionBudget", "message": message}, _RETRY_AFTER_SECONDS
+        )
     allowed = status.get("disruptionsAllowed") or 0
     if allowed < 0:
         raise forbidden(_BUDGETS, title, "pdb disruptions allowed is negative")
-    if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED:
+    if len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED_PODS:
         raise forbidden(
             _BUDGETS, title, "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         )
@@ -145,6 +147,6 @@ def _charged(budget: Tree, name: str, write: Write) -> Tree:
             f"The disruption budget {title} needs {status.get('desiredHealthy') or 0} healthy pods and has "
             f"{status.get('currentHealthy') or 0} currently"
         )
-        raise too_many_requests(_VIOLATES, {"reason": "DisruptionBudget", "message": message}, 0)
+        raise too_many_requests(_BUDGET_VIOLATED, {"reason": "DisruptionBudget", "message": message}, 0)
     disrupted = {**(status.get("disruptedPods") or {}), name: write.now}
     return {**budget, "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}}

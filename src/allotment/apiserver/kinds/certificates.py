@@ -1,7 +1,7 @@
-"""Requests for certificates: kept, approved or denied, and signed by whoever watches them; this server signs nothing.
+"""CertificateSigningRequests: stored, approved or denied, and signed by controllers; the server signs nothing.
 
-A request says who asked, and that is what the server knows of him, not what he wrote. Nothing of it changes later
-except by the side for approvals and the side for the certificate.
+The server sets the requesting user from the authenticated user. The spec is immutable; the status changes only through
+the subresources approval and status.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
 
@@ -21,37 +21,40 @@ _USAGES: Final = (
     "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
     "server auth", "signing", "timestamping",
 )  # fmt: skip
-_SHORTEST_SECONDS: Final = 600
-_JUDGEMENTS: Final = ("Approved", "Denied")
-_BLOCK: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
+_MIN_SECONDS: Final = 600
+_DECISIONS: Final = ("Approved", "Denied")
+_PEM_HEADER: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
 
 
 def _any_name(_: str) -> list[str]:
     return []
 
 
-def _prepared(tree: Tree, write: Write) -> Tree:
+def _prepare_create(tree: Tree, write: Write) -> Tree:
     user = write.user
-    kept = ("username", "uid", "groups", "extra")
-    spec = {name: value for name, value in (tree.get("spec") or {}).items() if name not in kept}
-    asked: Tree = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    user_fields = ("username", "uid", "groups", "extra")
+    spec = {name: value for name, value in (tree.get("spec") or {}).items() if name not in user_fields}
+    requester: Tree = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     if user.extra:
-        asked["extra"] = {name: list(values) for name, values in user.extra.items()}
-    return {**tree, "spec": {**spec, **{name: value for name, value in asked.items() if value}}, "status": {}}
+        requester["extra"] = {name: list(values) for name, values in user.extra.items()}
+    return {**tree, "spec": {**spec, **{name: value for name, value in requester.items() if value}}, "status": {}}
 
 
-def _changed(new: Tree, old: Tree, write: Write) -> Tree:
-    """Each side changes its own part of the status; of conditions it says when."""
+def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
+    """Each subresource changes its own part of the status; missing condition times are set."""
     before, after = old.get("status") or {}, new.get("status") or {}
     if write.subresource == "approval":
         after = {**before, "conditions": after.get("conditions") or []}
     if write.subresource and after.get("conditions"):
-        after = {**after, "conditions": _timed(after["conditions"], before.get("conditions") or (), write.now)}
+        after = {
+            **after,
+            "conditions": _with_timestamps(after["conditions"], before.get("conditions") or (), write.now),
+        }
     spec = {"spec": old["spec"]} if "spec" in old else {}
     return {**new, **spec, "status": after if write.subresource else before}
 
 
-def _timed(conditions: Sequence[Tree], before: Sequence[Tree], now: str) -> list[Tree]:
+def _with_timestamps(conditions: Sequence[Tree], before: Sequence[Tree], now: str) -> list[Tree]:
     since = {(known.get("type"), known.get("status")): known.get("lastTransitionTime") for known in before}
     return [
         {
@@ -65,7 +68,7 @@ def _timed(conditions: Sequence[Tree], before: Sequence[Tree], now: str) -> list
     ]
 
 
-def _request(tree: Tree, write: Write) -> Errors:
+def _validate_create(tree: Tree, write: Write) -> Errors:
     spec: Tree = tree.get("spec") or {}
     if not _is_request(spec.get("request") or ""):
         yield invalid("spec.request", spec.get("request") or "", "PEM block type must be CERTIFICATE REQUEST")
@@ -80,14 +83,14 @@ def _request(tree: Tree, write: Write) -> Errors:
             yield duplicate(f"spec.usages[{index}]", usage)
     yield from _signer(spec.get("signerName") or "")
     seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < _SHORTEST_SECONDS:
-        why = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield invalid("spec.expirationSeconds", seconds, why)
+    if seconds is not None and seconds < _MIN_SECONDS:
+        detail = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield invalid("spec.expirationSeconds", seconds, detail)
 
 
 def _is_request(encoded: str) -> bool:
     try:
-        return base64.b64decode(encoded).lstrip().startswith(_BLOCK)
+        return base64.b64decode(encoded).lstrip().startswith(_PEM_HEADER)
     except binascii.Error:
         return False
 
@@ -96,24 +99,24 @@ def _signer(name: str) -> Errors:
     if not name:
         yield required("spec.signerName")
     elif name.count("/") != 1:
-        why = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield invalid("spec.signerName", name, why)
+        detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        yield invalid("spec.signerName", name, detail)
 
 
-def _conditions(tree: Tree, old: Tree, write: Write) -> Errors:
+def _validate_update(tree: Tree, old: Tree, write: Write) -> Errors:
     path = "status.conditions"
-    found, before = _by_type(tree), _by_type(old)
-    for sort in (*_JUDGEMENTS, "Failed"):
-        if sort in before and sort not in found:
-            yield forbidden(path, f'updates may not remove a condition of type "{sort}"')
+    after, before = _by_type(tree), _by_type(old)
+    for condition_type in (*_DECISIONS, "Failed"):
+        if condition_type in before and condition_type not in after:
+            yield forbidden(path, f'updates may not remove a condition of type "{condition_type}"')
     if write.subresource != "approval":
-        for sort in _JUDGEMENTS:
-            if sort in found and sort not in before:
-                yield forbidden(path, f'updates may not add a condition of type "{sort}"')
-    if all(sort in found for sort in _JUDGEMENTS):
+        for condition_type in _DECISIONS:
+            if condition_type in after and condition_type not in before:
+                yield forbidden(path, f'updates may not add a condition of type "{condition_type}"')
+    if all(condition_type in after for condition_type in _DECISIONS):
         yield invalid(path, "Denied", "Approved and Denied conditions are mutually exclusive")
     for index, condition in enumerate((tree.get("status") or {}).get("conditions") or ()):
-        if condition.get("type") in (*_JUDGEMENTS, "Failed") and condition.get("status") != "True":
+        if condition.get("type") in (*_DECISIONS, "Failed") and condition.get("status") != "True":
             yield not_supported(f"{path}[{index}].status", condition.get("status") or "", ("True",))
 
 
@@ -121,12 +124,12 @@ def _by_type(tree: Tree) -> Mapping[str, Tree]:
     return {item.get("type") or "": item for item in (tree.get("status") or {}).get("conditions") or ()}
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "certificatesigningrequests.certificates.k8s.io": Rules(
+RULES: Final[Mapping[str, KindRules]] = {
+    "certificatesigningrequests.certificates.k8s.io": KindRules(
         name=_any_name,
-        prepare_create=_prepared,
-        validate_create=_request,
-        prepare_update=_changed,
-        validate_update=_conditions,
+        prepare_create=_prepare_create,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
     )
 }

@@ -1,4 +1,4 @@
-"""Nodes, namespaces, priority classes, leases and disruption budgets."""
+"""Nodes, namespaces, priority classes, leases, disruption budgets and runtime classes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.admission_errors import forbidden as refused
-from allotment.apiserver.kinds.containers import requirements
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.admission_errors import forbidden as forbidden_error
+from allotment.apiserver.kinds.containers import resource_requirements
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.pod_spec import tolerations
-from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
+from allotment.apiserver.kinds.service_spec import INVALID_CIDR, is_cidr
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, immutable, invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString, GoStruct
 
-#: Who speaks for the lab's simulated nodes: they are ready when they come, so they need no taint.
-SIMULATED: Final = "system:node:simulated"
+#: The user that creates a lab's simulated nodes: they start ready, so they need no taint.
+SIMULATED_NODE_USER: Final = "system:node:simulated"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
-_HIGHEST: Final = 1_000_000_000
+_MAX_USER_PRIORITY: Final = 1_000_000_000
 _SYSTEM_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
@@ -30,7 +30,7 @@ _SYSTEM_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster
 
 
 def _admit_node(tree: Tree, write: Write) -> Tree:
-    if write.user.name == SIMULATED:
+    if write.user.name == SIMULATED_NODE_USER:
         return tree
     spec: Tree = tree.get("spec") or {}
     taints: list[Tree] = spec.get("taints") or []
@@ -42,7 +42,7 @@ def _admit_node(tree: Tree, write: Write) -> Tree:
 def _taints(spec: Tree) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(spec.get("taints") or ()):
-        # Upstream tells of them under "metadata".
+        # Upstream reports taints under "metadata".
         at, key, effect = f"metadata.taints[{index}]", taint.get("key") or "", taint.get("effect") or ""
         yield from names.label_key(key, f"{at}.key")
         value = taint.get("value") or ""
@@ -51,8 +51,8 @@ def _taints(spec: Tree) -> Errors:
         if effect not in _EFFECTS:
             yield not_supported(f"{at}.effect", GoNamedString(effect), _EFFECTS) if effect else required(f"{at}.effect")
         if (key, effect) in seen:
-            shown = GoStruct(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
-            yield duplicate(at, shown)._replace(detail="taints must be unique by key and effect pair")
+            taint_value = GoStruct(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
+            yield duplicate(at, taint_value)._replace(detail="taints must be unique by key and effect pair")
         seen.add((key, effect))
 
 
@@ -66,8 +66,8 @@ def _node(tree: Tree, write: Write) -> Errors:
     yield from _taints(tree.get("spec") or {})
     yield from _node_resources(tree)
     for index, text in enumerate((tree.get("spec") or {}).get("podCIDRs") or ()):
-        if not is_range(text):
-            yield invalid(f"spec.podCIDRs[{index}]", text, NO_RANGE)
+        if not is_cidr(text):
+            yield invalid(f"spec.podCIDRs[{index}]", text, INVALID_CIDR)
 
 
 def _node_update(new: Tree, old: Tree, write: Write) -> Errors:
@@ -86,7 +86,7 @@ def _node_update(new: Tree, old: Tree, write: Write) -> Errors:
 # --- namespaces ------------------------------------------------------------------------------------------------------
 
 
-def _named(tree: Tree) -> Tree:
+def _with_name_label(tree: Tree) -> Tree:
     metadata: Tree = tree["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(_NAME_LABEL) != metadata.get("name"):
@@ -94,15 +94,15 @@ def _named(tree: Tree) -> Tree:
     return tree
 
 
-def _new_namespace(tree: Tree, write: Write) -> Tree:
+def _prepare_namespace_create(tree: Tree, write: Write) -> Tree:
     finalizers = (tree.get("spec") or {}).get("finalizers") or []
     if "kubernetes" not in finalizers:
         finalizers = [*finalizers, "kubernetes"]
-    return _named({**tree, "spec": {"finalizers": finalizers}, "status": {"phase": "Active"}})
+    return _with_name_label({**tree, "spec": {"finalizers": finalizers}, "status": {"phase": "Active"}})
 
 
-def _namespace_kept(new: Tree, old: Tree, write: Write) -> Tree:
-    return _named(new if write.subresource else {**new, "spec": old.get("spec") or {}})
+def _prepare_namespace_update(new: Tree, old: Tree, write: Write) -> Tree:
+    return _with_name_label(new if write.subresource else {**new, "spec": old.get("spec") or {}})
 
 
 def _namespace(tree: Tree, write: Write) -> Errors:
@@ -131,14 +131,14 @@ def _namespace_update(new: Tree, old: Tree, write: Write) -> Errors:
 _CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 
 
-def _only_default(tree: Tree, write: Write) -> Tree:
+def _admit_priority_class(tree: Tree, write: Write) -> Tree:
     if tree.get("globalDefault"):
-        own = tree["metadata"].get("name")
+        name = tree["metadata"].get("name")
         for entry in write.reader.list(_CLASSES):
-            if entry.tree.get("globalDefault") and entry.name != own:
-                raise refused(
+            if entry.tree.get("globalDefault") and entry.name != name:
+                raise forbidden_error(
                     _CLASSES,
-                    own,
+                    name,
                     f"PriorityClass {entry.name} is already marked as default. Only one default can exist",
                 )
     return tree
@@ -153,12 +153,16 @@ def _priority_class(tree: Tree, write: Write) -> Errors:
                 f"priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a "
                 "known system priority class",
             )
-    elif value > _HIGHEST:
-        yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}")
+    elif value > _MAX_USER_PRIORITY:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}")
     policy = tree.get("preemptionPolicy")
     if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
         choices = ("PreemptLowerPriority", "Never")
-        yield not_supported("preemptionPolicy", GoNamedString(policy), choices) if policy else required("preemptionPolicy")
+        yield (
+            not_supported("preemptionPolicy", GoNamedString(policy), choices)
+            if policy
+            else required("preemptionPolicy")
+        )
 
 
 def _priority_class_update(new: Tree, old: Tree, write: Write) -> Errors:
@@ -181,17 +185,20 @@ def _lease(tree: Tree, write: Write) -> Errors:
 
 def _budget(tree: Tree, write: Write) -> Errors:
     spec = tree.get("spec") or {}
-    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    min_available, max_unavailable = spec.get("minAvailable"), spec.get("maxUnavailable")
     policy = spec.get("unhealthyPodEvictionPolicy")
-    if least is not None and most is not None:
-        shown = GoStruct(
-            MinAvailable=least, Selector=spec.get("selector"), MaxUnavailable=most, UnhealthyPodEvictionPolicy=policy
+    if min_available is not None and max_unavailable is not None:
+        value = GoStruct(
+            MinAvailable=min_available,
+            Selector=spec.get("selector"),
+            MaxUnavailable=max_unavailable,
+            UnhealthyPodEvictionPolicy=policy,
         )
-        yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
-    for name, value in (("minAvailable", least), ("maxUnavailable", most)):
+        yield invalid("spec", value, "minAvailable and maxUnavailable cannot be both set")
+    for name, value in (("minAvailable", min_available), ("maxUnavailable", max_unavailable)):
         if value is not None:
-            yield from field_validation.count_or_percent(value, f"spec.{name}")
-            yield from field_validation.at_most_all(value, f"spec.{name}")
+            yield from field_validation.int_or_percent(value, f"spec.{name}")
+            yield from field_validation.at_most_100_percent(value, f"spec.{name}")
     yield from field_validation.label_selector(spec.get("selector"), "spec.selector")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
@@ -200,41 +207,43 @@ def _budget(tree: Tree, write: Write) -> Errors:
 def _runtime_class(tree: Tree, write: Write) -> Errors:
     handler, scheduling = tree.get("handler") or "", tree.get("scheduling") or {}
     yield from names.label(handler, "handler") if handler else (required("handler"),)
-    yield from requirements({"limits": (tree.get("overhead") or {}).get("podFixed")}, frozenset(), "overhead")
+    yield from resource_requirements({"limits": (tree.get("overhead") or {}).get("podFixed")}, frozenset(), "overhead")
     yield from field_validation.labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
     tolerated: Sequence[Tree] = scheduling.get("tolerations") or ()
     yield from tolerations(tolerated, "scheduling.tolerations")
     keys = [tuple(item.get(part) or "" for part in ("key", "operator", "value", "effect")) for item in tolerated]
     for index, key in enumerate(keys):
         if key in keys[:index]:
-            shown = GoStruct(zip(("Key", "Operator", "Value", "Effect"), key, strict=True))
-            shown["TolerationSeconds"] = tolerated[index].get("tolerationSeconds")
-            yield duplicate(f"scheduling.tolerations[{index}]", shown)
+            toleration_value = GoStruct(zip(("Key", "Operator", "Value", "Effect"), key, strict=True))
+            toleration_value["TolerationSeconds"] = tolerated[index].get("tolerationSeconds")
+            yield duplicate(f"scheduling.tolerations[{index}]", toleration_value)
 
 
-def _runtime_class_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _runtime_class_update(new: Tree, old: Tree, write: Write) -> Errors:
     if new.get("handler") != old.get("handler"):
         yield immutable("handler", new.get("handler") or "")
         yield from names.label(new.get("handler") or "", "handler")
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "nodes": Rules(admit=_admit_node, validate_create=_node, validate_update=_node_update, keeps_status=True),
-    "namespaces": Rules(
-        prepare_create=_new_namespace, validate_create=_namespace, prepare_update=_namespace_kept,
+RULES: Final[Mapping[str, KindRules]] = {
+    "nodes": KindRules(
+        admit=_admit_node, validate_create=_node, validate_update=_node_update, keeps_status_on_create=True
+    ),
+    "namespaces": KindRules(
+        prepare_create=_prepare_namespace_create, validate_create=_namespace, prepare_update=_prepare_namespace_update,
         validate_update=_namespace_update, name=names.label_problems,
     ),
-    "priorityclasses.scheduling.k8s.io": Rules(
-        admit=_only_default, validate_create=_priority_class, validate_update=_priority_class_update,
-        admit_update=lambda new, old, write: _only_default(new, write), has_generation=True,
+    "priorityclasses.scheduling.k8s.io": KindRules(
+        admit=_admit_priority_class, validate_create=_priority_class, validate_update=_priority_class_update,
+        admit_update=lambda new, old, write: _admit_priority_class(new, write), has_generation=True,
     ),
-    "leases.coordination.k8s.io": Rules(
+    "leases.coordination.k8s.io": KindRules(
         validate_create=_lease, validate_update=lambda new, old, write: _lease(new, write)
     ),
-    "poddisruptionbudgets.policy": Rules(
+    "poddisruptionbudgets.policy": KindRules(
         validate_create=_budget, has_generation=True,
         validate_update=lambda new, old, write: () if write.subresource else _budget(new, write),
         name=field_validation.path_segment_problems,
     ),
-    "runtimeclasses.node.k8s.io": Rules(validate_create=_runtime_class, validate_update=_runtime_class_updated),
+    "runtimeclasses.node.k8s.io": KindRules(validate_create=_runtime_class, validate_update=_runtime_class_update),
 }  # fmt: skip

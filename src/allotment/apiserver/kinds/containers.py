@@ -1,6 +1,6 @@
-"""Validation of containers: what a user may write wrong in one, in Kubernetes' words and order.
+"""Validation of containers, with the texts and in the order of Kubernetes.
 
-Upstream's rules for Windows, SELinux, AppArmor and seccomp are not here: nothing in a lab runs containers.
+The rules for Windows, SELinux, AppArmor and seccomp are left out, for a lab does not run containers.
 """
 
 from __future__ import annotations
@@ -19,61 +19,61 @@ from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_found, required, too_many
 from allotment.model.validation.pods import container_claims
 
-_PULL: Final = ("Always", "IfNotPresent", "Never")
-_TERMINATION: Final = ("File", "FallbackToLogsOnError")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_TERMINATION_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_RESTART: Final = ("Always", "Never", "OnFailure")
-_NO_SIDECAR: Final = "may not be set for init containers without restartPolicy=Always"
+_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+_SIDECARS_ONLY: Final = "may not be set for init containers without restartPolicy=Always"
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-_NUMBERS_OF_PROBES: Final = (
+_PROBE_NUMBERS: Final = (
     "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
 )  # fmt: skip
-#: What a container for debugging may have.
-_EPHEMERAL: Final = frozenset(
+#: Fields allowed in ephemeral containers.
+_EPHEMERAL_FIELDS: Final = frozenset(
     {"name", "image", "command", "args", "workingDir", "envFrom", "env", "volumeMounts", "volumeDevices",
      "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce",
      "tty", "targetContainerName"}
 )  # fmt: skip
 _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-_FIELDS_FOR_ENV: Final = frozenset(
+_ENV_FIELD_PATHS: Final = frozenset(
     {"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
      "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
 )  # fmt: skip
 
 
-class Surroundings(NamedTuple):
-    """What containers may refer to: names of valid volumes and of the pod's claims; and its restart policy."""
+class ContainerContext(NamedTuple):
+    """The names of valid volumes and of the pod's claims, which containers can refer to; and its restartPolicy."""
 
     volumes: AbstractSet[str]
     claims: AbstractSet[str]
     restart_policy: str
 
 
-def containers(items: Sequence[Tree], around: Surroundings, path: str) -> Errors:
-    """``spec.containers``: at least one, names differ."""
+def containers(items: Sequence[Tree], context: ContainerContext, path: str) -> Errors:
+    """Validate ``spec.containers``: at least one, with unique names."""
     if not items:
         yield required(path)
         return
     seen: set[str] = set()
     for index, item in enumerate(items):
         at = f"{path}[{index}]"
-        yield from _common(item, around, at)
+        yield from _common(item, context, at)
         name = item.get("name") or ""
         if name in seen:
             yield duplicate(f"{at}.name", name)
         seen.add(name)
-        yield from _life(item, at)
-        yield from _restart(item, at)
+        yield from _lifecycle_and_probes(item, at)
+        yield from _restart_rules(item, at)
     yield from _host_ports(items, path)
 
 
-def init_containers(items: Sequence[Tree], regular: Sequence[Tree], around: Surroundings, path: str) -> Errors:
-    """``spec.initContainers``; one that restarts always is a sidecar and may have probes."""
+def init_containers(items: Sequence[Tree], regular: Sequence[Tree], context: ContainerContext, path: str) -> Errors:
+    """Validate ``spec.initContainers``; those with restartPolicy Always are sidecars and can have probes."""
     seen = {item.get("name") or "" for item in regular}
     for index, item in enumerate(items):
         at = f"{path}[{index}]"
-        yield from _common(item, around, at)
-        yield from _restart(item, at)
+        yield from _common(item, context, at)
+        yield from _restart_rules(item, at)
         name = item.get("name") or ""
         if name in seen:
             yield duplicate(f"{at}.name", name)
@@ -81,20 +81,20 @@ def init_containers(items: Sequence[Tree], regular: Sequence[Tree], around: Surr
             seen.add(name)
         yield from _host_ports((item,), path)
         if item.get("restartPolicy") == "Always":
-            yield from _life(item, at)
+            yield from _lifecycle_and_probes(item, at)
             continue
         for part in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if item.get(part) is not None:
-                yield forbidden(f"{at}.{part}", _NO_SIDECAR)
+                yield forbidden(f"{at}.{part}", _SIDECARS_ONLY)
 
 
-def ephemeral_containers(items: Sequence[Tree], others: Sequence[Tree], around: Surroundings, path: str) -> Errors:
-    """``spec.ephemeralContainers``: no resources, ports or probes."""
+def ephemeral_containers(items: Sequence[Tree], others: Sequence[Tree], context: ContainerContext, path: str) -> Errors:
+    """Validate ``spec.ephemeralContainers``: no resources, ports or probes."""
     stable = {item.get("name") or "" for item in others}
     seen = set(stable)
     for index, item in enumerate(items):
         at = f"{path}[{index}]"
-        yield from _common(item, around, at)
+        yield from _common(item, context, at)
         image = item.get("image") or ""
         if image != image.strip():
             yield invalid(f"{at}.image", image, "must not have leading or trailing whitespace")
@@ -106,7 +106,7 @@ def ephemeral_containers(items: Sequence[Tree], others: Sequence[Tree], around: 
         if target and target not in stable:
             yield not_found(f"{at}.targetContainerName", target)
         for part, value in item.items():
-            if part not in _EPHEMERAL and value:
+            if part not in _EPHEMERAL_FIELDS and value:
                 yield forbidden(f"{at}.{part}", "cannot be set for an Ephemeral Container")
         for position, mount in enumerate(item.get("volumeMounts") or ()):
             for part in ("subPath", "subPathExpr"):
@@ -114,7 +114,7 @@ def ephemeral_containers(items: Sequence[Tree], others: Sequence[Tree], around: 
                     yield forbidden(f"{at}.volumeMounts[{position}].{part}", "cannot be set for an Ephemeral Container")
 
 
-def _common(item: Tree, around: Surroundings, path: str) -> Errors:
+def _common(item: Tree, context: ContainerContext, path: str) -> Errors:
     name = item.get("name") or ""
     if not name:
         yield required(f"{path}.name")
@@ -123,8 +123,8 @@ def _common(item: Tree, around: Surroundings, path: str) -> Errors:
     if not item.get("image"):
         yield required(f"{path}.image")
     policy = item.get("terminationMessagePolicy")
-    if policy not in _TERMINATION:
-        yield from field_validation.choice(policy, f"{path}.terminationMessagePolicy", _TERMINATION)
+    if policy not in _TERMINATION_POLICIES:
+        yield from field_validation.choice(policy, f"{path}.terminationMessagePolicy", _TERMINATION_POLICIES)
     if ports := item.get("ports"):
         yield from _ports(ports, f"{path}.ports")
     if env := item.get("env"):
@@ -132,16 +132,16 @@ def _common(item: Tree, around: Surroundings, path: str) -> Errors:
     if sources := item.get("envFrom"):
         yield from _env_from(sources, f"{path}.envFrom")
     if mounts := item.get("volumeMounts"):
-        yield from _mounts(mounts, around.volumes, f"{path}.volumeMounts")
+        yield from _mounts(mounts, context.volumes, f"{path}.volumeMounts")
     pull = item.get("imagePullPolicy")
-    if pull not in _PULL:
-        yield from field_validation.choice(pull, f"{path}.imagePullPolicy", _PULL)
+    if pull not in _PULL_POLICIES:
+        yield from field_validation.choice(pull, f"{path}.imagePullPolicy", _PULL_POLICIES)
     if resources := item.get("resources"):
-        yield from requirements(resources, around.claims, f"{path}.resources")
+        yield from resource_requirements(resources, context.claims, f"{path}.resources")
     if policies := item.get("resizePolicy"):
-        yield from _resize(policies, around.restart_policy, f"{path}.resizePolicy")
+        yield from _resize_policies(policies, context.restart_policy, f"{path}.resizePolicy")
     if item.get("securityContext"):
-        yield from _security(item["securityContext"], f"{path}.securityContext")
+        yield from _security_context(item["securityContext"], f"{path}.securityContext")
 
 
 # --- ports, environment, mounts --------------------------------------------------------------------------------------
@@ -194,28 +194,28 @@ def _env(variables: Sequence[Tree], path: str) -> Errors:
 
 
 def _env_source(source: Tree, has_value: bool, path: str) -> Errors:
-    given = [name for name in _SOURCES if source.get(name) is not None]
-    for name in given:
+    present = [name for name in _SOURCES if source.get(name) is not None]
+    for name in present:
         yield from _env_reference(name, source[name], f"{path}.{name}")
-    if not given:
+    if not present:
         yield invalid(
             path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
             "`fileKeyRef`",
         )  # fmt: skip
     elif has_value:
         yield invalid(path, "", "may not be specified when `value` is not empty")
-    elif len(given) > 1:
+    elif len(present) > 1:
         yield invalid(path, "", "may not have more than one field specified at a time")
 
 
-def _env_reference(sort: str, reference: Tree, path: str) -> Errors:
-    if sort == "fieldRef":
+def _env_reference(source: str, reference: Tree, path: str) -> Errors:
+    if source == "fieldRef":
         field = reference.get("fieldPath") or ""
         if not field:
             yield required(f"{path}.fieldPath")
-        elif field not in _FIELDS_FOR_ENV and not field.startswith(("metadata.labels[", "metadata.annotations[")):
+        elif field not in _ENV_FIELD_PATHS and not field.startswith(("metadata.labels[", "metadata.annotations[")):
             yield invalid(f"{path}.fieldPath", field, "error converting fieldPath: field label not supported: " + field)
-    elif sort in ("configMapKeyRef", "secretKeyRef"):
+    elif source in ("configMapKeyRef", "secretKeyRef"):
         if not reference.get("name"):
             yield required(f"{path}.name")
         key = reference.get("key") or ""
@@ -224,7 +224,7 @@ def _env_reference(sort: str, reference: Tree, path: str) -> Errors:
         else:
             for problem in field_validation.config_key_problems(key):
                 yield invalid(f"{path}.key", key, problem)
-    elif sort == "resourceFieldRef" and not reference.get("resource"):
+    elif source == "resourceFieldRef" and not reference.get("resource"):
         yield required(f"{path}.resource")
 
 
@@ -234,36 +234,36 @@ def _env_from(sources: Sequence[Tree], path: str) -> Errors:
         if prefix:
             for problem in field_validation.env_name_problems(prefix):
                 yield invalid(f"{at}.prefix", prefix, problem)
-        given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
-        for name in given:
+        present = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
+        for name in present:
             if not source[name].get("name"):
                 yield required(f"{at}.{name}.name")
-        if not given:
+        if not present:
             yield invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
-        elif len(given) > 1:
+        elif len(present) > 1:
             yield invalid(at, "", "may not have more than one field specified at a time")
 
 
 def _mounts(mounts: Sequence[Tree], volumes: AbstractSet[str], path: str) -> Errors:
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
-        at, name, where = f"{path}[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
+        at, name, mount_path = f"{path}[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
         if not name:
             yield required(f"{at}.name")
         if name not in volumes:
             yield not_found(f"{at}.name", name)
-        if not where:
+        if not mount_path:
             yield required(f"{at}.mountPath")
-        if where in seen:
-            yield invalid(f"{at}.mountPath", where, "must be unique")
-        seen.add(where)
+        if mount_path in seen:
+            yield invalid(f"{at}.mountPath", mount_path, "must be unique")
+        seen.add(mount_path)
         for part in ("subPath", "subPathExpr"):
             if inside := mount.get(part):
-                yield from descending(inside, f"{path}.{part}")
+                yield from descending_path(inside, f"{path}.{part}")
 
 
-def descending(text: str, path: str) -> Errors:
-    """A path below another one: relative, and it never climbs."""
+def descending_path(text: str, path: str) -> Errors:
+    """A relative path without ``..``."""
     if text.startswith("/"):
         yield invalid(path, text, "must be a relative path")
     if ".." in text.split("/"):
@@ -273,8 +273,8 @@ def descending(text: str, path: str) -> Errors:
 # --- resources -------------------------------------------------------------------------------------------------------
 
 
-def requirements(resources: Tree, claims: AbstractSet[str], path: str) -> Errors:
-    """Requests within limits; devices and huge pages asked for exactly; claims that the pod has."""
+def resource_requirements(resources: Tree, claims: AbstractSet[str], path: str) -> Errors:
+    """Requests within limits, equal for extended resources and huge pages; claims that the pod has."""
     limits: Mapping[str, Any] = resources.get("limits") or {}
     requests: Mapping[str, Any] = resources.get("requests") or {}
     for name in sorted(limits):
@@ -287,7 +287,7 @@ def requirements(resources: Tree, claims: AbstractSet[str], path: str) -> Errors
         for problem in field_validation.container_resource_problems(name):
             yield invalid(at, name, problem)
         yield from field_validation.amount(name, requests[name], at)
-        yield from _within(name, Quantity.parse(str(requests[name])), limits.get(name), path)
+        yield from _request_within_limit(name, Quantity.parse(str(requests[name])), limits.get(name), path)
     huge = any(name.startswith("hugepages-") for name in (*limits, *requests))
     if huge and not any(name in ("cpu", "memory") for name in (*limits, *requests)):
         yield forbidden(path, "HugePages require cpu or memory")
@@ -295,36 +295,36 @@ def requirements(resources: Tree, claims: AbstractSet[str], path: str) -> Errors
         yield from container_claims(msgspec.convert(uses, tuple[ContainerResourceClaim, ...]), claims, f"{path}.claims")
 
 
-def _within(name: str, request: Quantity, limit_text: Any, path: str) -> Errors:
-    shared = field_validation.overcommittable(name)
+def _request_within_limit(name: str, request: Quantity, limit_text: Any, path: str) -> Errors:
+    can_overcommit = field_validation.is_overcommittable(name)
     if limit_text is None:
-        if not shared:
+        if not can_overcommit:
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     limit = Quantity.parse(str(limit_text))
-    if request != limit and not shared:
+    if request != limit and not can_overcommit:
         yield invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {limit}")
     elif request > limit:
         yield invalid(f"{path}.requests", str(request), f"must be less than or equal to {name} limit of {limit}")
 
 
-def _resize(policies: Sequence[Tree], restart_policy: str, path: str) -> Errors:
+def _resize_policies(policies: Sequence[Tree], restart_policy: str, path: str) -> Errors:
     seen: set[str] = set()
     for index, policy in enumerate(policies):
-        name, how = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
         if name in seen:
             yield duplicate(f"{path}[{index}]", name)
         seen.add(name)
         yield from field_validation.choice(name, path, ("cpu", "memory"))
-        yield from field_validation.choice(how, path, ("NotRequired", "RestartContainer"))
-        if restart_policy == "Never" and how != "NotRequired":
-            yield invalid(path, how, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+        yield from field_validation.choice(restart, path, ("NotRequired", "RestartContainer"))
+        if restart_policy == "Never" and restart != "NotRequired":
+            yield invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
-# --- life ------------------------------------------------------------------------------------------------------------
+# --- lifecycle and probes --------------------------------------------------------------------------------------------
 
 
-def _life(item: Tree, path: str) -> Errors:
+def _lifecycle_and_probes(item: Tree, path: str) -> Errors:
     for moment in ("postStart", "preStop"):
         handler = (item.get("lifecycle") or {}).get(moment)
         if handler is not None:
@@ -337,7 +337,7 @@ def _life(item: Tree, path: str) -> Errors:
 
 def _probe(name: str, probe: Tree, path: str) -> Errors:
     yield from _handler(probe, path)
-    for number in _NUMBERS_OF_PROBES:
+    for number in _PROBE_NUMBERS:
         yield from field_validation.non_negative(probe.get(number), f"{path}.{number}")
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None and grace <= 0:
@@ -350,37 +350,37 @@ def _probe(name: str, probe: Tree, path: str) -> Errors:
 
 
 def _handler(handler: Tree, path: str) -> Errors:
-    given = [name for name in _HANDLERS if handler.get(name) is not None]
-    if not given:
+    present = [name for name in _HANDLERS if handler.get(name) is not None]
+    if not present:
         yield required(path, "must specify a handler type")
         return
-    first = given[0]
-    action, at = handler[first], f"{path}.{first}"
-    if first == "exec" and not action.get("command"):
+    handler_type = present[0]
+    action, at = handler[handler_type], f"{path}.{handler_type}"
+    if handler_type == "exec" and not action.get("command"):
         yield required(f"{at}.command")
-    if first == "httpGet":
+    if handler_type == "httpGet":
         if not action.get("path"):
             yield required(f"{at}.path")
         yield from field_validation.port_or_name(action.get("port", 0), f"{at}.port")
         yield from field_validation.choice(action.get("scheme"), f"{at}.scheme", ("HTTP", "HTTPS"))
-    if first in ("tcpSocket", "grpc"):
+    if handler_type in ("tcpSocket", "grpc"):
         yield from field_validation.port_or_name(action.get("port", 0), f"{at}.port")
-    for name in given[1:]:
+    for name in present[1:]:
         yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
 
 
-def _restart(item: Tree, path: str) -> Errors:
+def _restart_rules(item: Tree, path: str) -> Errors:
     policy, rules = item.get("restartPolicy"), item.get("restartPolicyRules") or ()
     if policy is None:
         if rules:
             yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
     else:
-        yield from field_validation.choice(policy, f"{path}.restartPolicy", _RESTART)
+        yield from field_validation.choice(policy, f"{path}.restartPolicy", _RESTART_POLICIES)
     if len(rules) > 20:
         yield too_many(f"{path}.restartPolicyRules", len(rules), 20)
 
 
-def _security(context: Tree, path: str) -> Errors:
+def _security_context(context: Tree, path: str) -> Errors:
     for name in ("runAsUser", "runAsGroup"):
         number = context.get(name)
         if number is not None and not 0 <= number <= 2**31 - 1:

@@ -1,4 +1,4 @@
-"""CronJobs: a schedule that can be read, in a time zone that exists, and jobs as they may be made."""
+"""CronJobs: validation of schedule, time zone and job template."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from zoneinfo import available_timezones
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.jobs import job_spec
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString
 
 _MACROS: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
-_EVERY: Final = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+").fullmatch
+_matches_every: Final = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+").fullmatch
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _POLICIES: Final = ("Allow", "Forbid", "Replace")
-_ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
-#: Least, most, names.
-_PARTS: Final[Sequence[tuple[int, int, Sequence[str]]]] = (
+_matches_zone_part: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
+#: Minimum, maximum and names of each field.
+_FIELDS: Final[Sequence[tuple[int, int, Sequence[str]]]] = (
     (0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS),
 )  # fmt: skip
 
 
 def schedule_problem(text: str) -> str:
-    """Why a schedule cannot be read; empty if it can.
+    """The error of a schedule; empty if it is valid.
 
     >>> schedule_problem("*/5 * * * *"), schedule_problem("* * *")
     ('', 'expected exactly 5 fields, found 3: [* * *]')
     """
     if text.startswith("@"):
-        return "" if text in _MACROS or _EVERY(text) else f"unrecognized descriptor: {text}"
+        return "" if text in _MACROS or _matches_every(text) else f"unrecognized descriptor: {text}"
     fields = text.split()
-    if len(fields) != len(_PARTS):
+    if len(fields) != len(_FIELDS):
         return f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
-    for field, (least, most, words) in zip(fields, _PARTS, strict=True):
+    for field, (minimum, maximum, names) in zip(fields, _FIELDS, strict=True):
         for part in field.split(","):
-            problem = _part_problem(part, least, most, words)
+            problem = _part_problem(part, minimum, maximum, names)
             if problem:
                 return problem
     return ""
 
 
-def _part_problem(part: str, least: int, most: int, words: Sequence[str]) -> str:
+def _part_problem(part: str, minimum: int, maximum: int, names: Sequence[str]) -> str:
     span, slash, step = part.partition("/")
     low, dash, high = span.partition("-")
-    first = least if low in ("*", "?") else _number(low, words, least)
-    last = most if low in ("*", "?") else _number(high, words, least) if dash else first
+    first = minimum if low in ("*", "?") else _parse_number(low, names, minimum)
+    last = maximum if low in ("*", "?") else _parse_number(high, names, minimum) if dash else first
     if first is None or last is None:
         wrong = low if first is None else high
         return f'failed to parse int from {wrong}: strconv.Atoi: parsing "{wrong}": invalid syntax'
     if slash and (not step.isdigit() or int(step) == 0):
         return f"step of range should be a positive number: {part}"
-    if first < least:
-        return f"beginning of range ({first}) below minimum ({least}): {part}"
-    if last > most:
-        return f"end of range ({last}) above maximum ({most}): {part}"
+    if first < minimum:
+        return f"beginning of range ({first}) below minimum ({minimum}): {part}"
+    if last > maximum:
+        return f"end of range ({last}) above maximum ({maximum}): {part}"
     if first > last:
         return f"beginning of range ({first}) beyond end of range ({last}): {part}"
     return ""
 
 
-def _number(text: str, words: Sequence[str], least: int) -> int | None:
-    if text.lower() in words:
-        return words.index(text.lower()) + least
+def _parse_number(text: str, names: Sequence[str], minimum: int) -> int | None:
+    if text.lower() in names:
+        return names.index(text.lower()) + minimum
     return int(text) if text.isdigit() else None
 
 
@@ -75,11 +75,13 @@ def _cron_job_spec(spec: Tree, old: Tree | None = None) -> Errors:
     if not schedule:
         yield required("spec.schedule")
     else:
-        yield from _schedule(schedule, spec.get("timeZone"), may_say_zone="TZ" in ((old or {}).get("schedule") or ""))
+        yield from _validate_schedule(
+            schedule, spec.get("timeZone"), allows_zone="TZ" in ((old or {}).get("schedule") or "")
+        )
     yield from field_validation.non_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
     zone = spec.get("timeZone")
     if zone is not None and (old is None or old.get("timeZone") != zone):
-        yield from _zone(zone)
+        yield from _time_zone(zone)
     policy = spec.get("concurrencyPolicy") or ""
     if policy not in _POLICIES:
         at = "spec.concurrencyPolicy"
@@ -94,27 +96,27 @@ def _cron_job_spec(spec: Tree, old: Tree | None = None) -> Errors:
         yield from field_validation.non_negative(spec.get(name), f"spec.{name}")
 
 
-def _schedule(schedule: str, zone: str | None, *, may_say_zone: bool) -> Errors:
-    at, rest = "spec.schedule", schedule
+def _validate_schedule(schedule: str, zone: str | None, *, allows_zone: bool) -> Errors:
+    at, spec = "spec.schedule", schedule
     if schedule.startswith(("TZ=", "CRON_TZ=")):
-        _, _, rest = schedule.partition(" ")
-    if problem := schedule_problem(rest.strip()):
+        _, _, spec = schedule.partition(" ")
+    if problem := schedule_problem(spec.strip()):
         yield invalid(at, schedule, problem)
     if "TZ" not in schedule:
         return
-    if not may_say_zone:
+    if not allows_zone:
         yield invalid(at, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
     elif zone is not None:
         yield invalid(at, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
 
 
-def _zone(zone: str) -> Errors:
+def _time_zone(zone: str) -> Errors:
     at = "spec.timeZone"
     if not zone:
         yield invalid(at, zone, "timeZone must be nil or non-empty string")
         return
     parts = zone.split("/")
-    if any(part in (".", "..") or part.startswith("-") or not _ZONE_PART(part) for part in parts):
+    if any(part in (".", "..") or part.startswith("-") or not _matches_zone_part(part) for part in parts):
         yield invalid(at, zone, f"unknown time zone {zone}")
         return
     if zone.lower() == "local":
@@ -127,7 +129,7 @@ def _zone(zone: str) -> Errors:
 def _cron_job(tree: Tree, write: Write) -> Errors:
     yield from _cron_job_spec(tree.get("spec") or {})
     name = tree["metadata"].get("name") or ""
-    if len(name) > 52:  # the controller appends a time
+    if len(name) > 52:  # the controller appends a timestamp to job names
         yield invalid("metadata.name", name, "must be no more than 52 characters")
 
 
@@ -136,6 +138,6 @@ def _cron_job_update(new: Tree, old: Tree, write: Write) -> Errors:
         yield from _cron_job_spec(new.get("spec") or {}, old.get("spec") or {})
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "cronjobs.batch": Rules(validate_create=_cron_job, validate_update=_cron_job_update, has_generation=True)
+RULES: Final[Mapping[str, KindRules]] = {
+    "cronjobs.batch": KindRules(validate_create=_cron_job, validate_update=_cron_job_update, has_generation=True)
 }

@@ -1,4 +1,4 @@
-"""Endpoints of services, in slices and in the older form, as people or programs of theirs write them."""
+"""EndpointSlices and Endpoints."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.service_spec import NO_ADDRESS, external_address, family_of, is_address
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
+from allotment.apiserver.kinds.service_spec import INVALID_ADDRESS, external_address, ip_family, is_address
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, immutable, invalid, not_supported, required, too_many
@@ -15,12 +15,12 @@ from allotment.model.validation.gotext import GoNamedString
 
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_MOST_ENDPOINTS: Final = 1000
-_MOST_PORTS: Final = 20000
-_MOST_ADDRESSES: Final = 100
+_MAX_ENDPOINTS: Final = 1000
+_MAX_PORTS: Final = 20000
+_MAX_ADDRESSES: Final = 100
 
 
-# --- slices ----------------------------------------------------------------------------------------------------------
+# --- EndpointSlices --------------------------------------------------------------------------------------------------
 
 
 def _slice(tree: Tree, write: Write) -> Errors:
@@ -29,22 +29,22 @@ def _slice(tree: Tree, write: Write) -> Errors:
         yield not_supported("addressType", GoNamedString(kind), _ADDRESS_TYPES) if kind else required("addressType")
     yield from _ports(tree.get("ports") or ())
     endpoints: Sequence[Tree] = tree.get("endpoints") or ()
-    if len(endpoints) > _MOST_ENDPOINTS:
-        yield too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)
+    if len(endpoints) > _MAX_ENDPOINTS:
+        yield too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)
         return
     for index, endpoint in enumerate(endpoints):
         yield from _endpoint(endpoint, kind, f"endpoints[{index}]")
 
 
-def _slice_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _slice_update(new: Tree, old: Tree, write: Write) -> Errors:
     yield from _slice(new, write)
     if new.get("addressType") != old.get("addressType"):
         yield immutable("addressType", GoNamedString(new.get("addressType") or ""))
 
 
 def _ports(ports: Sequence[Tree]) -> Errors:
-    if len(ports) > _MOST_PORTS:
-        yield too_many("ports", len(ports), _MOST_PORTS)
+    if len(ports) > _MAX_PORTS:
+        yield too_many("ports", len(ports), _MAX_PORTS)
         return
     seen: set[str] = set()
     for index, port in enumerate(ports):
@@ -69,15 +69,15 @@ def _endpoint(endpoint: Tree, kind: str, path: str) -> Errors:
     addresses: Sequence[str] = endpoint.get("addresses") or ()
     if not addresses:
         yield required(f"{path}.addresses", "must contain at least 1 address")
-    elif len(addresses) > _MOST_ADDRESSES:
-        yield too_many(f"{path}.addresses", len(addresses), _MOST_ADDRESSES)
+    elif len(addresses) > _MAX_ADDRESSES:
+        yield too_many(f"{path}.addresses", len(addresses), _MAX_ADDRESSES)
     for index, text in enumerate(addresses):
         at = f"{path}.addresses[{index}]"
         if kind in ("IPv4", "IPv6"):
             if not is_address(text):
-                yield invalid(at, text, NO_ADDRESS)
+                yield invalid(at, text, INVALID_ADDRESS)
                 continue
-            if family_of(text) != kind:
+            if ip_family(text) != kind:
                 yield invalid(f"{path}.addresses", text, f"must be an {kind} address")
             yield from external_address(text, at)
         elif kind == "FQDN":
@@ -89,7 +89,7 @@ def _endpoint(endpoint: Tree, kind: str, path: str) -> Errors:
         yield from names.label(endpoint["hostname"], f"{path}.hostname")
 
 
-# --- the older form --------------------------------------------------------------------------------------------------
+# --- Endpoints -------------------------------------------------------------------------------------------------------
 
 
 def _endpoints(tree: Tree, write: Write) -> Errors:
@@ -99,20 +99,20 @@ def _endpoints(tree: Tree, write: Write) -> Errors:
             yield required(at, "must specify `addresses` or `notReadyAddresses`")
         for part in ("addresses", "notReadyAddresses"):
             for position, address in enumerate(subset.get(part) or ()):
-                yield from _address(address, f"{at}.{part}[{position}]")
+                yield from _endpoint_address(address, f"{at}.{part}[{position}]")
         ports: Sequence[Tree] = subset.get("ports") or ()
         for position, port in enumerate(ports):
-            yield from _port(port, f"{at}.ports[{position}]", named=len(ports) > 1)
+            yield from _endpoint_port(port, f"{at}.ports[{position}]", needs_name=len(ports) > 1)
 
 
-def _endpoints_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _endpoints_update(new: Tree, old: Tree, write: Write) -> Errors:
     return _endpoints(new, write)
 
 
-def _address(address: Tree, path: str) -> Errors:
+def _endpoint_address(address: Tree, path: str) -> Errors:
     text = address.get("ip") or ""
     if not is_address(text):
-        yield invalid(f"{path}.ip", text, NO_ADDRESS)
+        yield invalid(f"{path}.ip", text, INVALID_ADDRESS)
     if address.get("hostname"):
         yield from names.label(address["hostname"], f"{path}.hostname")
     if address.get("nodeName") is not None:
@@ -123,19 +123,19 @@ def _address(address: Tree, path: str) -> Errors:
         yield from external_address(text, f"{path}.ip")
 
 
-def _port(port: Tree, path: str, *, named: bool) -> Errors:
+def _endpoint_port(port: Tree, path: str, *, needs_name: bool) -> Errors:
     name = port.get("name") or ""
     if name:
         yield from names.label(name, f"{path}.name")
-    elif named:
+    elif needs_name:
         yield required(f"{path}.name")
     yield from field_validation.port(port.get("port") or 0, f"{path}.port")
     yield from _protocol(port, path)
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "endpoints": Rules(validate_create=_endpoints, validate_update=_endpoints_updated),
-    "endpointslices.discovery.k8s.io": Rules(
-        validate_create=_slice, validate_update=_slice_updated, has_generation=True, generation_counts=("labels",)
+RULES: Final[Mapping[str, KindRules]] = {
+    "endpoints": KindRules(validate_create=_endpoints, validate_update=_endpoints_update),
+    "endpointslices.discovery.k8s.io": KindRules(
+        validate_create=_slice, validate_update=_slice_update, has_generation=True, generation_counts=("labels",)
     ),
 }

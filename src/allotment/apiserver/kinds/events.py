@@ -1,7 +1,7 @@
-"""Events in their two groups: one store of objects in the core shape, shown under other names in events.k8s.io.
+"""Events in both groups: stored in the core shape, served with other field names in events.k8s.io.
 
-A rule of thumb of upstream's: an event written with ``eventTime`` is of the newer kind and must name its controller
-and action; one without is taken as it comes by the core group.
+As upstream, an event with ``eventTime`` must follow the rules of events.k8s.io and name its controller and action; the
+core group accepts others with few checks.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import immutable, invalid, required
 from allotment.model.validation.gotext import size
 
-NEW_VERSION: Final = "events.k8s.io/v1"
+EVENTS_V1: Final = "events.k8s.io/v1"
 #: Core name -> name in events.k8s.io.
-_RENAMED: Final = {
+_EVENTS_V1_NAMES: Final = {
     "involvedObject": "regarding",
     "message": "note",
     "source": "deprecatedSource",
@@ -27,41 +27,41 @@ _RENAMED: Final = {
     "reportingComponent": "reportingController",
 }
 _CONTROLLER: Final = "reportingController"
-_FIXED: Final = (
+_IMMUTABLE: Final = (
     "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime",
     "action", "related", "reportingComponent", "reportingInstance",
 )  # fmt: skip
-_STRAY: Final = "does not match event.namespace"
-_MOST: Final = 128
-_MOST_NOTE: Final = 1024
-_BACK: Final = {new: old for old, new in _RENAMED.items()}
+_NAMESPACE_MISMATCH: Final = "does not match event.namespace"
+_MAX_LENGTH: Final = 128
+_MAX_NOTE_LENGTH: Final = 1024
+_CORE_NAMES: Final = {new: old for old, new in _EVENTS_V1_NAMES.items()}
 
 
-def to_new(tree: Tree, version: str) -> Tree:
-    """A stored event as events.k8s.io shows it."""
-    if tree.get("apiVersion") == NEW_VERSION:
+def to_events_v1(tree: Tree, version: str) -> Tree:
+    """Convert a stored event to events.k8s.io."""
+    if tree.get("apiVersion") == EVENTS_V1:
         return tree
-    return {_RENAMED.get(name, name): value for name, value in tree.items()} | {"apiVersion": NEW_VERSION}
+    return {_EVENTS_V1_NAMES.get(name, name): value for name, value in tree.items()} | {"apiVersion": EVENTS_V1}
 
 
-def from_new(tree: Tree, version: str) -> Tree:
-    """An event written to events.k8s.io, as stored."""
+def from_events_v1(tree: Tree, version: str) -> Tree:
+    """Convert an event of events.k8s.io to the stored shape."""
     if tree.get("apiVersion") == "v1":
         return tree
-    return {_BACK.get(name, name): value for name, value in tree.items()} | {"apiVersion": "v1"}
+    return {_CORE_NAMES.get(name, name): value for name, value in tree.items()} | {"apiVersion": "v1"}
 
 
 def _event(tree: Tree, write: Write, controller_at: str = "reportingComponent") -> Errors:
-    """What every event must meet, in either group."""
-    about = (tree.get("involvedObject") or {}).get("namespace") or ""
-    own = tree["metadata"].get("namespace") or ""
+    """Validate an event of either group."""
+    object_namespace = (tree.get("involvedObject") or {}).get("namespace") or ""
+    namespace = tree["metadata"].get("namespace") or ""
     if tree.get("eventTime") is None:
-        if about != own and (about or own != "default"):
-            yield invalid("involvedObject.namespace", about, _STRAY)
+        if object_namespace != namespace and (object_namespace or namespace != "default"):
+            yield invalid("involvedObject.namespace", object_namespace, _NAMESPACE_MISMATCH)
         return
-    # Events about what has no namespace are kept in the default one.
-    if not about and own not in ("default", "kube-system"):
-        yield invalid("involvedObject.namespace", about, _STRAY)
+    # Events about cluster-scoped objects are in the default namespace.
+    if not object_namespace and namespace not in ("default", "kube-system"):
+        yield invalid("involvedObject.namespace", object_namespace, _NAMESPACE_MISMATCH)
     controller = tree.get("reportingComponent") or ""
     if not controller:
         yield required(controller_at)
@@ -70,10 +70,10 @@ def _event(tree: Tree, write: Write, controller_at: str = "reportingComponent") 
         text = tree.get(name) or ""
         if not text:
             yield required(name)
-        if size(text) > _MOST:
-            yield invalid(name, "", f"can have at most {_MOST} characters")
-    if size(tree.get("message") or "") > _MOST_NOTE:
-        yield invalid("message", "", f"can have at most {_MOST_NOTE} characters")
+        if size(text) > _MAX_LENGTH:
+            yield invalid(name, "", f"can have at most {_MAX_LENGTH} characters")
+    if size(tree.get("message") or "") > _MAX_NOTE_LENGTH:
+        yield invalid("message", "", f"can have at most {_MAX_NOTE_LENGTH} characters")
 
 
 def _series(tree: Tree) -> Errors:
@@ -86,8 +86,8 @@ def _series(tree: Tree) -> Errors:
         yield required("series.lastObservedTime")
 
 
-def _new_event(tree: Tree, write: Write) -> Errors:
-    """What the newer group asks for beside that."""
+def _events_v1_event(tree: Tree, write: Write) -> Errors:
+    """The additional rules of events.k8s.io."""
     yield from _event(tree, write, _CONTROLLER)
     yield from _series(tree)
     if tree.get("eventTime") is None:
@@ -101,20 +101,20 @@ def _new_event(tree: Tree, write: Write) -> Errors:
         yield invalid("source", "", "needs to be unset")
 
 
-def _event_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _event_update(new: Tree, old: Tree, write: Write) -> Errors:
     return _event(new, write)
 
 
-def _new_event_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _events_v1_event_update(new: Tree, old: Tree, write: Write) -> Errors:
     yield from _event(new, write, _CONTROLLER)
     if new.get("series") != old.get("series"):
         yield from _series(new)
-    for name in _FIXED:
+    for name in _IMMUTABLE:
         if new.get(name) != old.get(name):
             yield immutable(_CONTROLLER if name == "reportingComponent" else name, new.get(name))
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "events": Rules(validate_create=_event, validate_update=_event_updated),
-    "events.events.k8s.io": Rules(validate_create=_new_event, validate_update=_new_event_updated),
+RULES: Final[Mapping[str, KindRules]] = {
+    "events": KindRules(validate_create=_event, validate_update=_event_update),
+    "events.events.k8s.io": KindRules(validate_create=_events_v1_event, validate_update=_events_v1_event_update),
 }

@@ -1,4 +1,4 @@
-"""Small checks that many kinds share: numbers, ports, choices, quantities, label selectors, references to names."""
+"""Field validation shared by many kinds: numbers, ports, enums, quantities, label selectors, names."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import GoStruct
 
-_PORT_NAME: Final = re.compile("[-a-z0-9]+").fullmatch
-_LETTER: Final = re.compile("[a-z]").search
-_CONFIG_KEY: Final = re.compile("[-._a-zA-Z0-9]+").fullmatch
-_ENV_NAME: Final = re.compile("[ -<>-~]+").fullmatch
-_SERVICE_NAME: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?").fullmatch
-_HTTP_PATH_TEXT: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
-_HTTP_PATH: Final = re.compile(_HTTP_PATH_TEXT).fullmatch
-_PERCENT: Final = re.compile("[0-9]+%").fullmatch
-STANDARD: Final = frozenset(
+_matches_port_name: Final = re.compile("[-a-z0-9]+").fullmatch
+_find_letter: Final = re.compile("[a-z]").search
+_matches_config_key: Final = re.compile("[-._a-zA-Z0-9]+").fullmatch
+_matches_env_name: Final = re.compile("[ -<>-~]+").fullmatch
+_matches_service_name: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?").fullmatch
+_HTTP_PATH_PATTERN: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_matches_http_path: Final = re.compile(_HTTP_PATH_PATTERN).fullmatch
+_matches_percent: Final = re.compile("[0-9]+%").fullmatch
+STANDARD_RESOURCES: Final = frozenset(
     {"cpu", "memory", "ephemeral-storage", "storage", "pods", "services", "replicationcontrollers", "resourcequotas",
      "secrets", "configmaps", "persistentvolumeclaims", "requests.cpu", "requests.memory", "requests.storage",
      "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage", "services.nodeports",
      "services.loadbalancers"}
 )  # fmt: skip
-_FOR_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-#: Counted, so no fractions.
-_WHOLE: Final = frozenset(
+_CONTAINER_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+#: Resources that are counted, so fractions are invalid.
+_COUNTED_RESOURCES: Final = frozenset(
     {"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
      "persistentvolumeclaims", "services.nodeports", "services.loadbalancers"}
 )  # fmt: skip
@@ -37,29 +37,28 @@ _NANO: Final = 10**9
 
 
 def choice(value: Any, path: str, choices: Sequence[str]) -> Errors:
-    """A value from a closed set, which must be there."""
+    """A required value of a closed set."""
     if value not in choices:
         yield not_supported(path, value, choices) if value else required(path)
 
 
 def non_negative(value: Any, path: str) -> Errors:
-    """A number that may be zero; unset is fine."""
+    """A number >= 0, or unset."""
     if value is not None and value < 0:
         yield invalid(path, value, "must be greater than or equal to 0")
 
 
 def port(value: Any, path: str) -> Errors:
-    """A port number."""
     if not 1 <= value <= 65535:
         yield invalid(path, value, "must be between 1 and 65535, inclusive")
 
 
 def port_name_problems(text: str) -> list[str]:
-    """What keeps a text from naming a port (RFC 6335)."""
+    """The errors of a port name (RFC 6335)."""
     problems = ["must be no more than 15 characters"] if len(text) > 15 else []
-    if not _PORT_NAME(text):
+    if not _matches_port_name(text):
         problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not _LETTER(text):
+    if not _find_letter(text):
         problems.append("must contain at least one letter (a-z)")
     if "--" in text:
         problems.append("must not contain consecutive hyphens")
@@ -69,7 +68,7 @@ def port_name_problems(text: str) -> list[str]:
 
 
 def port_or_name(value: Any, path: str) -> Errors:
-    """A port by number or name."""
+    """A port, by number or name."""
     if isinstance(value, int):
         yield from port(value, path)
     else:
@@ -78,8 +77,8 @@ def port_or_name(value: Any, path: str) -> Errors:
 
 
 def env_name_problems(text: str) -> list[str]:
-    """What keeps a text from naming an environment variable: printable ASCII without an equals sign (KEP-4369)."""
-    if _ENV_NAME(text):
+    """The errors of an environment variable name: printable ASCII without an equals sign (KEP-4369)."""
+    if _matches_env_name(text):
         return []
     problem = (
         "a valid environment variable name must consist only of printable ASCII characters other than '=' (e.g. "
@@ -89,9 +88,9 @@ def env_name_problems(text: str) -> list[str]:
 
 
 def config_key_problems(text: str) -> list[str]:
-    """What keeps a text from being a key of a ConfigMap or Secret."""
+    """The errors of a key of a ConfigMap or Secret."""
     problems = ["must be no more than 253 characters"] if len(text) > 253 else []
-    if not _CONFIG_KEY(text):
+    if not _matches_config_key(text):
         problems.append(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
             "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -106,9 +105,9 @@ def config_key_problems(text: str) -> list[str]:
 
 
 def service_name_problems(text: str) -> list[str]:
-    """What keeps a text from naming a Service: a DNS label that starts with a letter (RFC 1035)."""
+    """The errors of a Service name: a DNS label that starts with a letter (RFC 1035)."""
     problems = ["must be no more than 63 characters"] if len(text) > 63 else []
-    if not _SERVICE_NAME(text):
+    if not _matches_service_name(text):
         problems.append(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
             "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
@@ -118,14 +117,14 @@ def service_name_problems(text: str) -> list[str]:
 
 
 def path_segment_problems(text: str) -> list[str]:
-    """What keeps a text from standing in a path as one segment: very little."""
+    """The errors of a name that must only be usable as a path segment."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]
 
 
 def path_segment(text: str, path: str, missing: str = "") -> Errors:
-    """A name that must be there and must only be able to stand in a path."""
+    """A required name that must only be usable as a path segment."""
     if not text:
         yield required(path, missing)
     yield from (invalid(path, text, problem) for problem in path_segment_problems(text))
@@ -141,45 +140,45 @@ def domain_prefixed_path(text: str, path: str) -> Errors:
         yield invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')
         return
     yield from (invalid(path, host, problem) for problem in names.subdomain_problems(host))
-    if not _HTTP_PATH(rest):
-        yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH_TEXT}')")
+    if not _matches_http_path(rest):
+        yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH_PATTERN}')")
 
 
 # --- quantities ------------------------------------------------------------------------------------------------------
 
 
-def extended(name: str) -> bool:
-    """Whether a resource is counted in whole pieces and never shared: a device, say."""
+def is_extended(name: str) -> bool:
+    """Whether it is an extended resource: counted in integers, not overcommitted."""
     return names.is_extended_resource(name)
 
 
-def overcommittable(name: str) -> bool:
-    """Whether a limit may exceed the request: Kubernetes' own resources apart from huge pages."""
+def is_overcommittable(name: str) -> bool:
+    """Whether a limit can exceed the request: native resources except huge pages."""
     return names.is_native_resource(name) and not name.startswith("hugepages-")
 
 
 def amount(name: str, text: Any, path: str) -> Errors:
-    """The amount of a resource: not negative, whole for what is counted."""
+    """The amount of a resource: >= 0, an integer for counted resources."""
     value = Quantity.parse(str(text))
     if value.nano < 0:
         yield invalid(path, str(value), "must be greater than or equal to 0")
-    if value.nano % _NANO and (name in _WHOLE or extended(name)):
+    if value.nano % _NANO and (name in _COUNTED_RESOURCES or is_extended(name)):
         yield invalid(path, value, "must be an integer")
 
 
 @lru_cache(maxsize=4096)
 def container_resource_problems(name: str) -> tuple[str, ...]:
-    """What keeps a text from naming a resource of a container."""
+    """The errors of a resource name in a container."""
     problems = names.label_key_problems(name)
     if problems:
         return tuple(problems)
     if "/" not in name:
-        found = []
-        if name not in STANDARD and not name.startswith("hugepages-"):
-            found.append("must be a standard resource type or fully qualified")
-        if name not in _FOR_CONTAINERS and not name.startswith("hugepages-"):
-            found.append("must be a standard resource for containers")
-        return tuple(found)
+        errors = []
+        if name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
+            errors.append("must be a standard resource type or fully qualified")
+        if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
+            errors.append("must be a standard resource for containers")
+        return tuple(errors)
     if not names.is_native_resource(name) and not names.is_extended_resource(name):
         return ("doesn't follow extended resource name standard",)
     return ()
@@ -188,31 +187,31 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
 # --- label selectors -------------------------------------------------------------------------------------------------
 
 
-def labels(given: Mapping[str, str], path: str) -> Errors:
-    """Labels, or what selects by them."""
-    for key in sorted(given):
+def labels(values: Mapping[str, str], path: str) -> Errors:
+    """Labels or ``matchLabels``."""
+    for key in sorted(values):
         yield from names.label_key(key, path)
-        yield from names.label_value(given[key], path)
+        yield from names.label_value(values[key], path)
 
 
-def shown(selector: Tree | None) -> GoStruct | None:
-    """A LabelSelector as messages show it."""
+def selector_value(selector: Tree | None) -> GoStruct | None:
+    """A LabelSelector as printed in messages."""
     if selector is None:
         return None
-    wanted = [_ordered(item) for item in selector.get("matchExpressions") or ()]
-    parts = {"matchLabels": selector.get("matchLabels"), "matchExpressions": wanted}
+    expressions = [_requirement_value(item) for item in selector.get("matchExpressions") or ()]
+    parts = {"matchLabels": selector.get("matchLabels"), "matchExpressions": expressions}
     return GoStruct({name: value for name, value in parts.items() if value})
 
 
-def _ordered(requirement: Tree) -> GoStruct:
+def _requirement_value(requirement: Tree) -> GoStruct:
     return GoStruct(
         key=requirement.get("key") or "", operator=requirement.get("operator") or "",
         **({"values": requirement["values"]} if requirement.get("values") else {}),
     )  # fmt: skip
 
 
-def readable(selector: Tree | None) -> bool:
-    """Whether a selector can be used at all, which upstream asks beside what is wrong with it."""
+def is_valid_selector(selector: Tree | None) -> bool:
+    """Whether a selector is valid, which upstream checks in addition to reporting its errors."""
     return not any(label_selector(selector, ""))
 
 
@@ -238,26 +237,26 @@ def label_selector(selector: Tree | None, path: str) -> Errors:
             yield from names.label_value(value, f"{at}.values[{position}]")
 
 
-def matches(selector: Tree | None, found: Mapping[str, str]) -> bool:
+def selector_matches(selector: Tree | None, values: Mapping[str, str]) -> bool:
     """Whether a valid selector matches labels; an absent one matches nothing, an empty one everything."""
     if selector is None:
         return False
-    if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+    if any(values.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_meets(requirement, found) for requirement in selector.get("matchExpressions") or ())
+    return all(_requirement_matches(requirement, values) for requirement in selector.get("matchExpressions") or ())
 
 
-def _meets(requirement: Tree, found: Mapping[str, str]) -> bool:
+def _requirement_matches(requirement: Tree, values: Mapping[str, str]) -> bool:
     key, operator = requirement.get("key") or "", requirement.get("operator")
     if operator == "In":
-        return key in found and found[key] in (requirement.get("values") or ())
+        return key in values and values[key] in (requirement.get("values") or ())
     if operator == "NotIn":
-        return key not in found or found[key] not in (requirement.get("values") or ())
-    return (key in found) == (operator == "Exists")
+        return key not in values or values[key] not in (requirement.get("values") or ())
+    return (key in values) == (operator == "Exists")
 
 
-def count_or_percent(value: Any, path: str) -> Errors:
-    """A number that is not negative, or a percentage."""
+def int_or_percent(value: Any, path: str) -> Errors:
+    """A number >= 0, or a percentage."""
     if not isinstance(value, str):
         yield from non_negative(value, path)
     elif not is_percent(value):
@@ -268,14 +267,14 @@ def count_or_percent(value: Any, path: str) -> Errors:
         )  # fmt: skip
 
 
-def at_most_all(value: Any, path: str) -> Errors:
-    """Not more than 100%, if it is a percentage."""
+def at_most_100_percent(value: Any, path: str) -> Errors:
+    """A percentage of at most 100%; numbers pass."""
     if isinstance(value, str) and is_percent(value) and int(value[:-1]) > 100:
         yield invalid(path, value, "must not be greater than 100%")
 
 
-def counts_nothing(value: Any) -> bool:
-    """Whether a number or percentage is zero; what can be read as neither counts as zero, too."""
+def is_zero(value: Any) -> bool:
+    """Whether a number or percentage is zero; a string that is neither counts as zero."""
     if isinstance(value, str):
         text = value.removesuffix("%")
         return not text.isdecimal() or int(text) == 0
@@ -283,5 +282,5 @@ def counts_nothing(value: Any) -> bool:
 
 
 def is_percent(text: str) -> bool:
-    """Whether a text is a percentage such as ``25%``."""
-    return _PERCENT(text) is not None
+    """Whether a string is a percentage such as ``25%``."""
+    return _matches_percent(text) is not None

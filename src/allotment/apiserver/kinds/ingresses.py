@@ -1,4 +1,4 @@
-"""Ingresses and their classes: what a mistaken manifest of theirs gets told."""
+"""Ingresses and IngressClasses."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.service_spec import is_address
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, immutable, invalid, not_supported, required, too_long
 from allotment.model.validation.gotext import GoNamedString
 
-_CLASS: Final = "kubernetes.io/ingress.class"
+_CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _SCOPES: Final = ("Cluster", "Namespace")
-_NOT_WITHIN: Final = ("//", "/./", "/../", "%2f", "%2F")
-_NOT_LAST: Final = ("/..", "/.")
-_MOST_CONTROLLER: Final = 250
-_WILDCARD: Final = (
+_FORBIDDEN_PARTS: Final = ("//", "/./", "/../", "%2f", "%2F")
+_FORBIDDEN_ENDINGS: Final = ("/..", "/.")
+_MAX_CONTROLLER_LENGTH: Final = 250
+_INVALID_WILDCARD: Final = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
     "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
     r"regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
@@ -35,27 +35,29 @@ def _ingress(tree: Tree, write: Write) -> Errors:
         yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(rules or ()):
         yield from _rule(rule, f"spec.rules[{index}]")
-    for index, secured in enumerate(spec.get("tls") or ()):
+    for index, tls in enumerate(spec.get("tls") or ()):
         at = f"spec.tls[{index}]"
-        for position, host in enumerate(secured.get("hosts") or ()):
+        for position, host in enumerate(tls.get("hosts") or ()):
             yield from _host(host, f"{at}.hosts[{position}]")
-        if secured.get("secretName"):
-            yield from names.subdomain(secured["secretName"], f"{at}.secretName")
+        if tls.get("secretName"):
+            yield from names.subdomain(tls["secretName"], f"{at}.secretName")
     if spec.get("ingressClassName") is not None:
         yield from names.subdomain(spec["ingressClassName"], "spec.ingressClassName")
 
 
-def _created(tree: Tree, write: Write) -> Errors:
+def _validate_create(tree: Tree, write: Write) -> Errors:
     yield from _ingress(tree, write)
-    noted = (tree["metadata"].get("annotations") or {}).get(_CLASS)
-    if noted is None:
+    annotated_class = (tree["metadata"].get("annotations") or {}).get(_CLASS_ANNOTATION)
+    if annotated_class is None:
         return
-    write.warn(f"annotation \"{_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead")
-    if (tree.get("spec") or {}).get("ingressClassName") not in (None, noted):
-        yield invalid(f"annotations.{_CLASS}", noted, "must match `ingressClassName` when both are specified")
+    write.warn(f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead")
+    if (tree.get("spec") or {}).get("ingressClassName") not in (None, annotated_class):
+        yield invalid(
+            f"annotations.{_CLASS_ANNOTATION}", annotated_class, "must match `ingressClassName` when both are specified"
+        )
 
 
-def _updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
     return () if write.subresource else _ingress(new, write)
 
 
@@ -77,7 +79,7 @@ def _host(host: str, path: str) -> Errors:
     if "*" not in host:
         yield from names.subdomain(host, path)
     elif not host.startswith("*.") or names.subdomain_problems(host[2:]):
-        yield invalid(path, host, _WILDCARD)
+        yield invalid(path, host, _INVALID_WILDCARD)
 
 
 def _path(entry: Tree, path: str) -> Errors:
@@ -90,8 +92,8 @@ def _path(entry: Tree, path: str) -> Errors:
     elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
         yield invalid(at, text, "must be an absolute path")
     if kind in ("Exact", "Prefix"):
-        yield from (invalid(at, text, f"must not contain '{part}'") for part in _NOT_WITHIN if part in text)
-        yield from (invalid(at, text, f"cannot end with '{end}'") for end in _NOT_LAST if text.endswith(end))
+        yield from (invalid(at, text, f"must not contain '{part}'") for part in _FORBIDDEN_PARTS if part in text)
+        yield from (invalid(at, text, f"cannot end with '{end}'") for end in _FORBIDDEN_ENDINGS if text.endswith(end))
     yield from _backend(entry.get("backend") or {}, f"{path}.backend")
 
 
@@ -127,8 +129,8 @@ def _reference(reference: Tree, path: str) -> Errors:
 def _ingress_class(tree: Tree, write: Write) -> Errors:
     spec = tree.get("spec") or {}
     controller, parameters = spec.get("controller") or "", spec.get("parameters")
-    if len(controller) > _MOST_CONTROLLER:
-        yield too_long("spec.controller", _MOST_CONTROLLER)
+    if len(controller) > _MAX_CONTROLLER_LENGTH:
+        yield too_long("spec.controller", _MAX_CONTROLLER_LENGTH)
     yield from field_validation.domain_prefixed_path(controller, "spec.controller")
     if parameters is None:
         return
@@ -147,18 +149,18 @@ def _ingress_class(tree: Tree, write: Write) -> Errors:
         yield forbidden(f"{at}.namespace", "`parameters.scope` is set to 'Cluster'")
 
 
-def _ingress_class_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _ingress_class_update(new: Tree, old: Tree, write: Write) -> Errors:
     after, before = ((tree.get("spec") or {}).get("controller") or "" for tree in (new, old))
     if after != before:
         yield immutable("spec.controller", after)
     yield from _ingress_class(new, write)
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "ingresses.networking.k8s.io": Rules(
-        validate_create=_created, validate_update=_updated, has_generation=True
+RULES: Final[Mapping[str, KindRules]] = {
+    "ingresses.networking.k8s.io": KindRules(
+        validate_create=_validate_create, validate_update=_validate_update, has_generation=True
     ),
-    "ingressclasses.networking.k8s.io": Rules(
-        validate_create=_ingress_class, validate_update=_ingress_class_updated, has_generation=True
+    "ingressclasses.networking.k8s.io": KindRules(
+        validate_create=_ingress_class, validate_update=_ingress_class_update, has_generation=True
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""When a job has failed and when it has succeeded before all its pods have: rules of users (KEP-3329, KEP-3998)."""
+"""Pod failure policies and success policies of jobs (KEP-3329, KEP-3998)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ from allotment.model.validation.gotext import GoNamedString, GoStruct
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
 _STATUSES: Final = ("False", "True", "Unknown")
-_MOST_RULES: Final = 20
-_MOST_PATTERNS: Final = 20
-_MOST_VALUES: Final = 255
-_MOST_TEXT: Final = 64 * 1024
+_MAX_RULES: Final = 20
+_MAX_PATTERNS: Final = 20
+_MAX_VALUES: Final = 255
+_MAX_INDEXES_LENGTH: Final = 64 * 1024
 
 
 def pod_failure_policy(spec: Tree, path: str) -> Errors:
-    """Which failures of pods count."""
+    """Validate ``podFailurePolicy``."""
     rules: Sequence[Tree] = spec["podFailurePolicy"].get("rules") or ()
-    if len(rules) > _MOST_RULES:
-        yield too_many(f"{path}.rules", len(rules), _MOST_RULES)
+    if len(rules) > _MAX_RULES:
+        yield too_many(f"{path}.rules", len(rules), _MAX_RULES)
     pod = (spec.get("template") or {}).get("spec") or {}
     containers = {
-        one.get("name") or "" for part in ("containers", "initContainers") for one in pod.get(part) or () if one
+        container.get("name") or ""
+        for part in ("containers", "initContainers")
+        for container in pod.get(part) or ()
+        if container
     }
     for index, rule in enumerate(rules):
         at, action = f"{path}.rules[{index}]", rule.get("action") or ""
@@ -45,7 +48,7 @@ def pod_failure_policy(spec: Tree, path: str) -> Errors:
             if spec.get("backoffLimitPerIndex") is None:
                 yield invalid(f"{at}.action", GoNamedString(action), "requires the backoffLimitPerIndex to be set")
         else:
-            yield from _chosen(action, f"{at}.action", _ACTIONS)
+            yield from _choice(action, f"{at}.action", _ACTIONS)
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
         if codes is not None:
             yield from _exit_codes(codes, f"{at}.onExitCodes", containers)
@@ -57,7 +60,7 @@ def pod_failure_policy(spec: Tree, path: str) -> Errors:
             yield invalid(at, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
-def _chosen(value: str, path: str, choices: Sequence[str]) -> Errors:
+def _choice(value: str, path: str, choices: Sequence[str]) -> Errors:
     if not value:
         yield required(path, f"valid values: [{' '.join(map(quote, choices))}]")
     elif value not in choices:
@@ -66,7 +69,7 @@ def _chosen(value: str, path: str, choices: Sequence[str]) -> Errors:
 
 def _exit_codes(codes: Tree, path: str, containers: set[str]) -> Errors:
     operator = codes.get("operator") or ""
-    yield from _chosen(operator, f"{path}.operator", _OPERATORS)
+    yield from _choice(operator, f"{path}.operator", _OPERATORS)
     name = codes.get("containerName")
     if name is not None and name not in containers:
         detail = "must be one of the container or initContainer names in the pod template"
@@ -75,8 +78,8 @@ def _exit_codes(codes: Tree, path: str, containers: set[str]) -> Errors:
     if not values:
         yield invalid(f"{path}.values", values, "at least one value is required")
         return
-    if len(values) > _MOST_VALUES:
-        yield too_many(f"{path}.values", len(values), _MOST_VALUES)
+    if len(values) > _MAX_VALUES:
+        yield too_many(f"{path}.values", len(values), _MAX_VALUES)
     seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
@@ -89,43 +92,43 @@ def _exit_codes(codes: Tree, path: str, containers: set[str]) -> Errors:
 
 
 def _conditions(patterns: Sequence[Tree], path: str) -> Errors:
-    if len(patterns) > _MOST_PATTERNS:
-        yield too_many(path, len(patterns), _MOST_PATTERNS)
+    if len(patterns) > _MAX_PATTERNS:
+        yield too_many(path, len(patterns), _MAX_PATTERNS)
     for index, pattern in enumerate(patterns):
         yield from names.label_key(pattern.get("type") or "", f"{path}[{index}].type")
-        yield from _chosen(pattern.get("status") or "", f"{path}[{index}].status", _STATUSES)
+        yield from _choice(pattern.get("status") or "", f"{path}[{index}].status", _STATUSES)
 
 
 def success_policy(spec: Tree, path: str) -> Errors:
-    """Which successes are enough; of indexed jobs only."""
+    """Validate ``successPolicy``, which only indexed jobs can have."""
     rules: Sequence[Tree] | None = spec["successPolicy"].get("rules")
     if spec.get("completionMode") != "Indexed":
-        shown = [
+        printed_rules = [
             GoStruct(SucceededIndexes=rule.get("succeededIndexes"), SucceededCount=rule.get("succeededCount"))
             for rule in rules or ()
         ]
-        yield invalid(path, {"Rules": None if rules is None else shown}, "requires indexed completion mode")
+        yield invalid(path, {"Rules": None if rules is None else printed_rules}, "requires indexed completion mode")
         return
     if not rules:
         yield required(f"{path}.rules", "at least one rules must be specified when the successPolicy is specified")
         return
-    if len(rules) > _MOST_RULES:
-        yield too_many(f"{path}.rules", len(rules), _MOST_RULES)
+    if len(rules) > _MAX_RULES:
+        yield too_many(f"{path}.rules", len(rules), _MAX_RULES)
     for index, rule in enumerate(rules):
-        yield from _enough(rule, f"{path}.rules[{index}]", spec.get("completions") or 0)
+        yield from _success_rule(rule, f"{path}.rules[{index}]", spec.get("completions") or 0)
 
 
-def _enough(rule: Tree, path: str, completions: int) -> Errors:
+def _success_rule(rule: Tree, path: str, completions: int) -> Errors:
     indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
     if indexes is None and count is None:
         yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
     total = 0
     if indexes is not None:
         at = f"{path}.succeededIndexes"
-        if len(indexes) > _MOST_TEXT:
-            yield too_long(at, _MOST_TEXT)
+        if len(indexes) > _MAX_INDEXES_LENGTH:
+            yield too_long(at, _MAX_INDEXES_LENGTH)
         try:
-            total = _total(indexes, completions)
+            total = _count_indexes(indexes, completions)
         except ValueError as error:
             yield invalid(at, indexes, f"error parsing succeededIndexes: {error}")
     if count is not None:
@@ -141,14 +144,14 @@ def _enough(rule: Tree, path: str, completions: int) -> Errors:
             yield invalid(at, count, detail)
 
 
-def _total(text: str, completions: int) -> int:
-    """How many indexes a text such as ``0,2-4`` names; raises ValueError with what is wrong with it."""
+def _count_indexes(text: str, completions: int) -> int:
+    """The number of indexes in a string such as ``0,2-4``; raises ValueError if it is invalid."""
     total, last = 0, None
     for part in text.split(",") if text else ():
         ends = part.split("-")
         if len(ends) > 2:
-            why = "violates the requirement that an index interval can have at most two parts separated by '-'"
-            raise ValueError(f"the fragment {quote(part)} {why}")
+            reason = "violates the requirement that an index interval can have at most two parts separated by '-'"
+            raise ValueError(f"the fragment {quote(part)} {reason}")
         first, *rest = (_index(end, completions) for end in ends)
         end = rest[0] if rest else first
         if rest and first >= end:

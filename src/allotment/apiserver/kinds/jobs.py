@@ -1,4 +1,4 @@
-"""Jobs: a generated selector, a template that ends, and what of both may still change."""
+"""Jobs: the generated selector, validation, and the fields that can change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.job_policies import pod_failure_policy, success_policy
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.pod_spec import template
 from allotment.apiserver.kinds.pod_spec_diff import pod_template_value
 from allotment.model.trees import Tree
@@ -15,64 +15,66 @@ from allotment.model.validation import names
 from allotment.model.validation.errors import immutable, invalid, not_supported, required, too_long
 from allotment.model.validation.gotext import GoNamedString
 
-_UID: Final = "batch.kubernetes.io/controller-uid"
-_NAME: Final = "batch.kubernetes.io/job-name"
-_COUNTS: Final = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
-                  "backoffLimitPerIndex", "maxFailedIndexes")  # fmt: skip
-_MODES: Final = ("NonIndexed", "Indexed")
-_REPLACEMENTS: Final = ("Failed", "TerminatingOrFailed")
-_MANY: Final = 100_000
-_FEW: Final = 10_000
-_MOST_MANAGER: Final = 63
-_FIXED: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-#: Where a suspended job's pods may go can still change (KEP-2926).
-_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
+_UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
+_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
+_COUNT_FIELDS: Final = (
+    "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex", "maxFailedIndexes",
+)  # fmt: skip
+_COMPLETION_MODES: Final = ("NonIndexed", "Indexed")
+_REPLACEMENT_POLICIES: Final = ("Failed", "TerminatingOrFailed")
+_MAX_PER_INDEX: Final = 100_000
+_MAX_FAILED_PER_INDEX: Final = 10_000
+_MAX_MANAGER_LENGTH: Final = 63
+_IMMUTABLE: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+#: Scheduling directives of a suspended job are mutable (KEP-2926).
+_SCHEDULING_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _with_selector(tree: Tree, write: Write) -> Tree:
     spec: Tree = {**(tree.get("spec") or {})}
     tree = {**tree, "spec": spec, "status": {}}
-    meta = tree["metadata"]
-    wanted = spec.get("template") or {}
-    inner = wanted.get("metadata") or {}
-    labels = inner.get("labels")
+    metadata = tree["metadata"]
+    template = spec.get("template") or {}
+    template_metadata = template.get("metadata") or {}
+    labels = template_metadata.get("labels")
     if not spec.get("manualSelector"):
-        uid, name = meta["uid"], meta.get("name") or ""
-        # What users give stands, and is refused if it is not this.
-        labels = {"job-name": name, _NAME: name, "controller-uid": uid, _UID: uid, **(labels or {})}
-        spec["template"] = {**wanted, "metadata": {**inner, "labels": labels}}
+        uid, name = metadata["uid"], metadata.get("name") or ""
+        # Labels set by the user are kept; validation rejects them if they differ.
+        labels = {"job-name": name, _NAME_LABEL: name, "controller-uid": uid, _UID_LABEL: uid, **(labels or {})}
+        spec["template"] = {**template, "metadata": {**template_metadata, "labels": labels}}
         selector = spec.get("selector") or {}
-        spec["selector"] = {**selector, "matchLabels": {_UID: uid, **(selector.get("matchLabels") or {})}}
-    # A job without labels shares those of its pods, generated ones and all.
-    shown = meta.get("labels")
-    if labels and (not shown or shown is inner.get("labels")):
-        tree["metadata"] = {**meta, "labels": dict(labels)}
+        spec["selector"] = {**selector, "matchLabels": {_UID_LABEL: uid, **(selector.get("matchLabels") or {})}}
+    # A job without labels gets those of its pod template, the generated ones included.
+    own_labels = metadata.get("labels")
+    if labels and (not own_labels or own_labels is template_metadata.get("labels")):
+        tree["metadata"] = {**metadata, "labels": dict(labels)}
     return tree
 
 
 def job_spec(spec: Tree, path: str) -> Errors:
-    """A JobSpec, but for its selector."""
-    for name in _COUNTS:
+    """Validate a JobSpec, except for its selector."""
+    for name in _COUNT_FIELDS:
         yield from field_validation.non_negative(spec.get(name), f"{path}.{name}")
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     manager = spec.get("managedBy")
     if manager is not None:
         yield from field_validation.domain_prefixed_path(manager, f"{path}.managedBy")
-        if len(manager) > _MOST_MANAGER:
-            yield too_long(f"{path}.managedBy", _MOST_MANAGER)
+        if len(manager) > _MAX_MANAGER_LENGTH:
+            yield too_long(f"{path}.managedBy", _MAX_MANAGER_LENGTH)
     yield from _completion(spec, path)
     if spec.get("podFailurePolicy") is not None:
         yield from pod_failure_policy(spec, f"{path}.podFailurePolicy")
     if spec.get("successPolicy") is not None:
         yield from success_policy(spec, f"{path}.successPolicy")
     replacement = spec.get("podReplacementPolicy")
-    allowed = _REPLACEMENTS if spec.get("podFailurePolicy") is None else ("Failed",)
+    allowed = _REPLACEMENT_POLICIES if spec.get("podFailurePolicy") is None else ("Failed",)
     if replacement is not None and replacement not in allowed:
         yield not_supported(f"{path}.podReplacementPolicy", GoNamedString(replacement), allowed)
-    wanted = spec.get("template") or {}
-    yield from template(wanted.get("spec") or {}, wanted.get("metadata") or {}, f"{path}.template")
-    restart, at = (wanted.get("spec") or {}).get("restartPolicy") or "", f"{path}.template.spec.restartPolicy"
+    expected = spec.get("template") or {}
+    yield from template(expected.get("spec") or {}, expected.get("metadata") or {}, f"{path}.template")
+    restart, at = (expected.get("spec") or {}).get("restartPolicy") or "", f"{path}.template.spec.restartPolicy"
     if restart in ("", "Always"):
         yield required(at, 'valid values: "OnFailure", "Never"')
     elif restart not in ("OnFailure", "Never"):
@@ -84,73 +86,74 @@ def job_spec(spec: Tree, path: str) -> Errors:
 def _completion(spec: Tree, path: str) -> Errors:
     mode, completions, parallelism = (spec.get(name) for name in ("completionMode", "completions", "parallelism"))
     per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
-    if mode is not None and mode not in _MODES:
-        yield not_supported(f"{path}.completionMode", GoNamedString(mode), _MODES)
+    if mode is not None and mode not in _COMPLETION_MODES:
+        yield not_supported(f"{path}.completionMode", GoNamedString(mode), _COMPLETION_MODES)
     if mode == "Indexed":
         if completions is None:
             yield required(f"{path}.completions", "when completion mode is Indexed")
-        if parallelism is not None and parallelism > _MANY:
-            detail = f"must be less than or equal to {_MANY} when completion mode is Indexed"
+        if parallelism is not None and parallelism > _MAX_PER_INDEX:
+            detail = f"must be less than or equal to {_MAX_PER_INDEX} when completion mode is Indexed"
             yield invalid(f"{path}.parallelism", parallelism, detail)
         if failed is not None:
             if completions is not None and failed > completions:
                 yield invalid(f"{path}.maxFailedIndexes", failed, "must be less than or equal to completions")
-            if failed > _MANY:
-                yield invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MANY}")
-        if completions is not None and completions > _MANY and per_index is not None:
-            yield from _very_many(spec, path)
+            if failed > _MAX_PER_INDEX:
+                yield invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MAX_PER_INDEX}")
+        if completions is not None and completions > _MAX_PER_INDEX and per_index is not None:
+            yield from _large_job(spec, path)
     if mode in (None, "NonIndexed"):
         for name, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", failed)):
             if value is not None:
                 yield invalid(f"{path}.{name}", value, "requires indexed completion mode")
 
 
-def _very_many(spec: Tree, path: str) -> Errors:
+def _large_job(spec: Tree, path: str) -> Errors:
     detail = (
-        f"must be less than or equal to {_FEW} when completions are above {_MANY} and used with backoff limit per index"
+        f"must be less than or equal to {_MAX_FAILED_PER_INDEX} when completions are above {_MAX_PER_INDEX} and used "
+        "with backoff limit per index"
     )
     if spec.get("maxFailedIndexes") is None:
-        yield required(f"{path}.maxFailedIndexes", f"must be specified when completions is above {_MANY}")
+        yield required(f"{path}.maxFailedIndexes", f"must be specified when completions is above {_MAX_PER_INDEX}")
     for name in ("parallelism", "maxFailedIndexes"):
-        if (spec.get(name) or 0) > _FEW:
+        if (spec.get(name) or 0) > _MAX_FAILED_PER_INDEX:
             yield invalid(f"{path}.{name}", spec[name], detail)
 
 
-def _selected(spec: Tree) -> Errors:
+def _selector_matches_template(spec: Tree) -> Errors:
     selector = spec.get("selector")
     if selector is None:
         yield required("spec.selector")
     else:
         yield from field_validation.label_selector(selector, "spec.selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    if field_validation.readable(selector) and not field_validation.matches(selector, labels or {}):
+    if field_validation.is_valid_selector(selector) and not field_validation.selector_matches(selector, labels or {}):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
-def _generated(tree: Tree) -> Errors:
-    """Whether labels that the server chooses are as it chose them."""
-    spec, meta = tree.get("spec") or {}, tree["metadata"]
+def _generated_labels(tree: Tree) -> Errors:
+    """The labels that the server generates must be unchanged."""
+    spec, metadata = tree.get("spec") or {}, tree["metadata"]
     selector = spec.get("selector")
     if spec.get("manualSelector") or selector is None:
         return
-    uid, name = meta["uid"], meta.get("name") or ""
-    wanted = {"controller-uid": uid, "job-name": name, _UID: uid, _NAME: name}
+    uid, name = metadata["uid"], metadata.get("name") or ""
+    expected = {"controller-uid": uid, "job-name": name, _UID_LABEL: uid, _NAME_LABEL: name}
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    for key, value in wanted.items():
+    for key, value in expected.items():
         at = f"spec.template.metadata.labels[{key}]"
         if key not in labels:
             yield required(at, f"must be '{value}'")
         elif labels[key] != value:
             yield invalid(at, labels, f"must be '{value}'")
-    if field_validation.readable(selector) and not field_validation.matches(selector, wanted):
-        yield invalid("spec.selector", field_validation.shown(selector), "`selector` not auto-generated")
+    if field_validation.is_valid_selector(selector) and not field_validation.selector_matches(selector, expected):
+        yield invalid("spec.selector", field_validation.selector_value(selector), "`selector` not auto-generated")
 
 
 def _job(tree: Tree, write: Write) -> Errors:
     spec = tree.get("spec") or {}
-    yield from _generated(tree)
+    yield from _generated_labels(tree)
     yield from job_spec(spec, "spec")
-    yield from _selected(spec)
+    yield from _selector_matches_template(spec)
     completions = spec.get("completions")
     if spec.get("completionMode") == "Indexed" and completions is not None and completions > 0:
         host = f"{tree['metadata'].get('name') or ''}-{completions - 1}"
@@ -164,18 +167,18 @@ def _job_update(new: Tree, old: Tree, write: Write) -> Errors:
     if write.subresource or after == before:
         return
     yield from job_spec(after, "spec")
-    yield from _selected(after)
-    yield from _completions_kept(after, before)
+    yield from _selector_matches_template(after)
+    yield from _completions_update(after, before)
     if after.get("selector") != before.get("selector"):
-        yield immutable("spec.selector", field_validation.shown(after.get("selector")))
-    yield from _template_kept(after, old)
-    for name in _FIXED:
+        yield immutable("spec.selector", field_validation.selector_value(after.get("selector")))
+    yield from _template_update(after, old)
+    for name in _IMMUTABLE:
         if after.get(name) != before.get(name):
             yield immutable(f"spec.{name}", after.get(name))
 
 
-def _completions_kept(after: Tree, before: Tree) -> Errors:
-    """An indexed job may grow and shrink if both numbers stay equal (KEP-3715)."""
+def _completions_update(after: Tree, before: Tree) -> Errors:
+    """Completions of an indexed job can change together with parallelism (KEP-3715)."""
     now = after.get("completions")
     if now == before.get("completions"):
         return
@@ -185,39 +188,47 @@ def _completions_kept(after: Tree, before: Tree) -> Errors:
         yield invalid("spec.completions", now, "can only be modified in tandem with spec.parallelism")
 
 
-def _template_kept(after: Tree, old: Tree) -> Errors:
-    """The pods of a job that waits may still be told where to run, and what they get (KEP-5440)."""
+def _template_update(after: Tree, old: Tree) -> Errors:
+    """Scheduling directives and resources of a suspended job are mutable (KEP-5440)."""
     before = old.get("spec") or {}
-    now, was = after.get("template") or {}, before.get("template") or {}
-    if not _waits(old):
-        if now != was:
-            yield immutable("spec.template", pod_template_value(now))
+    new_template, old_template = after.get("template") or {}, before.get("template") or {}
+    if not _is_suspended_and_inactive(old):
+        if new_template != old_template:
+            yield immutable("spec.template", pod_template_value(new_template))
         return
-    if _undirected(now.get("spec") or {}) != _undirected(was.get("spec") or {}):
-        yield immutable("spec.template.spec", pod_template_value(now)["Spec"])
+    if _without_scheduling_directives(new_template.get("spec") or {}) != _without_scheduling_directives(
+        old_template.get("spec") or {}
+    ):
+        yield immutable("spec.template.spec", pod_template_value(new_template)["Spec"])
 
 
-def _waits(tree: Tree) -> bool:
+def _is_suspended_and_inactive(tree: Tree) -> bool:
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
     suspended = any(
-        one.get("type") == "Suspended" and one.get("status") == "True" for one in status.get("conditions") or ()
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
     )
     return bool(spec.get("suspend")) and (not status.get("startTime") or suspended) and not status.get("active")
 
 
-def _undirected(pod: Tree) -> Tree:
-    kept = {name: value for name, value in pod.items() if name not in _DIRECTIVES}
-    affinity = {name: value for name, value in (kept.pop("affinity", None) or {}).items() if name != "nodeAffinity"}
+def _without_scheduling_directives(pod: Tree) -> Tree:
+    remaining = {name: value for name, value in pod.items() if name not in _SCHEDULING_DIRECTIVES}
+    affinity = {
+        name: value for name, value in (remaining.pop("affinity", None) or {}).items() if name != "nodeAffinity"
+    }
     if affinity:
-        kept["affinity"] = affinity
+        remaining["affinity"] = affinity
     for part in ("containers", "initContainers"):
-        if kept.get(part):
-            kept[part] = [{name: value for name, value in one.items() if name != "resources"} for one in kept[part]]
-    return kept
+        if remaining.get(part):
+            remaining[part] = [
+                {name: value for name, value in container.items() if name != "resources"}
+                for container in remaining[part]
+            ]
+    return remaining
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "jobs.batch": Rules(
+RULES: Final[Mapping[str, KindRules]] = {
+    "jobs.batch": KindRules(
         prepare_create=_with_selector, validate_create=_job, validate_update=_job_update, has_generation=True
     )
 }

@@ -1,7 +1,7 @@
-"""A kind as the API serves it: names, versions, subresources, and the rules that make it more than a record.
+"""Served kinds: names, versions and subresources of a resource, and the rules for its reads and writes.
 
-Rules are plain functions on trees in the storage version's shape. The defaults do nothing, so that a kind that is only
-stored (a Lease, say) is one line in a table.
+Rules are plain functions on trees in the storage version. The default rules do nothing, so that a kind that is only
+stored takes one line in a table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.model.validation.names import subdomain_problems
 
 
 class User(NamedTuple):
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -26,33 +26,33 @@ class User(NamedTuple):
     extra: Mapping[str, tuple[str, ...]] = {}
 
 
-class Reader(Protocol):
-    """What rules may read of the store, by bucket (``pods``, ``resourceclaims.resource.k8s.io``)."""
+class StoreReader(Protocol):
+    """Read access to the store for rules, by bucket (``pods``, ``resourceclaims.resource.k8s.io``)."""
 
     @property
     def revision(self) -> int:
-        """Of the newest write."""
+        """The revision of the latest write."""
         ...
 
     def get(self, resource: str, namespace: str, name: str) -> Entry | None:
-        """The newest state."""
+        """The latest state of an object; None if it does not exist."""
         ...
 
     def list(self, resource: str, namespace: str | None = None) -> Sequence[Entry]:
-        """All objects by namespace and name."""
+        """All objects of a bucket or of one namespace, sorted by namespace and name."""
         ...
 
 
 class Write(NamedTuple):
-    """The write being judged: everything a rule may need beside the objects.
+    """The context of a write, for rules.
 
     ``version``: the API version that the client wrote, without group. ``now``: RFC 3339, whole seconds. ``suffix()``:
-    five fresh characters, as generated names end in. ``subresource``: "" for the object itself. ``warn(text)``: adds a
+    five random characters, as in generated names. ``subresource``: "" for the object itself. ``warn(text)``: adds a
     Warning header.
     """
 
     user: User
-    reader: Reader
+    reader: StoreReader
     features: Features
     now: str
     suffix: Callable[[], str]
@@ -66,18 +66,19 @@ class Write(NamedTuple):
 Errors = Iterable[FieldError]
 
 
-class Rules(NamedTuple):
-    """What happens to an object on its way in. Functions never change what they are given, for it may be stored, or
-    be needed as it came: they copy along the path that changes.
+class KindRules(NamedTuple):
+    """Functions that process a written object.
 
-    Order for a create: ``default`` (after decoding, every write), ``prepare_create`` (drop status, set what the server
-    sets), ``admit`` (mutating admission; may raise StatusError), ``validate_create``. For an update:
-    ``default``, ``prepare_update(new, old, write)`` (reset what this subresource may not touch), ``admit_update``,
-    ``validate_update``. Metadata (names, labels, finalizers, ownerReferences, uid, generation) is judged by the verbs
-    themselves, the same for all kinds.
+    They never modify their arguments, which may be stored objects, but copy the parts that change.
+
+    Order for a create: ``default`` (after decoding, every write), ``prepare_create`` (drop status, set fields that the
+    server sets), ``admit`` (mutating admission; can raise StatusError), ``validate_create``. For an update:
+    ``default``, ``prepare_update(new, old, write)`` (reset what this subresource cannot change), ``admit_update``,
+    ``validate_update``. The verbs validate metadata (names, labels, finalizers, ownerReferences, uid, generation), the
+    same for all kinds.
     """
 
-    #: Parts that are those of the stored state, if there is one, have theirs already.
+    #: Parts that are identical to the stored object are already defaulted.
     default: Callable[[Tree, Tree | None], Tree] = lambda tree, stored: tree
     prepare_create: Callable[[Tree, Write], Tree] = lambda tree, write: tree
     admit: Callable[[Tree, Write], Tree] = lambda tree, write: tree
@@ -85,22 +86,21 @@ class Rules(NamedTuple):
     prepare_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
     admit_update: Callable[[Tree, Tree, Write], Tree] = lambda new, old, write: new
     validate_update: Callable[[Tree, Tree, Write], Errors] = lambda new, old, write: ()
-    #: Whether metadata.generation counts changes of spec, and which changes of metadata it counts beside them.
+    #: Whether metadata.generation counts changes of spec, and the metadata fields whose changes it also counts.
     has_generation: bool = False
     generation_counts: tuple[str, ...] = ()
-    #: Whether a new object may bring its status along (nodes do).
-    keeps_status: bool = False
-    #: What keeps a text from being the name of an object.
+    #: Whether status can be set on create (as for nodes).
+    keeps_status_on_create: bool = False
+    #: The errors of an object name.
     name: Callable[[str], list[str]] = subdomain_problems
-    #: For kinds judged as typed values: everything from defaults to validation at once, metadata included. The tree is
-    #: as decoded, in the storage version's shape; what comes out is to be stored and in its normal form. They replace
-    #: the functions above.
+    #: For kinds validated as typed values: replace the functions above by one from defaults to validation, metadata
+    #: included. The argument is the decoded tree in the storage version; the result is the tree to store, normalized.
     create: Callable[[Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
     update: Callable[[Tree, Tree, Write], tuple[Tree, Sequence[FieldError]]] | None = None
 
 
 class Column(NamedTuple):
-    """A column of a kind's table; ``priority`` 1 shows under ``-o wide`` only. ``type``: string, integer or date."""
+    """A table column; ``priority`` 1 is shown only with ``-o wide``. ``type``: string, integer or date."""
 
     name: str
     type: str
@@ -109,23 +109,26 @@ class Column(NamedTuple):
     format: str = ""
 
 
-class Table(NamedTuple):
-    """How a kind is shown as rows. ``cells(tree, now, reader)`` gives one value per column; tree is in served shape."""
+class TableConverter(NamedTuple):
+    """Converts objects to table rows.
+
+    ``cells(tree, now, reader)`` returns a value per column; ``tree`` is in the served version.
+    """
 
     columns: tuple[Column, ...]
-    cells: Callable[[Tree, str, Reader], list[Any]]
+    cells: Callable[[Tree, str, StoreReader], list[Any]]
 
 
-class Scaled(NamedTuple):
-    """Where a kind with a scale subresource keeps its numbers, and its selector (a label selector, or its text)."""
+class ScalePaths(NamedTuple):
+    """Field paths of replicas and selector for the scale subresource; the selector is an object or a string."""
 
     spec: tuple[str, ...] = ("spec", "replicas")
     status: tuple[str, ...] = ("status", "replicas")
     selector: tuple[str, ...] = ("spec", "selector")
 
 
-class Kind(NamedTuple):
-    """A resource with all its versions; ``versions[0]`` is what is stored."""
+class ServedKind(NamedTuple):
+    """A resource with all its versions; ``versions[0]`` is the storage version."""
 
     group: str
     versions: tuple[str, ...]
@@ -135,35 +138,36 @@ class Kind(NamedTuple):
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    #: Beyond the object itself: status, scale, binding, eviction, log, exec, attach, portforward, token …
+    #: Such as status, scale, binding, eviction, log, exec, attach, portforward, token.
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-    rules: Rules = Rules()
-    table: Table | None = None
-    #: Values that field selectors may ask for beside metadata.name and metadata.namespace.
+    rules: KindRules = KindRules()
+    table: TableConverter | None = None
+    #: Getters for field selectors other than metadata.name and metadata.namespace.
     fields: Mapping[str, Callable[[Tree], str]] = {}
-    #: From the storage version's shape to another version's and back; None where all versions look alike. Of kinds
-    #: that are ``stored_as`` another, every version goes through them.
+    #: Convert from the storage version to another version and back; None if the versions are identical. For kinds
+    #: that are ``stored_as`` another one, they convert every version.
     to_version: Callable[[Tree, str], Tree] | None = None
     from_version: Callable[[Tree, str], Tree] | None = None
-    #: DELETE answers with the object (pods, claims, namespaces) instead of a Status.
+    #: DELETE returns the object (pods, claims, namespaces) instead of a Status.
     delete_returns_object: bool = False
-    #: Whether an update may come without a resourceVersion, and whether it may create.
+    #: Whether updates without a resourceVersion are allowed.
     unconditional_update: bool = True
-    #: Versions in which it may not, though it may in others.
+    #: Versions in which they are not allowed nevertheless.
     conditional_update: frozenset[str] = frozenset()
+    #: Whether an update can create the object.
     create_on_update: bool = False
-    #: Whether deletion leaves dependents alone unless told otherwise (jobs do).
-    orphans: bool = False
-    #: What to warn users of a version with.
+    #: Whether deletion orphans dependents by default (as for jobs).
+    orphans_dependents: bool = False
+    #: Deprecation warnings by version.
     deprecated: Mapping[str, str] = {}
-    #: Of kinds with a scale subresource.
-    scale: Scaled = Scaled()
-    #: The shape by version, of kinds that are not in the packaged table.
+    #: For kinds with a scale subresource.
+    scale: ScalePaths = ScalePaths()
+    #: Shapes by version, for kinds that are not in the packaged table.
     shapes: Mapping[str, TypeShape] = {}
-    #: The OpenAPI schema by version, of kinds that users defined.
+    #: OpenAPI schemas by version, for custom resources.
     schemas: Mapping[str, Tree] = {}
-    #: The bucket of another kind that holds the same objects (events exist in two groups); "" for its own.
+    #: The bucket of another kind with the same objects (events are in two groups); "" for its own bucket.
     stored_as: str = ""
 
     @property
@@ -173,5 +177,5 @@ class Kind(NamedTuple):
 
     @property
     def store_bucket(self) -> str:
-        """Where its objects are stored."""
+        """The bucket that stores its objects."""
         return self.stored_as or self.bucket

@@ -1,4 +1,4 @@
-"""What bounds a namespace: which resources a quota or a limit range may name, and which numbers fit each other."""
+"""ResourceQuotas and LimitRanges: validation of resource names, scopes and bounds."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, required
 from allotment.model.validation.gotext import GoNamedString, GoStruct
 
-_PODS: Final = frozenset({"pods"})
-_OF_PODS: Final = frozenset(
+_POD_COUNT: Final = frozenset({"pods"})
+_POD_RESOURCES: Final = frozenset(
     {"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
 )  # fmt: skip
-_OF_CLAIMS: Final = frozenset({"persistentvolumeclaims", "requests.storage"})
-#: Scope -> the resources that it can bound.
-_SCOPES: Final[Mapping[str, frozenset[str]]] = {
-    "Terminating": _OF_PODS, "NotTerminating": _OF_PODS, "BestEffort": _PODS, "NotBestEffort": _OF_PODS,
-    "PriorityClass": _OF_PODS, "CrossNamespacePodAffinity": _OF_PODS, "VolumeAttributesClass": _OF_CLAIMS,
-}  # fmt: skip
-_OPPOSITES: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
-_ONLY_EXISTS: Final = frozenset(_SCOPES) - {"PriorityClass", "VolumeAttributesClass"}
-_UNFIT: Final = "unsupported scope applied to resource"
-_LIMITED: Final = ("Pod", "Container", "PersistentVolumeClaim")
-_STANDARD: Final = "must be a standard resource type or fully qualified"
+_CLAIM_RESOURCES: Final = frozenset({"persistentvolumeclaims", "requests.storage"})
+#: The resources that each quota scope supports.
+_SCOPE_RESOURCES: Final[Mapping[str, frozenset[str]]] = {
+    "Terminating": _POD_RESOURCES,
+    "NotTerminating": _POD_RESOURCES,
+    "BestEffort": _POD_COUNT,
+    "NotBestEffort": _POD_RESOURCES,
+    "PriorityClass": _POD_RESOURCES,
+    "CrossNamespacePodAffinity": _POD_RESOURCES,
+    "VolumeAttributesClass": _CLAIM_RESOURCES,
+}
+_CONFLICTING_SCOPES: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+_EXISTS_ONLY_SCOPES: Final = frozenset(_SCOPE_RESOURCES) - {"PriorityClass", "VolumeAttributesClass"}
+_UNSUPPORTED_SCOPE: Final = "unsupported scope applied to resource"
+_LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
+_NONSTANDARD_RESOURCE: Final = "must be a standard resource type or fully qualified"
 
 
 # --- quotas ----------------------------------------------------------------------------------------------------------
@@ -39,20 +44,20 @@ def _quota(tree: Tree, write: Write) -> Errors:
     for name, amount in sorted(hard.items()):
         at = f"spec.hard[{name}]"
         yield from _resource_name(name, at)
-        if "/" not in name and not _is_counted(name):
+        if "/" not in name and not _is_quota_resource(name):
             yield invalid(at, GoNamedString(name), "must be a standard resource for quota")
         yield from field_validation.amount(name, amount, at)
-    counted = sorted(name for name in hard if _is_counted(name))
+    counted = sorted(name for name in hard if _is_quota_resource(name))
     yield from _scopes(spec.get("scopes") or (), counted)
     if spec.get("scopeSelector") is not None:
         yield from _scope_selector(spec, counted)
 
 
-def _is_counted(name: str) -> bool:
-    return (name in field_validation.STANDARD and name != "storage") or _is_huge(name)
+def _is_quota_resource(name: str) -> bool:
+    return (name in field_validation.STANDARD_RESOURCES and name != "storage") or _is_huge_pages(name)
 
 
-def _is_huge(name: str) -> bool:
+def _is_huge_pages(name: str) -> bool:
     return name.startswith(("hugepages-", "requests.hugepages-"))
 
 
@@ -60,18 +65,23 @@ def _resource_name(name: str, path: str) -> Errors:
     problems = names.label_key_problems(name)
     for problem in problems:
         yield invalid(path, GoNamedString(name), problem)
-    if not problems and "/" not in name and name not in field_validation.STANDARD and not _is_huge(name):
-        yield invalid(path, GoNamedString(name), _STANDARD)
+    if (
+        not problems
+        and "/" not in name
+        and name not in field_validation.STANDARD_RESOURCES
+        and not _is_huge_pages(name)
+    ):
+        yield invalid(path, GoNamedString(name), _NONSTANDARD_RESOURCE)
 
 
 def _scopes(scopes: Sequence[str], counted: Sequence[str]) -> Errors:
     for scope in scopes:
-        if scope not in _SCOPES:
+        if scope not in _SCOPE_RESOURCES:
             yield invalid("spec.scopes", scopes, "unsupported scope")
         for name in counted:
-            if name not in _SCOPES.get(scope, counted):
-                yield invalid("spec.scopes", scopes, _UNFIT)
-    for pair in _OPPOSITES:
+            if name not in _SCOPE_RESOURCES.get(scope, counted):
+                yield invalid("spec.scopes", scopes, _UNSUPPORTED_SCOPE)
+    for pair in _CONFLICTING_SCOPES:
         if set(pair) <= set(scopes):
             yield invalid("spec.scopes", scopes, "conflicting scopes")
 
@@ -81,12 +91,12 @@ def _scope_selector(spec: Tree, counted: Sequence[str]) -> Errors:
     terms: Sequence[Tree] = spec["scopeSelector"].get("matchExpressions") or ()
     for term in terms:
         scope, operator, values = term.get("scopeName") or "", term.get("operator") or "", term.get("values") or ()
-        if scope not in _SCOPES:
+        if scope not in _SCOPE_RESOURCES:
             yield invalid(f"{at}.scopeName", GoNamedString(scope), "unsupported scope")
         for name in counted:
-            if name not in _SCOPES.get(scope, counted):
-                yield invalid(at, _shown(terms), _UNFIT)
-        if scope in _ONLY_EXISTS and operator != "Exists":
+            if name not in _SCOPE_RESOURCES.get(scope, counted):
+                yield invalid(at, _shown(terms), _UNSUPPORTED_SCOPE)
+        if scope in _EXISTS_ONLY_SCOPES and operator != "Exists":
             detail = (
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
                 "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
@@ -103,7 +113,7 @@ def _scope_selector(spec: Tree, counted: Sequence[str]) -> Errors:
                 yield invalid(f"{at}.values", values, detail)
         else:
             yield invalid(f"{at}.operator", GoNamedString(operator), "not a valid selector operator")
-    for pair in _OPPOSITES:
+    for pair in _CONFLICTING_SCOPES:
         if set(pair) <= {term.get("scopeName") for term in terms}:
             yield invalid(at, spec.get("scopes"), "conflicting scopes")
 
@@ -119,7 +129,7 @@ def _shown(terms: Sequence[Tree]) -> GoStruct:
     )
 
 
-def _quota_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _quota_update(new: Tree, old: Tree, write: Write) -> Errors:
     if write.subresource:
         return
     yield from _quota(new, write)
@@ -134,47 +144,50 @@ def _quota_updated(new: Tree, old: Tree, write: Write) -> Errors:
 def _limit_range(tree: Tree, write: Write) -> Errors:
     seen: set[str] = set()
     for index, item in enumerate((tree.get("spec") or {}).get("limits") or ()):
-        at, sort = f"spec.limits[{index}]", item.get("type") or ""
-        problems = names.label_key_problems(sort)
+        at, limit_type = f"spec.limits[{index}]", item.get("type") or ""
+        problems = names.label_key_problems(limit_type)
         for problem in problems:
-            yield invalid(f"{at}.type", GoNamedString(sort), problem)
-        if not problems and "/" not in sort and sort not in _LIMITED:
-            yield invalid(f"{at}.type", GoNamedString(sort), "must be a standard limit type or fully qualified")
-        if sort in seen:
-            yield duplicate(f"{at}.type", GoNamedString(sort))
-        seen.add(sort)
-        yield from _limits(item, sort, at)
+            yield invalid(f"{at}.type", GoNamedString(limit_type), problem)
+        if not problems and "/" not in limit_type and limit_type not in _LIMIT_TYPES:
+            yield invalid(f"{at}.type", GoNamedString(limit_type), "must be a standard limit type or fully qualified")
+        if limit_type in seen:
+            yield duplicate(f"{at}.type", GoNamedString(limit_type))
+        seen.add(limit_type)
+        yield from _limits(item, limit_type, at)
 
 
-def _limits(item: Tree, sort: str, path: str) -> Errors:
-    given: dict[str, dict[str, Quantity]] = {}
-    for part in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
-        if part == "maxLimitRequestRatio" and sort == "PersistentVolumeClaim":
+def _limits(item: Tree, limit_type: str, path: str) -> Errors:
+    amounts_by_field: dict[str, dict[str, Quantity]] = {}
+    for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+        if field == "maxLimitRequestRatio" and limit_type == "PersistentVolumeClaim":
             if not any("storage" in (item.get(bound) or {}) for bound in ("min", "max")):
                 detail = "either minimum or maximum storage value is required, but neither was provided"
                 yield required(f"{path}.limits", detail)
-        amounts: Mapping[str, Any] = item.get(part) or {}
-        if amounts and sort == "Pod" and part in ("default", "defaultRequest"):
-            yield forbidden(f"{path}.{part}", "may not be specified when `type` is 'Pod'")
+        amounts: Mapping[str, Any] = item.get(field) or {}
+        if amounts and limit_type == "Pod" and field in ("default", "defaultRequest"):
+            yield forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
             continue
         for name in sorted(amounts):
-            yield from _limited_name(name, sort, f"{path}.{part}[{name}]")
-        given[part] = {name: Quantity.parse(str(amount)) for name, amount in amounts.items()}
-    for name in sorted({name for amounts in given.values() for name in amounts}):
-        yield from _in_order(name, {part: amounts[name] for part, amounts in given.items() if name in amounts}, path)
+            yield from _limit_resource_name(name, limit_type, f"{path}.{field}[{name}]")
+        amounts_by_field[field] = {name: Quantity.parse(str(amount)) for name, amount in amounts.items()}
+    for name in sorted({name for amounts in amounts_by_field.values() for name in amounts}):
+        yield from _bounds_in_order(
+            name, {field: amounts[name] for field, amounts in amounts_by_field.items() if name in amounts}, path
+        )
 
 
-def _limited_name(name: str, sort: str, path: str) -> Errors:
-    if sort in ("Pod", "Container"):
+def _limit_resource_name(name: str, limit_type: str, path: str) -> Errors:
+    if limit_type in ("Pod", "Container"):
         yield from (
-            invalid(path, GoNamedString(name), problem) for problem in field_validation.container_resource_problems(name)
+            invalid(path, GoNamedString(name), problem)
+            for problem in field_validation.container_resource_problems(name)
         )
     else:
         yield from _resource_name(name, path)
 
 
-#: Of two amounts the first may not exceed the second: where that is told, which of them is shown, and their words.
-_ORDER: Final = (
+#: Pairs of fields of which the first must not exceed the second: field and value of the error, and their labels.
+_BOUNDS_ORDER: Final = (
     ("min", "max", "min", "min", "min", "max"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min", "default request"),
     ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request", "max"),
@@ -184,30 +197,30 @@ _ORDER: Final = (
 )
 
 
-def _in_order(name: str, amounts: Mapping[str, Quantity], path: str) -> Errors:
-    for low, high, where, shown, less, more in _ORDER:
+def _bounds_in_order(name: str, amounts: Mapping[str, Quantity], path: str) -> Errors:
+    for low, high, field, printed, low_label, high_label in _BOUNDS_ORDER:
         if low in amounts and high in amounts and amounts[low] > amounts[high]:
-            detail = f"{less} value {amounts[low]} is greater than {more} value {amounts[high]}"
-            yield invalid(f"{path}.{where}[{name}]", amounts[shown], detail)
+            detail = f"{low_label} value {amounts[low]} is greater than {high_label} value {amounts[high]}"
+            yield invalid(f"{path}.{field}[{name}]", amounts[printed], detail)
     ratio, at = amounts.get("maxLimitRequestRatio"), f"{path}.maxLimitRequestRatio[{name}]"
     if ratio is not None:
         if ratio < Quantity.of_int(1):
             yield invalid(at, ratio, f"ratio {ratio} is less than 1")
         if "min" in amounts and "max" in amounts and amounts["min"].nano:
-            most = amounts["max"].nano / amounts["min"].nano
-            if ratio.nano / 10**9 > most:
-                yield invalid(at, ratio, f"ratio {ratio} is greater than max/min = {most:f}")
+            maximum_ratio = amounts["max"].nano / amounts["min"].nano
+            if ratio.nano / 10**9 > maximum_ratio:
+                yield invalid(at, ratio, f"ratio {ratio} is greater than max/min = {maximum_ratio:f}")
     limit, request = amounts.get("default"), amounts.get("defaultRequest")
-    if limit is not None and request is not None and limit != request and not field_validation.overcommittable(name):
+    if limit is not None and request is not None and limit != request and not field_validation.is_overcommittable(name):
         detail = f"default value {limit} must equal to defaultRequest value {request} in {name}"
         yield invalid(f"{path}.defaultRequest[{name}]", request, detail)
 
 
-def _limit_range_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _limit_range_update(new: Tree, old: Tree, write: Write) -> Errors:
     return _limit_range(new, write)
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "resourcequotas": Rules(validate_create=_quota, validate_update=_quota_updated),
-    "limitranges": Rules(validate_create=_limit_range, validate_update=_limit_range_updated),
+RULES: Final[Mapping[str, KindRules]] = {
+    "resourcequotas": KindRules(validate_create=_quota, validate_update=_quota_update),
+    "limitranges": KindRules(validate_create=_limit_range, validate_update=_limit_range_update),
 }

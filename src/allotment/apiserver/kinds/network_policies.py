@@ -1,4 +1,4 @@
-"""Network policies: kept, and judged, though nothing in a lab enforces them."""
+"""NetworkPolicies: stored and validated; a lab does not enforce them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
+from allotment.apiserver.kinds.service_spec import INVALID_CIDR, is_cidr
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString
 
-_TYPES: Final = ("Ingress", "Egress")
+_POLICY_TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _PEERS: Final = ("podSelector", "namespaceSelector", "ipBlock")
 
@@ -28,70 +28,72 @@ def _policy(tree: Tree, write: Write) -> Errors:
                 yield from _port(port, f"{at}.ports[{position}]")
             for position, peer in enumerate(rule.get(peers) or ()):
                 yield from _peer(peer, f"{at}.{peers}[{position}]")
-    kinds = spec.get("policyTypes") or ()
-    if len(kinds) > len(_TYPES):
-        yield invalid("spec.policyTypes", kinds, "may not specify more than two policyTypes")
+    policy_types = spec.get("policyTypes") or ()
+    if len(policy_types) > len(_POLICY_TYPES):
+        yield invalid("spec.policyTypes", policy_types, "may not specify more than two policyTypes")
         return
-    for index, kind in enumerate(kinds):
-        if kind not in _TYPES:
-            yield not_supported(f"spec.policyTypes[{index}]", GoNamedString(kind), _TYPES)
+    for index, policy_type in enumerate(policy_types):
+        if policy_type not in _POLICY_TYPES:
+            yield not_supported(f"spec.policyTypes[{index}]", GoNamedString(policy_type), _POLICY_TYPES)
 
 
-def _updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _policy_update(new: Tree, old: Tree, write: Write) -> Errors:
     return _policy(new, write)
 
 
 def _port(entry: Tree, path: str) -> Errors:
-    protocol, port, last = entry.get("protocol"), entry.get("port"), entry.get("endPort")
+    protocol, port, end_port = entry.get("protocol"), entry.get("port"), entry.get("endPort")
     if protocol is not None and protocol not in _PROTOCOLS:
         yield not_supported(f"{path}.protocol", GoNamedString(protocol), _PROTOCOLS)
     at = f"{path}.endPort"
     if isinstance(port, int):
         yield from field_validation.port(port, f"{path}.port")
-        if last is not None:
-            if last < port:
+        if end_port is not None:
+            if end_port < port:
                 yield invalid(at, port, "must be greater than or equal to `port`")
-            yield from field_validation.port(last, at)
+            yield from field_validation.port(end_port, at)
     else:
-        if last is not None:
+        if end_port is not None:
             why = "is not specified" if port is None else "is non-numeric"
-            yield invalid(at, last, f"may not be specified when `port` {why}")
+            yield invalid(at, end_port, f"may not be specified when `port` {why}")
         if port is not None:
             yield from field_validation.port_or_name(port, f"{path}.port")
 
 
 def _peer(peer: Tree, path: str) -> Errors:
-    given = [part for part in _PEERS if peer.get(part) is not None]
-    for part in given:
+    present = [part for part in _PEERS if peer.get(part) is not None]
+    for part in present:
         if part == "ipBlock":
-            yield from _block(peer[part], f"{path}.{part}")
+            yield from _ip_block(peer[part], f"{path}.{part}")
         else:
             yield from field_validation.label_selector(peer[part], f"{path}.{part}")
-    if not given:
+    if not present:
         yield required(path, "must specify a peer")
-    elif len(given) > 1 and "ipBlock" in given:
+    elif len(present) > 1 and "ipBlock" in present:
         yield forbidden(path, "may not specify both ipBlock and another peer")
 
 
-def _block(block: Tree, path: str) -> Errors:
-    whole = block.get("cidr") or ""
-    if not whole:
+def _ip_block(block: Tree, path: str) -> Errors:
+    cidr = block.get("cidr") or ""
+    if not cidr:
         yield required(f"{path}.cidr")
         return
-    if not is_range(whole):
-        yield invalid(f"{path}.cidr", whole, NO_RANGE)
+    if not is_cidr(cidr):
+        yield invalid(f"{path}.cidr", cidr, INVALID_CIDR)
         return
-    network = ipaddress.ip_network(whole, strict=False)
+    network = ipaddress.ip_network(cidr, strict=False)
     for index, text in enumerate(block.get("except") or ()):
         at = f"{path}.except[{index}]"
-        if not is_range(text):
-            yield invalid(at, text, NO_RANGE)
+        if not is_cidr(text):
+            yield invalid(at, text, INVALID_CIDR)
             continue
-        part = ipaddress.ip_network(text, strict=False)
-        if part.network_address not in network or network.prefixlen >= part.prefixlen:
+        excluded = ipaddress.ip_network(text, strict=False)
+        if excluded.network_address not in network or network.prefixlen >= excluded.prefixlen:
             yield invalid(at, text, "must be a strict subset of `cidr`")
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "networkpolicies.networking.k8s.io": Rules(validate_create=_policy, validate_update=_updated, has_generation=True)
+RULES: Final[Mapping[str, KindRules]] = {
+    "networkpolicies.networking.k8s.io": KindRules(
+        validate_create=_policy, validate_update=_policy_update, has_generation=True
+    )
 }

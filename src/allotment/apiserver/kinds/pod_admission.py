@@ -1,6 +1,6 @@
-"""What admission adds to a new pod: a service account with its token, a priority, tolerations, a runtime's overhead.
+"""Mutating admission of new pods: service account and token, priority, default tolerations, runtime class.
 
-The order is upstream's where it can be seen: a pod that lacks several things is refused for the first.
+The plugins run in upstream's order as far as it is visible: the first one that rejects a pod determines the error.
 """
 
 from __future__ import annotations
@@ -8,30 +8,30 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.apiserver.kinds.admission_errors import forbidden
-from allotment.apiserver.kinds.kind import Reader, Write
-from allotment.apiserver.kinds.limit_range_admission import with_default_limits
+from allotment.apiserver.kinds.kind import StoreReader, Write
+from allotment.apiserver.kinds.limit_range_admission import apply_default_limits
 from allotment.model.trees import Tree
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 MIRROR: Final = "kubernetes.io/config.mirror"
-_TOKEN_VOLUME: Final = "kube-api-access-"
-#: A little more than an hour, by which upstream recognises the tokens it asked for itself.
+_TOKEN_VOLUME_PREFIX: Final = "kube-api-access-"
+#: Slightly more than an hour, by which upstream recognizes the tokens that admission requested.
 _TOKEN_SECONDS: Final = 3607
-_SOON_GONE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_PATIENCE: Final = 300
-_PREEMPTS: Final = "PreemptLowerPriority"
+_LOST_NODE_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATION_SECONDS: Final = 300
+_DEFAULT_PREEMPTION_POLICY: Final = "PreemptLowerPriority"
 
 
 def admit(pod: Tree, write: Write) -> Tree:
-    """Mutating admission of a new pod."""
+    """Admit a new pod. Raises StatusError if it is rejected."""
     spec: Tree = {**(pod.get("spec") or {})}
     pod = {**pod, "spec": spec}
     name = pod["metadata"].get("name") or pod["metadata"].get("generateName") or ""
-    with_default_limits(pod, spec, write)
+    apply_default_limits(pod, spec, write)
     if MIRROR not in (pod["metadata"].get("annotations") or {}):
         _service_account(spec, name, write)
     _priority(spec, name, write.reader)
-    tolerate_lost_nodes(spec)
+    add_default_tolerations(spec)
     _runtime_class(spec, name, write.reader)
     return pod
 
@@ -47,10 +47,10 @@ def _service_account(spec: Tree, name: str, write: Write) -> None:
             f'"{account_name}" not found',
         )  # fmt: skip
     account = entry.tree
-    wanted = spec.get("automountServiceAccountToken")
-    if wanted is None:
-        wanted = account.get("automountServiceAccountToken")
-    if wanted is None or wanted:
+    automount = spec.get("automountServiceAccountToken")
+    if automount is None:
+        automount = account.get("automountServiceAccountToken")
+    if automount is None or automount:
         _mount_token(spec, write)
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
         spec["imagePullSecrets"] = account["imagePullSecrets"]
@@ -58,15 +58,15 @@ def _service_account(spec: Tree, name: str, write: Write) -> None:
 
 def _mount_token(spec: Tree, write: Write) -> None:
     volumes: list[Tree] = spec.get("volumes") or []
-    present = next((v["name"] for v in volumes if (v.get("name") or "").startswith(_TOKEN_VOLUME)), "")
-    volume = present or _TOKEN_VOLUME + write.suffix()
+    existing = next((item["name"] for item in volumes if (item.get("name") or "").startswith(_TOKEN_VOLUME_PREFIX)), "")
+    volume = existing or _TOKEN_VOLUME_PREFIX + write.suffix()
     mounted = False
     for part in ("initContainers", "containers"):
         items: list[Tree] = spec.get(part) or []
         if items:
-            spec[part] = made = [_with_mount(item, volume) for item in items]
-            mounted = mounted or any(one is not other for one, other in zip(made, items, strict=True))
-    if mounted and not present:
+            spec[part] = mounted_items = [_with_mount(item, volume) for item in items]
+            mounted = mounted or any(new is not old for new, old in zip(mounted_items, items, strict=True))
+    if mounted and not existing:
         spec["volumes"] = [*volumes, _token_volume(volume)]
 
 
@@ -92,70 +92,73 @@ def _token_volume(name: str) -> Tree:
     }
 
 
-def _priority(spec: Tree, name: str, reader: Reader) -> None:
-    wanted = spec.get("priorityClassName") or ""
-    if wanted:
-        entry = reader.get("priorityclasses.scheduling.k8s.io", "", wanted)
+def _priority(spec: Tree, name: str, reader: StoreReader) -> None:
+    class_name = spec.get("priorityClassName") or ""
+    if class_name:
+        entry = reader.get("priorityclasses.scheduling.k8s.io", "", class_name)
         if entry is None:
-            raise forbidden("pods", name, f"no PriorityClass with name {wanted} was found")
-        found: Tree = entry.tree
+            raise forbidden("pods", name, f"no PriorityClass with name {class_name} was found")
+        priority_class: Tree = entry.tree
     else:
-        found = default_priority_class(reader)
-        if found:
-            spec["priorityClassName"] = found["metadata"]["name"]
-    value, policy = found.get("value") or 0, found.get("preemptionPolicy") or _PREEMPTS
-    own = spec.get("priority")
-    if own is not None and own != value:
+        priority_class = default_priority_class(reader)
+        if priority_class:
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
+    value, policy = (
+        priority_class.get("value") or 0,
+        priority_class.get("preemptionPolicy") or _DEFAULT_PREEMPTION_POLICY,
+    )
+    requested = spec.get("priority")
+    if requested is not None and requested != value:
         raise forbidden(
             "pods", name,
-            f"the integer value of priority ({own}) must not be provided in pod spec; priority admission controller "
-            f"computed {value} from the given PriorityClass name",
+            f"the integer value of priority ({requested}) must not be provided in pod spec; priority admission "
+            f"controller computed {value} from the given PriorityClass name",
         )  # fmt: skip
-    own = spec.get("preemptionPolicy")
-    if own and own != policy:
+    requested = spec.get("preemptionPolicy")
+    if requested and requested != policy:
         raise forbidden(
             "pods", name,
-            f"the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority admission "
+            f"the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; priority admission "
             f"controller computed {policy} from the given PriorityClass name",
         )  # fmt: skip
     spec["priority"], spec["preemptionPolicy"] = value, policy
 
 
-def default_priority_class(reader: Reader) -> Tree:
-    """The class of pods that name none: of several global defaults the lowest; empty without any."""
+def default_priority_class(reader: StoreReader) -> Tree:
+    """The priority class of pods without one: the lowest of the global defaults; empty if there are none."""
     classes = [
         entry.tree for entry in reader.list("priorityclasses.scheduling.k8s.io") if entry.tree.get("globalDefault")
     ]
     return min(classes, key=lambda tree: tree.get("value") or 0, default={})
 
 
-def tolerate_lost_nodes(spec: Tree) -> None:
-    """Stay on a node that is lost for five minutes, unless the pod says otherwise. ``spec`` is changed."""
+def add_default_tolerations(spec: Tree) -> None:
+    """Tolerate an unreachable node for five minutes, unless the pod has such a toleration. Modifies ``spec``."""
     tolerations: list[Tree] = spec.get("tolerations") or []
-    executing = [item for item in tolerations if item.get("effect") in (None, "", "NoExecute")]
+    no_execute = [item for item in tolerations if item.get("effect") in (None, "", "NoExecute")]
     missing = [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
-        for key in _SOON_GONE
-        if not any(item.get("key") in (None, "", key) for item in executing)
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+        for key in _LOST_NODE_TAINTS
+        if not any(item.get("key") in (None, "", key) for item in no_execute)
     ]
     if missing:
         spec["tolerations"] = [*tolerations, *missing]
 
 
-def _runtime_class(spec: Tree, name: str, reader: Reader) -> None:
-    wanted = spec.get("runtimeClassName")
-    if not wanted:
+def _runtime_class(spec: Tree, name: str, reader: StoreReader) -> None:
+    class_name = spec.get("runtimeClassName")
+    if not class_name:
         return
-    entry = reader.get("runtimeclasses.node.k8s.io", "", wanted)
+    entry = reader.get("runtimeclasses.node.k8s.io", "", class_name)
     if entry is None:
-        raise forbidden("pods", name, f'pod rejected: RuntimeClass "{wanted}" not found')
-    runtime = entry.tree
-    overhead = (runtime.get("overhead") or {}).get("podFixed")
+        raise forbidden("pods", name, f'pod rejected: RuntimeClass "{class_name}" not found')
+    runtime_class = entry.tree
+    overhead = (runtime_class.get("overhead") or {}).get("podFixed")
     if overhead:
         if spec.get("overhead") and spec["overhead"] != overhead:
             raise forbidden("pods", name, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = overhead
-    scheduling = runtime.get("scheduling") or {}
+    scheduling = runtime_class.get("scheduling") or {}
     selector: Tree = {**(spec.get("nodeSelector") or {})}
     for key, value in (scheduling.get("nodeSelector") or {}).items():
         if selector.setdefault(key, value) != value:
@@ -166,7 +169,7 @@ def _runtime_class(spec: Tree, name: str, reader: Reader) -> None:
             )  # fmt: skip
     if selector:
         spec["nodeSelector"] = selector
-    own = spec.get("tolerations") or []
-    more = [item for item in scheduling.get("tolerations") or () if item not in own]
-    if more:
-        spec["tolerations"] = [*own, *more]
+    tolerations = spec.get("tolerations") or []
+    missing = [item for item in scheduling.get("tolerations") or () if item not in tolerations]
+    if missing:
+        spec["tolerations"] = [*tolerations, *missing]

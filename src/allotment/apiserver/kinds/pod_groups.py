@@ -1,7 +1,7 @@
-"""PodGroups: how their pods are to be scheduled, and the claims that these share (KEP-4671, KEP-5729; alpha).
+"""PodGroups: validation of scheduling policies and shared claims (KEP-4671, KEP-5729; alpha).
 
-Kubernetes generates these rules from its types, so the values shown in messages have the names of the wire. What other
-alpha gates bring (topology, disruption, priority of a group) is dropped, as where those gates are off.
+Kubernetes generates this validation from its types, so values in messages have JSON names. Fields of other alpha
+features (topology, disruption, group priority) are dropped, as if those gates were off.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from allotment.apiserver.kinds.admission_errors import forbidden
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.model.pod_groups import FINALIZER
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
@@ -19,22 +19,22 @@ from allotment.model.validation.errors import duplicate, immutable, invalid, req
 
 _BUCKET: Final = "podgroups.scheduling.k8s.io"
 _WORKLOADS: Final = "workloads.scheduling.k8s.io"
-_MOST_CLAIMS: Final = 4
-_OF_OTHER_GATES: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
-_FIXED: Final = ("podGroupTemplateRef", "schedulingPolicy", "resourceClaims")
-_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
+_MAX_CLAIMS: Final = 4
+_GATED_FIELDS: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
+_IMMUTABLE: Final = ("podGroupTemplateRef", "schedulingPolicy", "resourceClaims")
+_CLAIM_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 
 
-def _without_others(tree: Tree) -> Tree:
+def _without_gated_fields(tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
-    if not _OF_OTHER_GATES & spec.keys():
+    if not _GATED_FIELDS & spec.keys():
         return tree
-    return {**tree, "spec": {field: value for field, value in spec.items() if field not in _OF_OTHER_GATES}}
+    return {**tree, "spec": {field: value for field, value in spec.items() if field not in _GATED_FIELDS}}
 
 
-def _admitted(tree: Tree, write: Write) -> Tree:
-    """Its template must be there; and it stays for as long as pods of it may run."""
-    _look_for_template(tree, write)
+def _admit(tree: Tree, write: Write) -> Tree:
+    """Check the template reference, and add the finalizer that protects the group while its pods can run."""
+    _check_template(tree, write)
     metadata = tree["metadata"]
     finalizers: Sequence[str] = metadata.get("finalizers") or ()
     if FINALIZER in finalizers:
@@ -42,23 +42,23 @@ def _admitted(tree: Tree, write: Write) -> Tree:
     return {**tree, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
 
 
-def _look_for_template(tree: Tree, write: Write) -> None:
+def _check_template(tree: Tree, write: Write) -> None:
     reference = ((tree.get("spec") or {}).get("podGroupTemplateRef") or {}).get("workload")
     if not reference:
         return
     name, template = reference.get("workloadName") or "", reference.get("podGroupTemplateName") or ""
-    found = write.reader.get(_WORKLOADS, write.namespace, name)
-    workload: Tree = found.tree if found is not None else {}
+    entry = write.reader.get(_WORKLOADS, write.namespace, name)
+    workload: Tree = entry.tree if entry is not None else {}
     templates = (workload.get("spec") or {}).get("podGroupTemplates") or ()
     if not workload:
-        why = f"Workload {quote(name)} not found"
+        reason = f"Workload {quote(name)} not found"
     elif workload["metadata"].get("deletionTimestamp"):
-        why = f"Workload {quote(name)} is being deleted"
-    elif all(each.get("name") != template for each in templates):
-        why = f"PodGroupTemplate {quote(template)} not found in Workload {quote(name)}"
+        reason = f"Workload {quote(name)} is being deleted"
+    elif all(item.get("name") != template for item in templates):
+        reason = f"PodGroupTemplate {quote(template)} not found in Workload {quote(name)}"
     else:
         return
-    raise forbidden(_BUCKET, tree["metadata"].get("name") or "", f"PodGroup rejected: {why}")
+    raise forbidden(_BUCKET, tree["metadata"].get("name") or "", f"PodGroup rejected: {reason}")
 
 
 def _group(tree: Tree, write: Write) -> Errors:
@@ -70,12 +70,12 @@ def _group(tree: Tree, write: Write) -> Errors:
 
 
 def _one_of(tree: Tree, choices: Sequence[str], path: str) -> Errors:
-    given = [name for name in choices if tree.get(name) is not None]
-    listed = ", ".join(f"`{name}`" for name in choices)
-    if not given:
-        yield invalid(path, "", f"must specify one of: {listed}")
-    elif len(given) > 1:
-        yield invalid(path, "{" + ", ".join(given) + "}", f"must specify exactly one of: {listed}")
+    present = [name for name in choices if tree.get(name) is not None]
+    quoted = ", ".join(f"`{name}`" for name in choices)
+    if not present:
+        yield invalid(path, "", f"must specify one of: {quoted}")
+    elif len(present) > 1:
+        yield invalid(path, "{" + ", ".join(present) + "}", f"must specify exactly one of: {quoted}")
 
 
 def _reference(reference: Tree, path: str) -> Errors:
@@ -102,18 +102,18 @@ def _policy(policy: Tree, path: str) -> Errors:
 
 
 def _claims(claims: Sequence[Tree], path: str) -> Errors:
-    if len(claims) > _MOST_CLAIMS:
-        yield too_many(path, len(claims), _MOST_CLAIMS)
+    if len(claims) > _MAX_CLAIMS:
+        yield too_many(path, len(claims), _MAX_CLAIMS)
         return
     yield from _unique(claims, path)
     for index, claim in enumerate(claims):
         at = f"{path}[{index}]"
-        yield from _one_of(claim, _SOURCES, at)
+        yield from _one_of(claim, _CLAIM_SOURCES, at)
         if claim.get("name"):
             yield from names.label(claim["name"], f"{at}.name")
         else:
             yield required(f"{at}.name")
-        for field in _SOURCES:
+        for field in _CLAIM_SOURCES:
             if claim.get(field) is not None:
                 yield from names.subdomain(claim[field], f"{at}.{field}")
 
@@ -132,7 +132,7 @@ def _group_update(new: Tree, old: Tree, write: Write) -> Errors:
         yield from _status(new, old)
         return
     before, after = old.get("spec") or {}, new.get("spec") or {}
-    for field in _FIXED:
+    for field in _IMMUTABLE:
         if (before.get(field) or None) != (after.get(field) or None):
             yield immutable(f"spec.{field}", None)
 
@@ -140,15 +140,15 @@ def _group_update(new: Tree, old: Tree, write: Write) -> Errors:
 def _status(new: Tree, old: Tree) -> Errors:
     path = "status.resourceClaimStatuses"
     statuses: Sequence[Tree] = (new.get("status") or {}).get("resourceClaimStatuses") or ()
-    known = {claim.get("name") for claim in (new.get("spec") or {}).get("resourceClaims") or ()}
+    claim_names = {claim.get("name") for claim in (new.get("spec") or {}).get("resourceClaims") or ()}
     for index, status in enumerate(statuses):
-        if status.get("name") not in known:
+        if status.get("name") not in claim_names:
             name = status.get("name") or ""
             yield invalid(f"{path}[{index}].name", name, "must match the name of an entry in `spec.resourceClaims`")
     if statuses == ((old.get("status") or {}).get("resourceClaimStatuses") or ()):
         return
-    if len(statuses) > _MOST_CLAIMS:
-        yield too_many(path, len(statuses), _MOST_CLAIMS)
+    if len(statuses) > _MAX_CLAIMS:
+        yield too_many(path, len(statuses), _MAX_CLAIMS)
         return
     yield from _unique(statuses, path)
     for index, status in enumerate(statuses):
@@ -156,12 +156,12 @@ def _status(new: Tree, old: Tree) -> Errors:
             yield from names.subdomain(status["resourceClaimName"], f"{path}[{index}].resourceClaimName")
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    _BUCKET: Rules(
-        prepare_create=lambda tree, write: _without_others(tree),
-        admit=_admitted,
+RULES: Final[Mapping[str, KindRules]] = {
+    _BUCKET: KindRules(
+        prepare_create=lambda tree, write: _without_gated_fields(tree),
+        admit=_admit,
         validate_create=_group,
-        prepare_update=lambda new, old, write: new if write.subresource else _without_others(new),
+        prepare_update=lambda new, old, write: new if write.subresource else _without_gated_fields(new),
         validate_update=_group_update,
     )
 }

@@ -1,4 +1,4 @@
-"""Validation of a PodSpec, of pods and of templates alike."""
+"""Validation of PodSpecs, for pods and pod templates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 
 from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.containers import (
-    Surroundings,
+    ContainerContext,
     containers,
     ephemeral_containers,
     init_containers,
-    requirements,
+    resource_requirements,
 )
 from allotment.apiserver.kinds.volumes import volumes
 from allotment.model.core import PodResourceClaim
@@ -25,15 +25,15 @@ from allotment.model.validation.errors import Errors, duplicate, forbidden, inva
 from allotment.model.validation.node_selectors import node_selector
 from allotment.model.validation.pods import resource_claims
 
-_RESTART: Final = ("Always", "OnFailure", "Never")
-_DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
-    """All that may be wrong with a PodSpec; ``annotations`` are the pod's."""
+    """Validate a PodSpec; ``annotations`` are the pod's."""
     if spec.get("terminationGracePeriodSeconds") is None:
         yield required(f"{path}.terminationGracePeriodSeconds")
     mountable: set[str] = set()
@@ -44,21 +44,21 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
         yield from resource_claims(
             msgspec.convert(claims, tuple[PodResourceClaim, ...]), ObjectMeta(annotations=dict(annotations)), path
         )
-    restart = spec.get("restartPolicy") or ""
-    around = Surroundings(mountable, {claim["name"] for claim in claims if claim.get("name")}, restart)
+    restart_policy = spec.get("restartPolicy") or ""
+    context = ContainerContext(mountable, {claim["name"] for claim in claims if claim.get("name")}, restart_policy)
     regular: Sequence[Tree] = spec.get("containers") or ()
-    first: Sequence[Tree] = spec.get("initContainers") or ()
-    yield from containers(regular, around, f"{path}.containers")
-    if first:
-        yield from init_containers(first, regular, around, f"{path}.initContainers")
-    if debugging := spec.get("ephemeralContainers"):
-        yield from ephemeral_containers(debugging, (*regular, *first), around, f"{path}.ephemeralContainers")
+    init: Sequence[Tree] = spec.get("initContainers") or ()
+    yield from containers(regular, context, f"{path}.containers")
+    if init:
+        yield from init_containers(init, regular, context, f"{path}.initContainers")
+    if ephemeral := spec.get("ephemeralContainers"):
+        yield from ephemeral_containers(ephemeral, (*regular, *init), context, f"{path}.ephemeralContainers")
     if resources := spec.get("resources"):
         yield from _pod_resources(resources, f"{path}.resources")
-    if restart not in _RESTART:
-        yield from field_validation.choice(restart, f"{path}.restartPolicy", _RESTART)
-    if spec.get("dnsPolicy") not in _DNS:
-        yield from field_validation.choice(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS)
+    if restart_policy not in _RESTART_POLICIES:
+        yield from field_validation.choice(restart_policy, f"{path}.restartPolicy", _RESTART_POLICIES)
+    if spec.get("dnsPolicy") not in _DNS_POLICIES:
+        yield from field_validation.choice(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS_POLICIES)
     yield from field_validation.labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     if affinity := spec.get("affinity"):
         yield from _affinity(affinity, f"{path}.affinity")
@@ -66,16 +66,16 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
         yield from names.label_key(gate.get("conditionType") or "", f"{path}.readinessGates[{index}].conditionType")
     if gates := spec.get("schedulingGates"):
         yield from _gates(gates, f"{path}.schedulingGates")
-    if spread := spec.get("topologySpreadConstraints"):
-        yield from _spread(spread, f"{path}.topologySpreadConstraints")
+    if spread_constraints := spec.get("topologySpreadConstraints"):
+        yield from _spread(spread_constraints, f"{path}.topologySpreadConstraints")
     yield from _names(spec, path)
     if tolerated := spec.get("tolerations"):
         yield from tolerations(tolerated, f"{path}.tolerations")
     policy = spec.get("preemptionPolicy")
     if policy is not None:
         yield from field_validation.choice(policy, f"{path}.preemptionPolicy", ("PreemptLowerPriority", "Never"))
-    group = spec.get("schedulingGroup")
-    if group is not None and not group.get("podGroupName"):
+    scheduling_group = spec.get("schedulingGroup")
+    if scheduling_group is not None and not scheduling_group.get("podGroupName"):
         yield required(f"{path}.schedulingGroup.podGroupName", "must specify one of: `podGroupName`")
 
 
@@ -95,7 +95,9 @@ def _names(spec: Tree, path: str) -> Errors:
 def _pod_resources(resources: Tree, path: str) -> Errors:
     if resources.get("claims"):
         yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
-    yield from requirements({key: value for key, value in resources.items() if key != "claims"}, frozenset(), path)
+    yield from resource_requirements(
+        {key: value for key, value in resources.items() if key != "claims"}, frozenset(), path
+    )
 
 
 def _gates(gates: Sequence[Tree], path: str) -> Errors:
@@ -109,7 +111,6 @@ def _gates(gates: Sequence[Tree], path: str) -> Errors:
 
 
 def tolerations(items: Sequence[Tree], path: str) -> Errors:
-    """Tolerations of node taints."""
     for index, item in enumerate(items):
         at = f"{path}[{index}]"
         key, operator = item.get("key") or "", item.get("operator") or ""
@@ -153,9 +154,9 @@ def _affinity(affinity: Tree, path: str) -> Errors:
 
 
 def _node_affinity(affinity: Tree, path: str) -> Errors:
-    wanted = affinity.get(_REQUIRED)
-    if wanted is not None:
-        terms = wanted.get("nodeSelectorTerms") or ()
+    required_terms = affinity.get(_REQUIRED)
+    if required_terms is not None:
+        terms = required_terms.get("nodeSelectorTerms") or ()
         selector = msgspec.convert({"nodeSelectorTerms": terms}, NodeSelector)
         yield from node_selector(selector, f"{path}.{_REQUIRED}")
     for index, term in enumerate(affinity.get(_PREFERRED) or ()):
@@ -200,15 +201,15 @@ def _spread(constraints: Sequence[Tree], path: str) -> Errors:
         if (key, action) in seen:
             yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         seen.add((key, action))
-        least = constraint.get("minDomains")
-        if least is not None and least <= 0:
-            yield invalid(f"{at}.minDomains", least, "must be greater than zero")
+        min_domains = constraint.get("minDomains")
+        if min_domains is not None and min_domains <= 0:
+            yield invalid(f"{at}.minDomains", min_domains, "must be greater than zero")
         yield from field_validation.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
 
 
 def template(spec: Tree, meta: Tree, path: str) -> Errors:
-    """A PodTemplateSpec: labels, annotations and the pod's spec."""
-    # Upstream leaves "metadata" out of these two paths.
+    """Validate a PodTemplateSpec: labels, annotations and spec."""
+    # Upstream omits "metadata" in these two paths.
     yield from field_validation.labels(meta.get("labels") or {}, f"{path}.labels")
     for key in sorted(meta.get("annotations") or {}):
         for problem in names.label_key_problems(key.lower()):

@@ -1,6 +1,6 @@
-"""Pods: how one comes in, and which of its parts each subresource may change.
+"""Pods: admission, validation, and the parts that each subresource can change.
 
-Bounds are judged last, after validation: a pod that is wrong is told so, not that it is too big.
+LimitRanges are checked after validation, so that an invalid pod gets its validation errors first.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from allotment.apiserver.kinds import pod_admission
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.limit_range_admission import keep_pod_within
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
+from allotment.apiserver.kinds.limit_range_admission import check_pod_limits
 from allotment.apiserver.kinds.pod_spec import pod_spec
 from allotment.apiserver.kinds.pod_updates import ephemeral_update, resize_update, spec_update
 from allotment.apiserver.kinds.qos import qos_class
@@ -22,9 +22,9 @@ from allotment.model.validation.errors import forbidden, immutable, invalid
 from allotment.model.validation.pods import pod_claim_statuses
 
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
-#: What a write to a subresource of pods leaves of the client's metadata: whatever is not listed.
-_KEPT_BY_STATUS: Final = ("deletionTimestamp", "ownerReferences", "deletionGracePeriodSeconds", "generation")
-_KEPT_BY_PARTS: Final = (*_KEPT_BY_STATUS, "labels", "annotations", "finalizers")
+#: Metadata that a write to a subresource of pods does not change.
+_STATUS_KEEPS: Final = ("deletionTimestamp", "ownerReferences", "deletionGracePeriodSeconds", "generation")
+_SUBRESOURCES_KEEP: Final = (*_STATUS_KEEPS, "labels", "annotations", "finalizers")
 _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
@@ -68,7 +68,7 @@ def _validate_create(pod: Tree, write: Write) -> Errors:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
     if not errors:
-        keep_pod_within(pod, write)
+        check_pod_limits(pod, write)
     return errors
 
 
@@ -76,55 +76,55 @@ def _validate_create(pod: Tree, write: Write) -> Errors:
 
 
 def _prepare_update(new: Tree, old: Tree, write: Write) -> Tree:
-    prepare = _PREPARED.get(write.subresource)
+    prepare = _PREPARE_BY_SUBRESOURCE.get(write.subresource)
     if prepare is not None:
         return prepare(new, old)
     return {**new, "status": old["status"]}
 
 
-def _with_metadata(new: Tree, old: Tree, kept: tuple[str, ...]) -> Tree:
-    before = old["metadata"]
+def _with_metadata(new: Tree, old: Tree, kept_fields: tuple[str, ...]) -> Tree:
+    old_metadata = old["metadata"]
     return {
-        **{name: value for name, value in new["metadata"].items() if name not in kept},
-        **{name: before[name] for name in kept if name in before},
+        **{name: value for name, value in new["metadata"].items() if name not in kept_fields},
+        **{name: old_metadata[name] for name in kept_fields if name in old_metadata},
     }
 
 
-def _status_part(new: Tree, old: Tree) -> Tree:
+def _prepare_status(new: Tree, old: Tree) -> Tree:
     status: Tree = new.get("status") or {}
     if not status.get("qosClass") and old["status"].get("qosClass"):
         status = {**status, "qosClass": old["status"]["qosClass"]}
-    return {**old, "metadata": _with_metadata(new, old, _KEPT_BY_STATUS), "status": status}
+    return {**old, "metadata": _with_metadata(new, old, _STATUS_KEEPS), "status": status}
 
 
-def _ephemeral_part(new: Tree, old: Tree) -> Tree:
+def _prepare_ephemeral(new: Tree, old: Tree) -> Tree:
     spec = {**old["spec"], "ephemeralContainers": (new.get("spec") or {}).get("ephemeralContainers") or []}
     if not spec["ephemeralContainers"]:
         del spec["ephemeralContainers"]
-    return {**old, "metadata": _with_metadata(new, old, _KEPT_BY_PARTS), "spec": spec}
+    return {**old, "metadata": _with_metadata(new, old, _SUBRESOURCES_KEEP), "spec": spec}
 
 
-def _resize_part(new: Tree, old: Tree) -> Tree:
-    wanted, spec = new.get("spec") or {}, dict(old["spec"])
+def _prepare_resize(new: Tree, old: Tree) -> Tree:
+    requested, spec = new.get("spec") or {}, dict(old["spec"])
     for part in ("containers", "initContainers"):
-        after, before = wanted.get(part) or [], spec.get(part) or []
+        after, before = requested.get(part) or [], spec.get(part) or []
         if len(after) != len(before):
             return {**new, "status": old["status"]}
         if [item.get("name") for item in after] == [item.get("name") for item in before]:
-            after = [_resized(item, other) for item, other in zip(before, after, strict=True)]
+            after = [_with_resources(item, other) for item, other in zip(before, after, strict=True)]
         if after:
             spec[part] = after
-    if "resources" in wanted:
-        spec["resources"] = wanted["resources"]
-    return {**old, "metadata": _with_metadata(new, old, _KEPT_BY_PARTS), "spec": spec}
+    if "resources" in requested:
+        spec["resources"] = requested["resources"]
+    return {**old, "metadata": _with_metadata(new, old, _SUBRESOURCES_KEEP), "spec": spec}
 
 
-def _resized(container: Tree, wanted: Tree) -> Tree:
-    return container | {name: wanted[name] for name in ("resources", "resizePolicy") if name in wanted}
+def _with_resources(container: Tree, requested: Tree) -> Tree:
+    return container | {name: requested[name] for name in ("resources", "resizePolicy") if name in requested}
 
 
-_PREPARED: Final[dict[str, Callable[[Tree, Tree], Tree]]] = {
-    "status": _status_part, "ephemeralcontainers": _ephemeral_part, "resize": _resize_part,
+_PREPARE_BY_SUBRESOURCE: Final[dict[str, Callable[[Tree, Tree], Tree]]] = {
+    "status": _prepare_status, "ephemeralcontainers": _prepare_ephemeral, "resize": _prepare_resize,
 }  # fmt: skip
 
 
@@ -132,11 +132,11 @@ def _admit_update(new: Tree, old: Tree, write: Write) -> Tree:
     if write.subresource:
         return new
     spec = {**new["spec"]}
-    # An old manifest that is applied again does not take away what admission added.
+    # Fields that admission set are kept when a manifest without them is applied.
     for name in ("priority", "preemptionPolicy"):
         if spec.get(name) is None and old["spec"].get(name) is not None:
             spec[name] = old["spec"][name]
-    pod_admission.tolerate_lost_nodes(spec)
+    pod_admission.add_default_tolerations(spec)
     return {**new, "spec": spec}
 
 
@@ -185,15 +185,15 @@ def _stays_terminated(status: Tree, before: Tree, part: str, policy: str | None)
         return
     after = {item.get("name"): item for item in status.get(part) or ()}
     for index, item in enumerate(before.get(part) or ()):
-        ended = (item.get("state") or {}).get("terminated")
-        if ended is None or (ended.get("exitCode") and policy == "OnFailure"):
+        terminated = (item.get("state") or {}).get("terminated")
+        if terminated is None or (terminated.get("exitCode") and policy == "OnFailure"):
             continue
-        now = after.get(item.get("name"))
-        if now is not None and (now.get("state") or {}).get("terminated") is None:
+        current = after.get(item.get("name"))
+        if current is not None and (current.get("state") or {}).get("terminated") is None:
             yield forbidden(f"status.{part}[{index}].state", "may not be transitioned to non-terminated state")
 
 
-RULES: Final = Rules(
+RULES: Final = KindRules(
     admit=_admit, validate_create=_validate_create, prepare_update=_prepare_update, admit_update=_admit_update,
     validate_update=_validate_update, has_generation=True,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A pod's quality of service: Guaranteed, Burstable or BestEffort, by its requests and limits of cpu and memory."""
+"""A pod's QoS class: Guaranteed, Burstable or BestEffort, by its requests and limits of cpu and memory."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import Any, Final
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 
-_COMPUTE: Final = ("cpu", "memory")
+_COMPUTE_RESOURCES: Final = ("cpu", "memory")
 
 
 def qos_class(spec: Tree) -> str:
-    """``status.qosClass`` of a pod with this spec.
+    """The ``status.qosClass`` of a pod with this spec.
 
     >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
     'Burstable'
     """
-    whole = spec.get("resources") or {}
-    if whole.get("requests") or whole.get("limits"):
-        return _class_of([whole])
+    pod_level = spec.get("resources") or {}
+    if pod_level.get("requests") or pod_level.get("limits"):
+        return _class_of([pod_level])
     return _class_of(
         [item.get("resources") or {} for item in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
     )
 
 
 def _class_of(requirements: list[Tree]) -> str:
-    guaranteed, some = True, False
+    guaranteed, has_any = True, False
     for resources in requirements:
         requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
         if not requests and not limits:
             guaranteed = False
             continue
-        for name in _COMPUTE:
+        for name in _COMPUTE_RESOURCES:
             request, limit = _positive(requests.get(name)), _positive(limits.get(name))
-            some = some or request is not None or limit is not None
+            has_any = has_any or request is not None or limit is not None
             guaranteed = guaranteed and limit is not None and (request is None or request == limit)
-    if not some:
+    if not has_any:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
 

@@ -1,4 +1,4 @@
-"""What may be wrong with a Service, once its addresses and ports are chosen, and what it warns about."""
+"""Validation of Services after allocation of addresses and ports, and warnings."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from allotment.model.validation.gotext import GoNamedString, GoStruct
 
 FAMILIES: Final = ("IPv4", "IPv6")
 POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
-WITH_PORTS: Final = ("NodePort", "LoadBalancer")
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+NODE_PORT_TYPES: Final = ("NodePort", "LoadBalancer")
+_SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_TRAFFIC: Final = ("Cluster", "Local")
+_TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
-_A_DAY: Final = 86400
-_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
-NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
+_MAX_AFFINITY_SECONDS: Final = 86400
+_SOURCE_RANGES_ANNOTATION: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
+INVALID_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+INVALID_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
 def is_headless(spec: Tree) -> bool:
-    """Whether it has no address of its own."""
+    """Whether the service has no cluster IP."""
     return spec.get("type") == "ClusterIP" and spec.get("clusterIP") == "None"
 
 
 def is_external(spec: Tree) -> bool:
-    """Whether it is reached from outside the cluster."""
+    """Whether the service can be reached from outside the cluster."""
     kind = spec.get("type")
-    return kind in WITH_PORTS or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+    return kind in NODE_PORT_TYPES or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def needs_health_check(spec: Tree) -> bool:
-    """Whether balancers ask each node if it has pods."""
+    """Whether load balancers need a health check port on each node."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def service_spec(tree: Tree) -> Errors:
-    """Everything."""
+    """Validate the spec of a Service."""
     spec = tree.get("spec") or {}
     kind, headless = spec.get("type") or "", is_headless(spec)
     ports: Sequence[Tree] = spec.get("ports") or ()
     if not ports and not headless and kind != "ExternalName":
         yield required("spec.ports")
-    if kind in WITH_PORTS and spec.get("clusterIP") == "None":
+    if kind in NODE_PORT_TYPES and spec.get("clusterIP") == "None":
         yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     if kind == "ExternalName":
         yield from _external_name(spec)
@@ -61,10 +61,10 @@ def service_spec(tree: Tree) -> Errors:
     yield from addresses(spec)
     for index, text in enumerate(spec.get("externalIPs") or ()):
         yield from external_address(text, f"spec.externalIPs[{index}]")
-    if kind not in _TYPES:
-        yield not_supported("spec.type", GoNamedString(kind), _TYPES) if kind else required("spec.type")
+    if kind not in _SERVICE_TYPES:
+        yield not_supported("spec.type", GoNamedString(kind), _SERVICE_TYPES) if kind else required("spec.type")
     yield from _port_numbers(ports, kind)
-    yield from _balancer(tree, spec)
+    yield from _load_balancer(tree, spec)
     yield from _traffic(spec)
 
 
@@ -107,23 +107,23 @@ def _affinity(spec: Tree) -> Errors:
         yield forbidden(at, "must not be set when session affinity is None")
     if affinity == "ClientIP":
         seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
-        if seconds is not None and not 0 < seconds <= _A_DAY:
-            detail = f"must be greater than 0 and less than {_A_DAY}"
+        if seconds is not None and not 0 < seconds <= _MAX_AFFINITY_SECONDS:
+            detail = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
             yield invalid(f"{at}.clientIP.timeoutSeconds", seconds, detail)
 
 
 def addresses(spec: Tree) -> Errors:
-    """Addresses and their families, as far as they fit each other."""
+    """Validate cluster IPs and IP families together."""
     if spec.get("type") == "ExternalName":
         return
-    one, listed = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
+    cluster_ip, cluster_ips = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     families, policy = spec.get("ipFamilies") or (), spec.get("ipFamilyPolicy")
-    if one and not listed:
+    if cluster_ip and not cluster_ips:
         yield required("spec.clusterIPs")
-    elif one and listed[0] != one:
-        yield invalid("spec.clusterIPs", listed, "first value must match `clusterIP`")
-    elif listed and not one:
-        yield invalid("spec.clusterIPs", listed, "must be empty when `clusterIP` is not specified")
+    elif cluster_ip and cluster_ips[0] != cluster_ip:
+        yield invalid("spec.clusterIPs", cluster_ips, "first value must match `clusterIP`")
+    elif cluster_ips and not cluster_ip:
+        yield invalid("spec.clusterIPs", cluster_ips, "must be empty when `clusterIP` is not specified")
     for index, family in enumerate(families):
         if family not in FAMILIES:
             yield not_supported(f"spec.ipFamilies[{index}]", GoNamedString(family), FAMILIES)
@@ -132,29 +132,28 @@ def addresses(spec: Tree) -> Errors:
     if policy is not None and policy not in POLICIES:
         yield not_supported("spec.ipFamilyPolicy", GoNamedString(policy), POLICIES)
     wrong = False
-    for index, text in enumerate(listed):
+    for index, text in enumerate(cluster_ips):
         if index == 0 and text == "None":
-            if len(listed) > 1:
+            if len(cluster_ips) > 1:
                 wrong = True
-                yield invalid("spec.clusterIPs", listed, "'None' must be the first and only value")
+                yield invalid("spec.clusterIPs", cluster_ips, "'None' must be the first and only value")
         elif not is_address(text):
             wrong = True
-            yield invalid(f"spec.clusterIPs[{index}]", text, NO_ADDRESS)
-    if len(listed) > 2:
-        yield invalid("spec.clusterIPs", listed, "may only hold up to 2 values")
+            yield invalid(f"spec.clusterIPs[{index}]", text, INVALID_ADDRESS)
+    if len(cluster_ips) > 2:
+        yield invalid("spec.clusterIPs", cluster_ips, "may only hold up to 2 values")
     if wrong:
         return
-    found = [family_of(text) for text in listed if text != "None"]
+    found = [ip_family(text) for text in cluster_ips if text != "None"]
     if len(found) > 1 and sorted(found) != list(FAMILIES):
-        yield invalid("spec.clusterIPs", listed, "may specify no more than one IP for each IP family")
-    for index, (family, wanted) in enumerate(zip(found, families, strict=False)):
-        if wanted in FAMILIES and family != wanted:
-            detail = f"expected an {wanted} value as indicated by `ipFamilies[{index}]`"
-            yield invalid(f"spec.clusterIPs[{index}]", listed[index], detail)
+        yield invalid("spec.clusterIPs", cluster_ips, "may specify no more than one IP for each IP family")
+    for index, (family, expected) in enumerate(zip(found, families, strict=False)):
+        if expected in FAMILIES and family != expected:
+            detail = f"expected an {expected} value as indicated by `ipFamilies[{index}]`"
+            yield invalid(f"spec.clusterIPs[{index}]", cluster_ips[index], detail)
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -162,15 +161,14 @@ def is_address(text: str) -> bool:
     return True
 
 
-def family_of(text: str) -> str:
-    """Of an address."""
+def ip_family(text: str) -> str:
     return "IPv6" if ":" in text else "IPv4"
 
 
 def external_address(text: str, path: str) -> Errors:
-    """An address outside: none that means something else on every machine."""
+    """An IP address that is valid outside its machine: not unspecified, loopback or link-local."""
     if not is_address(text):
-        yield invalid(path, text, NO_ADDRESS)
+        yield invalid(path, text, INVALID_ADDRESS)
         return
     address = ipaddress.ip_address(text)
     if address.is_unspecified:
@@ -188,51 +186,51 @@ def _port_numbers(ports: Sequence[Tree], kind: str) -> Errors:
         for index, entry in enumerate(ports):
             if entry.get("nodePort"):
                 yield forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
-    outer: set[tuple[str, int]] = set()
+    node_ports: set[tuple[str, int]] = set()
     for index, entry in enumerate(ports):
         key = (entry.get("protocol") or "", entry.get("nodePort") or 0)
-        if key[1] and key in outer:
+        if key[1] and key in node_ports:
             yield duplicate(f"spec.ports[{index}].nodePort", key[1])
-        outer.add(key)
-    inner: set[tuple[str, int]] = set()
+        node_ports.add(key)
+    ports_seen: set[tuple[str, int]] = set()
     for index, entry in enumerate(ports):
         key = (entry.get("protocol") or "", entry.get("port") or 0)
-        if key in inner:
-            shown = GoStruct(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
-            yield duplicate(f"spec.ports[{index}]", shown)
-        inner.add(key)
+        if key in ports_seen:
+            port_value = GoStruct(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
+            yield duplicate(f"spec.ports[{index}]", port_value)
+        ports_seen.add(key)
 
 
-def _balancer(tree: Tree, spec: Tree) -> Errors:
-    balanced = spec.get("type") == "LoadBalancer"
+def _load_balancer(tree: Tree, spec: Tree) -> Errors:
+    is_load_balancer = spec.get("type") == "LoadBalancer"
     ranges: Sequence[str] = spec.get("loadBalancerSourceRanges") or ()
-    noted: Mapping[str, str] = tree["metadata"].get("annotations") or {}
+    annotations: Mapping[str, str] = tree["metadata"].get("annotations") or {}
     if ranges:
         at = "spec.LoadBalancerSourceRanges"
-        if not balanced:
-            yield forbidden(at, _BALANCED)
+        if not is_load_balancer:
+            yield forbidden(at, _LOAD_BALANCER_ONLY)
         for index, text in enumerate(ranges):
-            yield from _range(text.strip(), f"{at}[{index}]")
-    elif _RANGES in noted:
-        at = f"metadata.annotations[{_RANGES}]"
-        if not balanced:
-            yield forbidden(at, _BALANCED)
-        for text in filter(None, noted[_RANGES].strip().split(",")):
-            yield from _range(text.strip(), at)
-    if spec.get("allocateLoadBalancerNodePorts") is not None and not balanced:
-        yield forbidden("spec.allocateLoadBalancerNodePorts", _BALANCED)
+            yield from _cidr(text.strip(), f"{at}[{index}]")
+    elif _SOURCE_RANGES_ANNOTATION in annotations:
+        at = f"metadata.annotations[{_SOURCE_RANGES_ANNOTATION}]"
+        if not is_load_balancer:
+            yield forbidden(at, _LOAD_BALANCER_ONLY)
+        for text in filter(None, annotations[_SOURCE_RANGES_ANNOTATION].strip().split(",")):
+            yield from _cidr(text.strip(), at)
+    if spec.get("allocateLoadBalancerNodePorts") is not None and not is_load_balancer:
+        yield forbidden("spec.allocateLoadBalancerNodePorts", _LOAD_BALANCER_ONLY)
     if (name := spec.get("loadBalancerClass")) is not None:
         at = "spec.loadBalancerClass"
-        yield from names.label_key(name, at) if balanced else (forbidden(at, _BALANCED),)
+        yield from names.label_key(name, at) if is_load_balancer else (forbidden(at, _LOAD_BALANCER_ONLY),)
 
 
-def _range(text: str, path: str) -> Errors:
-    if not is_range(text):
-        yield invalid(path, text, NO_RANGE)
+def _cidr(text: str, path: str) -> Errors:
+    if not is_cidr(text):
+        yield invalid(path, text, INVALID_CIDR)
 
 
-def is_range(text: str) -> bool:
-    """Whether it is a range of addresses in CIDR notation."""
+def is_cidr(text: str) -> bool:
+    """Whether a string is an IP range in CIDR notation."""
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -245,22 +243,22 @@ def _traffic(spec: Tree) -> Errors:
     if not is_external(spec):
         if policy:
             yield invalid(at, GoNamedString(policy), "may only be set for externally-accessible services")
-    elif policy not in _TRAFFIC:
-        yield not_supported(at, GoNamedString(policy), _TRAFFIC) if policy else required(at)
+    elif policy not in _TRAFFIC_POLICIES:
+        yield not_supported(at, GoNamedString(policy), _TRAFFIC_POLICIES) if policy else required(at)
     port, at = spec.get("healthCheckNodePort") or 0, "spec.healthCheckNodePort"
     if port and not needs_health_check(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         yield invalid(at, port, detail)
-    inner, at = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
-    if inner is not None and inner not in _TRAFFIC:
-        yield not_supported(at, GoNamedString(inner), _TRAFFIC)
+    internal_policy, at = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
+    if internal_policy is not None and internal_policy not in _TRAFFIC_POLICIES:
+        yield not_supported(at, GoNamedString(internal_policy), _TRAFFIC_POLICIES)
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
         yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
 
 
 def warnings(spec: Tree) -> Iterable[str]:
-    """What works otherwise than its author may think."""
+    """Yield warnings about settings that are ignored, ambiguous or deprecated."""
     external, kind = spec.get("externalIPs"), spec.get("type")
     if is_headless(spec):
         if spec.get("loadBalancerIP"):
@@ -285,8 +283,8 @@ def _ambiguous(text: str, path: str) -> Iterable[str]:
     network = ipaddress.ip_network(text, strict=False)
     address = text.partition("/")[0]
     if ipaddress.ip_address(address) != network.network_address:
-        alone = quote(f"{address}/{network.max_prefixlen}")
+        single_address = quote(f"{address}/{network.max_prefixlen}")
         yield (
             f"{path}: CIDR value {quote(text)} is ambiguous in this context "
-            f"(should be {quote(str(network))} or {alone}?)"
+            f"(should be {quote(str(network))} or {single_address}?)"
         )

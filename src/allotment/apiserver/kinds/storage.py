@@ -1,4 +1,4 @@
-"""Volumes, their classes and drivers, as an administrator declares them. Nothing in a lab provisions or binds them."""
+"""PersistentVolumes, StorageClasses and CSINodes. A lab does not provision or bind volumes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.apiserver.kinds.volume_claims import access_modes
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
@@ -31,20 +31,20 @@ _SOURCES: Final = (
     "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume",
     "azureDisk", "scaleIO", "local", "storageos", "csi",
 )  # fmt: skip
-_RECLAIM: Final = ("Delete", "Recycle", "Retain")
+_RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 _VOLUME_MODES: Final = ("Block", "Filesystem")
-_BINDING: Final = ("Immediate", "WaitForFirstConsumer")
-_PARAMETERS: Final = 512
-_PARAMETERS_SIZE: Final = 256 * 1024
-_MOST_NODE_ID: Final = 256
-_DRIVER_MAX: Final = 63
+_BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_MAX_PARAMETERS: Final = 512
+_MAX_PARAMETERS_SIZE: Final = 256 * 1024
+_MAX_NODE_ID_LENGTH: Final = 256
+_MAX_DRIVER_NAME_LENGTH: Final = 63
 
 
 # --- volumes ---------------------------------------------------------------------------------------------------------
 
 
-def _available(tree: Tree, write: Write) -> Tree:
-    # Upstream starts as Pending, and its controller makes this of it a moment later.
+def _prepare_volume(tree: Tree, write: Write) -> Tree:
+    # Upstream starts with Pending; its controller sets Available shortly after.
     return {**tree, "status": {"phase": "Available", "lastPhaseTransitionTime": write.now}}
 
 
@@ -55,8 +55,8 @@ def _volume(tree: Tree, write: Write) -> Errors:
     yield from access_modes(spec.get("accessModes") or (), "spec")
     yield from _capacity(spec.get("capacity") or {})
     policy = spec.get("persistentVolumeReclaimPolicy")
-    if policy and policy not in _RECLAIM:
-        yield not_supported("spec.persistentVolumeReclaimPolicy", GoNamedString(policy), _RECLAIM)
+    if policy and policy not in _RECLAIM_POLICIES:
+        yield not_supported("spec.persistentVolumeReclaimPolicy", GoNamedString(policy), _RECLAIM_POLICIES)
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         if affinity.get("required") is None:
@@ -87,33 +87,33 @@ def _capacity(capacity: Mapping[str, Any]) -> Errors:
 
 
 def _source(spec: Tree) -> Errors:
-    given = [source for source in _SOURCES if spec.get(source) is not None]
-    if not given:
+    present = [source for source in _SOURCES if spec.get(source) is not None]
+    if not present:
         yield required("spec", "must specify a volume type")
         return
-    source, at = spec[given[0]], f"spec.{given[0]}"
-    if given[0] in ("hostPath", "local"):
-        where = source.get("path") or ""
-        if not where:
+    source, at = spec[present[0]], f"spec.{present[0]}"
+    if present[0] in ("hostPath", "local"):
+        host_path = source.get("path") or ""
+        if not host_path:
             yield required(f"{at}.path")
-        elif ".." in where.split("/"):
-            yield invalid(f"{at}.path", where, "must not contain '..'")
-    elif given[0] == "csi":
+        elif ".." in host_path.split("/"):
+            yield invalid(f"{at}.path", host_path, "must not contain '..'")
+    elif present[0] == "csi":
         yield from _driver_name(source.get("driver") or "", f"{at}.driver")
         if not source.get("volumeHandle"):
             yield required(f"{at}.volumeHandle")
-    elif given[0] == "nfs":
+    elif present[0] == "nfs":
         if not source.get("server"):
             yield required(f"{at}.server")
         if not source.get("path"):
             yield required(f"{at}.path")
         elif not source["path"].startswith("/"):
             yield invalid(f"{at}.path", source["path"], "must be an absolute path")
-    for other in given[1:]:
+    for other in present[1:]:
         yield forbidden(f"spec.{other}", "may not specify more than 1 volume type")
 
 
-def _volume_updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _volume_update(new: Tree, old: Tree, write: Write) -> Errors:
     if write.subresource:
         return
     yield from _volume(new, write)
@@ -127,36 +127,36 @@ def _volume_updated(new: Tree, old: Tree, write: Write) -> Errors:
 # --- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _class(tree: Tree, write: Write) -> Errors:
+def _storage_class(tree: Tree, write: Write) -> Errors:
     provisioner = tree.get("provisioner") or ""
     yield from names.label_key(provisioner.lower(), "provisioner") if provisioner else (required("provisioner"),)
     parameters: Mapping[str, str] = tree.get("parameters") or {}
-    if len(parameters) > _PARAMETERS:
-        yield too_long("parameters", _PARAMETERS)
-    elif sum(len(key) + len(value) for key, value in parameters.items()) > _PARAMETERS_SIZE:
-        yield too_long("parameters", _PARAMETERS_SIZE)
+    if len(parameters) > _MAX_PARAMETERS:
+        yield too_long("parameters", _MAX_PARAMETERS)
+    elif sum(len(key) + len(value) for key, value in parameters.items()) > _MAX_PARAMETERS_SIZE:
+        yield too_long("parameters", _MAX_PARAMETERS_SIZE)
     policy, mode = tree.get("reclaimPolicy"), tree.get("volumeBindingMode")
     if policy and policy not in ("Delete", "Retain"):
         yield not_supported("reclaimPolicy", GoNamedString(policy), ("Delete", "Retain"))
     if mode is None:
         yield required("volumeBindingMode")
-    elif mode not in _BINDING:
-        yield not_supported("volumeBindingMode", GoNamedString(mode), _BINDING)
+    elif mode not in _BINDING_MODES:
+        yield not_supported("volumeBindingMode", GoNamedString(mode), _BINDING_MODES)
     terms = tree.get("allowedTopologies") or ()
-    # Upstream's list of those seen starts with as many empty ones as there are terms.
+    # As upstream, the list of seen terms starts with one empty entry per term.
     seen: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
-        at, wanted = f"allowedTopologies[{index}].matchLabelExpressions", term.get("matchLabelExpressions") or ()
-        yield from _topology(wanted, at)
-        values = {one.get("key") or "": set(one.get("values") or ()) for one in wanted}
+        at, expressions = f"allowedTopologies[{index}].matchLabelExpressions", term.get("matchLabelExpressions") or ()
+        yield from _topology(expressions, at)
+        values = {expression.get("key") or "": set(expression.get("values") or ()) for expression in expressions}
         yield from (duplicate(at, "") for other in seen if other == values)
         seen.append(values)
 
 
-def _topology(wanted: Sequence[Tree], path: str) -> Errors:
+def _topology(expressions: Sequence[Tree], path: str) -> Errors:
     keys: set[str] = set()
-    for index, one in enumerate(wanted):
-        at, key, values = f"{path}[{index}]", one.get("key") or "", one.get("values") or ()
+    for index, expression in enumerate(expressions):
+        at, key, values = f"{path}[{index}]", expression.get("key") or "", expression.get("values") or ()
         if not values:
             yield required(f"{at}.values")
         for position, value in enumerate(values):
@@ -168,8 +168,8 @@ def _topology(wanted: Sequence[Tree], path: str) -> Errors:
         keys.add(key)
 
 
-def _class_updated(new: Tree, old: Tree, write: Write) -> Errors:
-    yield from _class(new, write)
+def _storage_class_update(new: Tree, old: Tree, write: Write) -> Errors:
+    yield from _storage_class(new, write)
     for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
         if new.get(field) != old.get(field):
             yield immutable(field, new.get(field))
@@ -182,21 +182,21 @@ def _driver_name(name: str, path: str) -> Errors:
     if not name:
         yield required(path)
         return
-    if len(name) > _DRIVER_MAX:
-        yield too_long(path, _DRIVER_MAX)
+    if len(name) > _MAX_DRIVER_NAME_LENGTH:
+        yield too_long(path, _MAX_DRIVER_NAME_LENGTH)
     for problem in names.subdomain_problems(name.lower()):
         yield invalid(path, name, problem)
 
 
-def _node(tree: Tree, write: Write) -> Errors:
+def _csi_node(tree: Tree, write: Write) -> Errors:
     seen: set[str] = set()
     for index, driver in enumerate((tree.get("spec") or {}).get("drivers") or ()):
         at, name, node = f"spec.drivers[{index}]", driver.get("name") or "", driver.get("nodeID") or ""
         yield from _driver_name(name, f"{at}.name")
         if not node:
             yield required(f"{at}.nodeID")
-        if len(node) > _MOST_NODE_ID:
-            yield invalid(f"{at}.nodeID", node, f"must be {_MOST_NODE_ID} characters or less")
+        if len(node) > _MAX_NODE_ID_LENGTH:
+            yield invalid(f"{at}.nodeID", node, f"must be {_MAX_NODE_ID_LENGTH} characters or less")
         yield from field_validation.non_negative(
             (driver.get("allocatable") or {}).get("count"), f"{at}.allocatable.count"
         )
@@ -212,12 +212,14 @@ def _node(tree: Tree, write: Write) -> Errors:
             yield from names.label_key(key or "", at)
 
 
-def _node_updated(new: Tree, old: Tree, write: Write) -> Errors:
-    return _node(new, write)
+def _csi_node_update(new: Tree, old: Tree, write: Write) -> Errors:
+    return _csi_node(new, write)
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "persistentvolumes": Rules(prepare_create=_available, validate_create=_volume, validate_update=_volume_updated),
-    "storageclasses.storage.k8s.io": Rules(validate_create=_class, validate_update=_class_updated),
-    "csinodes.storage.k8s.io": Rules(validate_create=_node, validate_update=_node_updated),
+RULES: Final[Mapping[str, KindRules]] = {
+    "persistentvolumes": KindRules(
+        prepare_create=_prepare_volume, validate_create=_volume, validate_update=_volume_update
+    ),
+    "storageclasses.storage.k8s.io": KindRules(validate_create=_storage_class, validate_update=_storage_class_update),
+    "csinodes.storage.k8s.io": KindRules(validate_create=_csi_node, validate_update=_csi_node_update),
 }

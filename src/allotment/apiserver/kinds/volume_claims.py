@@ -1,4 +1,4 @@
-"""Claims of storage: what they may ask for, on their own and as templates of a StatefulSet or of a pod's volume."""
+"""PersistentVolumeClaims, also as templates in StatefulSets and in ephemeral volumes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.limit_range_admission import keep_claim_within
+from allotment.apiserver.kinds.kind import Errors, KindRules, Write
+from allotment.apiserver.kinds.limit_range_admission import check_claim_limits
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
@@ -15,26 +15,26 @@ from allotment.model.validation.errors import FieldError, forbidden, immutable, 
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Block", "Filesystem")
-_ALONE: Final = "ReadWriteOncePod"
-_FIXED: Final = (
+_SINGLE_POD: Final = "ReadWriteOncePod"
+_IMMUTABLE_SPEC: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
 
 
 def claim_spec(spec: Tree, path: str) -> Errors:
-    """A PersistentVolumeClaimSpec."""
+    """Validate a PersistentVolumeClaimSpec."""
     modes = spec.get("accessModes") or ()
     if not modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
     if spec.get("selector") is not None:
         yield from field_validation.label_selector(spec["selector"], f"{path}.selector")
     yield from access_modes(modes, path)
-    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     at = f"{path}.resources[storage]"
-    if asked is None:
+    if storage is None:
         yield required(at)
     else:
-        amount = Quantity.parse(str(asked))
+        amount = Quantity.parse(str(storage))
         if amount.nano <= 0:
             yield invalid(at, str(amount), "must be greater than zero")
     yield from _class_name(spec, "storageClassName", path)
@@ -46,13 +46,13 @@ def claim_spec(spec: Tree, path: str) -> Errors:
 
 
 def access_modes(modes: Iterable[str], path: str) -> Errors:
-    """How a volume may be mounted; by one pod alone goes with nothing else (KEP-2485)."""
-    listed = [mode or "" for mode in modes]
-    for mode in listed:
+    """Validate access modes; ReadWriteOncePod excludes all others (KEP-2485)."""
+    mode_names = [mode or "" for mode in modes]
+    for mode in mode_names:
         if mode not in _ACCESS_MODES:
             yield not_supported(f"{path}.accessModes", mode, _ACCESS_MODES)
-    if _ALONE in listed and any(mode != _ALONE and mode in _ACCESS_MODES for mode in listed):
-        yield forbidden(f"{path}.accessModes", f"may not use {_ALONE} with other access modes")
+    if _SINGLE_POD in mode_names and any(mode != _SINGLE_POD and mode in _ACCESS_MODES for mode in mode_names):
+        yield forbidden(f"{path}.accessModes", f"may not use {_SINGLE_POD} with other access modes")
 
 
 def _class_name(spec: Tree, field: str, path: str) -> Errors:
@@ -88,51 +88,55 @@ def _source(source: Tree, path: str) -> Errors:
         yield from names.subdomain(group, f"{path}.apiGroup")
 
 
-def _created(tree: Tree, write: Write) -> Errors:
+def _validate_create(tree: Tree, write: Write) -> Errors:
     errors: list[FieldError] = list(claim_spec(tree.get("spec") or {}, "spec"))
     if not errors:
-        keep_claim_within(tree, write)
+        check_claim_limits(tree, write)
     return errors
 
 
-def _pending(tree: Tree, write: Write) -> Tree:
+def _prepare_create(tree: Tree, write: Write) -> Tree:
     return {**tree, "status": {"phase": "Pending"}}
 
 
-def _updated(new: Tree, old: Tree, write: Write) -> Errors:
+def _validate_update(new: Tree, old: Tree, write: Write) -> Errors:
     if write.subresource:
         return
     after, before = new.get("spec") or {}, old.get("spec") or {}
     yield from claim_spec(after, "spec")
     bound = (new.get("status") or {}).get("phase") == "Bound"
-    if _fixed(after, bound) != _fixed(
+    if _immutable_part(after, bound) != _immutable_part(
         {**before, "volumeName": before.get("volumeName") or after.get("volumeName")}, bound
     ):
-        yield forbidden("spec", _FIXED)
-    if _storage(after) < _storage(before) and _storage(after) <= _storage({"resources": {"requests": _held(old)}}):
+        yield forbidden("spec", _IMMUTABLE_SPEC)
+    if _storage_request(after) < _storage_request(before) and _storage_request(after) <= _storage_request(
+        {"resources": {"requests": _status_capacity(old)}}
+    ):
         yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
     if after.get("volumeMode") != before.get("volumeMode"):
         yield immutable("volumeMode", after.get("volumeMode"))
 
 
-def _fixed(spec: Tree, bound: bool) -> Tree:
-    kept = {key: value for key, value in spec.items() if value not in (None, "")}
+def _immutable_part(spec: Tree, bound: bool) -> Tree:
+    result = {key: value for key, value in spec.items() if value not in (None, "")}
     if bound:
-        kept.pop("volumeAttributesClassName", None)
-        resources: Tree = kept.get("resources") or {}
-        asked = {key: value for key, value in (resources.get("requests") or {}).items() if key != "storage"}
-        kept["resources"] = {**resources, "requests": asked}
-    return kept
+        result.pop("volumeAttributesClassName", None)
+        resources: Tree = result.get("resources") or {}
+        requests = {key: value for key, value in (resources.get("requests") or {}).items() if key != "storage"}
+        result["resources"] = {**resources, "requests": requests}
+    return result
 
 
-def _held(tree: Tree) -> Mapping[str, Any]:
+def _status_capacity(tree: Tree) -> Mapping[str, Any]:
     return (tree.get("status") or {}).get("capacity") or {}
 
 
-def _storage(spec: Tree) -> Quantity:
+def _storage_request(spec: Tree) -> Quantity:
     return Quantity.parse(str(((spec.get("resources") or {}).get("requests") or {}).get("storage") or 0))
 
 
-RULES: Final[Mapping[str, Rules]] = {
-    "persistentvolumeclaims": Rules(prepare_create=_pending, validate_create=_created, validate_update=_updated)
+RULES: Final[Mapping[str, KindRules]] = {
+    "persistentvolumeclaims": KindRules(
+        prepare_create=_prepare_create, validate_create=_validate_create, validate_update=_validate_update
+    )
 }

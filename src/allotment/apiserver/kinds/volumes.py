@@ -1,4 +1,4 @@
-"""Validation of a pod's volumes: named, each with exactly one source, and the sources that people write by hand."""
+"""Validation of pod volumes: names, exactly one source each, and the common sources."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.apiserver.kinds import field_validation
-from allotment.apiserver.kinds.containers import descending
+from allotment.apiserver.kinds.containers import descending_path
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, FieldError, duplicate, forbidden, invalid, required
 
-#: In upstream's order: of several sources the first counts and the others are forbidden.
+#: In upstream's order: of several sources the first is validated and the others are forbidden.
 _SOURCES: Final = (
     "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
     "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc",
@@ -22,35 +22,35 @@ _SOURCES: Final = (
 _HOST_TYPES: Final = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
 )  # fmt: skip
-_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
+_INVALID_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 
 
 def volumes(items: Sequence[Tree], path: str, valid: set[str]) -> Errors:
-    """The volumes; names of those without a fault are added to ``valid``, for mounts to refer to."""
+    """Validate volumes; the names of valid ones are added to ``valid``, for mounts to refer to."""
     for index, volume in enumerate(items):
         at, name = f"{path}[{index}]", volume.get("name") or ""
-        faults: list[FieldError] = list(_source(volume, name, at))
+        errors: list[FieldError] = list(_source(volume, name, at))
         if not name:
-            faults.append(required(f"{at}.name"))
+            errors.append(required(f"{at}.name"))
         else:
-            faults.extend(names.label(name, f"{at}.name"))
+            errors.extend(names.label(name, f"{at}.name"))
         if name in valid:
-            faults.append(duplicate(f"{at}.name", name))
-        if faults:
-            yield from faults
+            errors.append(duplicate(f"{at}.name", name))
+        if errors:
+            yield from errors
         else:
             valid.add(name)
 
 
 def _source(volume: Tree, name: str, path: str) -> Errors:
-    given = [source for source in _SOURCES if volume.get(source) is not None]
-    if not given:
+    present = [source for source in _SOURCES if volume.get(source) is not None]
+    if not present:
         yield required(path, "must specify a volume type")
         return
-    check = _CHECKS.get(given[0])
+    check = _CHECKS.get(present[0])
     if check is not None:
-        yield from check(volume[given[0]], f"{path}.{given[0]}")
-    for source in given[1:]:
+        yield from check(volume[present[0]], f"{path}.{present[0]}")
+    for source in present[1:]:
         yield forbidden(f"{path}.{source}", "may not specify more than 1 volume type")
 
 
@@ -61,11 +61,11 @@ def _empty_dir(source: Tree, path: str) -> Errors:
 
 
 def _host_path(source: Tree, path: str) -> Errors:
-    where = source.get("path") or ""
-    if not where:
+    host_path = source.get("path") or ""
+    if not host_path:
         yield required(f"{path}.path")
-    elif ".." in where.split("/"):
-        yield invalid(f"{path}.path", where, "must not contain '..'")
+    elif ".." in host_path.split("/"):
+        yield invalid(f"{path}.path", host_path, "must not contain '..'")
     if source.get("type"):
         yield from field_validation.choice(source["type"], f"{path}.type", _HOST_TYPES)
 
@@ -85,7 +85,7 @@ def _config_map(source: Tree, path: str) -> Errors:
 def _files(source: Tree, path: str) -> Errors:
     mode = source.get("defaultMode")
     if mode is not None and not 0 <= mode <= 0o777:
-        yield invalid(f"{path}.defaultMode", mode, _MODE)
+        yield invalid(f"{path}.defaultMode", mode, _INVALID_MODE)
     for index, item in enumerate(source.get("items") or ()):
         at = f"{path}.items[{index}]"
         if not item.get("key"):
@@ -93,9 +93,9 @@ def _files(source: Tree, path: str) -> Errors:
         if not item.get("path"):
             yield required(f"{at}.path")
         else:
-            yield from descending(item["path"], f"{at}.path")
+            yield from descending_path(item["path"], f"{at}.path")
         if item.get("mode") is not None and not 0 <= item["mode"] <= 0o777:
-            yield invalid(f"{at}.mode", item["mode"], _MODE)
+            yield invalid(f"{at}.mode", item["mode"], _INVALID_MODE)
 
 
 def _claim(source: Tree, path: str) -> Errors:
@@ -125,11 +125,11 @@ def _ephemeral(source: Tree, path: str) -> Errors:
 def _projected(source: Tree, path: str) -> Errors:
     for index, part in enumerate(source.get("sources") or ()):
         at = f"{path}.sources[{index}]"
-        for sort in ("secret", "configMap"):
-            if (named := part.get(sort)) is not None:
-                if not named.get("name"):
-                    yield required(f"{at}.{sort}.name")
-                yield from _files(named, f"{at}.{sort}")
+        for field in ("secret", "configMap"):
+            if (projection := part.get(field)) is not None:
+                if not projection.get("name"):
+                    yield required(f"{at}.{field}.name")
+                yield from _files(projection, f"{at}.{field}")
         token = part.get("serviceAccountToken")
         if token is not None:
             if (token.get("expirationSeconds") or 0) < 600:

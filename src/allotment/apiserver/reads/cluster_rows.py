@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.apiserver.kinds.events import NEW_VERSION, from_new
-from allotment.apiserver.kinds.kind import Table
+from allotment.apiserver.kinds.events import EVENTS_V1, from_events_v1
+from allotment.apiserver.kinds.kind import TableConverter
 from allotment.apiserver.reads.columns import NONE, age, born, duration, few, labels, name_of, selector, table
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
@@ -62,8 +62,8 @@ def _node(tree: Tree, now: str) -> list[Any]:
 
 
 def _event(tree: Tree, now: str) -> list[Any]:
-    if tree.get("apiVersion") == NEW_VERSION:
-        tree = from_new(tree, "v1")
+    if tree.get("apiVersion") == EVENTS_V1:
+        tree = from_events_v1(tree, "v1")
     first = age(tree.get("firstTimestamp") or tree.get("eventTime"), now)
     last = age(tree["lastTimestamp"], now) if tree.get("lastTimestamp") else first
     count, series = tree.get("count") or 1, tree.get("series")
@@ -341,7 +341,7 @@ _WEBHOOKS: Final = {
     for kind in ("validating", "mutating")
 }
 
-TABLES: Final[Mapping[str, Table]] = {
+TABLES: Final[Mapping[str, TableConverter]] = {
     "nodes": table(
         _node, "Name", "Status", "Roles", "Age", "Version", "Internal-IP*", "External-IP*", "OS-Image*",
         "Kernel-Version*", "Container-Runtime*",

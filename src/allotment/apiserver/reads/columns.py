@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from allotment.apiserver.kinds.kind import Column, Reader, Table
+from allotment.apiserver.kinds.kind import Column, StoreReader, TableConverter
 from allotment.model.trees import Tree
 
 Row = Callable[[Tree, str], list[Any]]
@@ -57,13 +57,13 @@ def columns(*names: str) -> tuple[Column, ...]:
     return tuple(made)
 
 
-def table(row: Row, *names: str) -> Table:
+def table(row: Row, *names: str) -> TableConverter:
     """A table whose rows need nothing but the object."""
 
-    def cells(tree: Tree, now: str, reader: Reader) -> list[Any]:
+    def cells(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
         return row(tree, now)
 
-    return Table(columns(*names), cells)
+    return TableConverter(columns(*names), cells)
 
 
 # --- time ------------------------------------------------------------------------------------------------------------

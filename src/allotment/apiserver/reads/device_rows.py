@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from allotment.apiserver.kinds.kind import Reader, Table
+from allotment.apiserver.kinds.kind import StoreReader, TableConverter
 from allotment.apiserver.reads.columns import NONE, age, born, columns, few, name_of, table
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
@@ -90,7 +90,7 @@ def _claim(claim: Tree, now: str) -> list[Any]:
 class _Usage:
     """What claims hold, and what is left of the counters of each pool; made once for a state of the store."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: StoreReader) -> None:
         self.held: set[Device] = set()
         for claim in reader.list(_CLAIMS):
             for result in _results(claim.tree):
@@ -136,17 +136,17 @@ def _needed(device: Tree) -> Iterable[tuple[Counter, Quantity]]:
             yield (consumption["counterSet"], name), Quantity.parse(str(counter["value"]))
 
 
-_usages: WeakKeyDictionary[Reader, tuple[int, _Usage]] = WeakKeyDictionary()
+_usages: WeakKeyDictionary[StoreReader, tuple[int, _Usage]] = WeakKeyDictionary()
 
 
-def _usage(reader: Reader) -> _Usage:
+def _usage(reader: StoreReader) -> _Usage:
     known = _usages.get(reader)
     if known is None or known[0] != reader.revision:
         known = _usages[reader] = (reader.revision, _Usage(reader))
     return known[1]
 
 
-def _slice(tree: Tree, now: str, reader: Reader) -> list[Any]:
+def _slice(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
     spec = tree.get("spec") or {}
     stored = reader.get(_SLICES, "", name_of(tree))  # in the shape in which devices are known
     counts = _usage(reader).counts((stored.tree if stored else tree).get("spec") or {})
@@ -199,11 +199,11 @@ def _pool_status(tree: Tree, now: str) -> list[Any]:
     return [name_of(tree), driver, *counts, pools, state, completed]
 
 
-TABLES: Final[Mapping[str, Table]] = {
+TABLES: Final[Mapping[str, TableConverter]] = {
     _CLAIMS: table(_claim, "Name", "State", "Age", "Devices", "Node", "Driver*", "Requests*", "Reserved For*"),
     "resourceclaimtemplates.resource.k8s.io": table(_named, "Name", "Age"),
     "deviceclasses.resource.k8s.io": table(_class, "Name", "Age", "Extended Resource*"),
-    _SLICES: Table(
+    _SLICES: TableConverter(
         columns("Name", "Node", "Driver", "Pool", "Age", "Devices:integer*", "Free:integer*", "Used:integer*"), _slice
     ),
     "devicetaintrules.resource.k8s.io": table(_taint_rule, "Name", "Key", "Value", "Effect", "TimeAdded", "Age"),

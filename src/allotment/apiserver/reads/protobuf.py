@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.apiserver.conversion import in_version
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.served_kinds import api_version, shape_in
 from allotment.apiserver.storage.store import Entry
 from allotment.model.protobuf import encode
@@ -21,7 +21,7 @@ _KEPT: Final = 8192
 _kept: dict[tuple[bytes, str], bytes] = {}
 
 
-def message_of(kind: Kind, version: str, entry: Entry) -> bytes:
+def message_of(kind: ServedKind, version: str, entry: Entry) -> bytes:
     """The message of an object in a version."""
     key = (entry.json, api_version(kind, version))
     known = _kept.get(key)
@@ -33,12 +33,12 @@ def message_of(kind: Kind, version: str, entry: Entry) -> bytes:
     return known
 
 
-def object_body(kind: Kind, version: str, entry: Entry) -> bytes:
+def object_body(kind: ServedKind, version: str, entry: Entry) -> bytes:
     """An object."""
     return envelope(api_version(kind, version), kind.kind, message_of(kind, version, entry))
 
 
-def list_body(kind: Kind, version: str, meta: Tree, entries: Iterable[Entry]) -> bytes:
+def list_body(kind: ServedKind, version: str, meta: Tree, entries: Iterable[Entry]) -> bytes:
     """Objects as a list."""
     items = (message_of(kind, version, entry) for entry in entries)
     return envelope(api_version(kind, version), f"{kind.kind}List", list_message(meta, items))
@@ -54,7 +54,7 @@ def metadata_list_body(trees: Iterable[Tree], meta: Tree, version: str) -> bytes
     return envelope(f"meta.k8s.io/{version}", "PartialObjectMetadataList", list_message(meta, map(metadata_message, trees)))
 
 
-def event_frame(sort: str, kind: Kind, version: str, entry: Entry) -> bytes:
+def event_frame(sort: str, kind: ServedKind, version: str, entry: Entry) -> bytes:
     """An event of a watch. A bookmark's object is nothing but metadata."""
     if sort != "BOOKMARK":
         return watch_event(sort, object_body(kind, version, entry))

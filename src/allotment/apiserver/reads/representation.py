@@ -13,7 +13,7 @@ import msgspec
 
 from allotment.apiserver import api_errors
 from allotment.apiserver.conversion import in_version
-from allotment.apiserver.kinds.kind import Column, Kind, Reader, Table
+from allotment.apiserver.kinds.kind import Column, ServedKind, StoreReader, TableConverter
 from allotment.apiserver.memo import remembered
 from allotment.apiserver.reads import protobuf
 from allotment.apiserver.reads.paging import Page
@@ -134,14 +134,14 @@ def _sorted(value: Any) -> Any:
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
-def whole(kind: Kind, version: str, entry: Entry) -> bytes:
+def whole(kind: ServedKind, version: str, entry: Entry) -> bytes:
     """An object as JSON: the stored bytes where that version is stored."""
     if version == kind.versions[0] and not kind.stored_as:
         return entry.json
     return encode(in_version(kind, version, entry.tree))
 
 
-def object_body(kind: Kind, version: str, entry: Entry, form: Form, now: str, reader: Reader) -> bytes:
+def object_body(kind: ServedKind, version: str, entry: Entry, form: Form, now: str, reader: StoreReader) -> bytes:
     """The answer that is one object."""
     if form is WHOLE or (form.shown == "whole" and form.media == JSON):
         return whole(kind, version, entry)
@@ -157,7 +157,7 @@ def object_body(kind: Kind, version: str, entry: Entry, form: Form, now: str, re
     return written(in_version(kind, version, entry.tree), form)
 
 
-def list_body(kind: Kind, version: str, page: Page, form: Form, now: str, reader: Reader) -> bytes:
+def list_body(kind: ServedKind, version: str, page: Page, form: Form, now: str, reader: StoreReader) -> bytes:
     """The answer that is a page of a list."""
     if form.shown == "table":
         return written(table(kind, version, page.entries, page.meta, form, now, reader), form)
@@ -175,12 +175,12 @@ def list_body(kind: Kind, version: str, page: Page, form: Form, now: str, reader
     return b"".join((opening, b",".join(_items(kind, version, page.entries)), b"]}"))
 
 
-def _list_meta(kind: Kind, page: Page) -> Tree:
+def _list_meta(kind: ServedKind, page: Page) -> Tree:
     """Lists of custom kinds always say how they continue, even when they do not."""
     return {"continue": "", **page.meta} if is_custom(kind) else page.meta
 
 
-def list_tree(kind: Kind, version: str, page: Page) -> Tree:
+def list_tree(kind: ServedKind, version: str, page: Page) -> Tree:
     """A page as a tree."""
     items = [in_version(kind, version, entry.tree) for entry in page.entries]
     if not is_custom(kind):
@@ -188,11 +188,11 @@ def list_tree(kind: Kind, version: str, page: Page) -> Tree:
     return {**_list_head(kind, version), "metadata": _list_meta(kind, page), "items": items}
 
 
-def _list_head(kind: Kind, version: str) -> Tree:
+def _list_head(kind: ServedKind, version: str) -> Tree:
     return {"kind": f"{kind.kind}List", "apiVersion": api_version(kind, version)}
 
 
-def _items(kind: Kind, version: str, entries: Sequence[Entry]) -> list[bytes]:
+def _items(kind: ServedKind, version: str, entries: Sequence[Entry]) -> list[bytes]:
     """Objects as they stand in lists: of built-in kinds the list alone says what they are."""
     bodies = [whole(kind, version, entry) for entry in entries]
     if is_custom(kind):
@@ -215,12 +215,12 @@ def metadata_only(tree: Tree, version: str) -> Tree:
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": tree["metadata"]}
 
 
-def _age_of_custom(tree: Tree, now: str, reader: Reader) -> list[Any]:
+def _age_of_custom(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
     return [tree["metadata"]["name"], tree["metadata"].get("creationTimestamp", "")]
 
 
 #: How kinds are shown that say nothing about it: by name, and when they were made.
-_PLAIN: Final = Table(
+_PLAIN: Final = TableConverter(
     (
         Column("Name", "string", "Name must be unique within a namespace.", 0, "name"),
         Column("Created At", "date", "When the server made the object.", 0),
@@ -230,7 +230,7 @@ _PLAIN: Final = Table(
 
 
 def table(
-    kind: Kind, version: str, entries: Sequence[Entry], meta: Tree, form: Form, now: str, reader: Reader,
+    kind: ServedKind, version: str, entries: Sequence[Entry], meta: Tree, form: Form, now: str, reader: StoreReader,
     *, headed: bool = True,
 ) -> Tree:  # fmt: skip
     """Objects as rows. ``headed``: the columns are told (in a watch, only once)."""

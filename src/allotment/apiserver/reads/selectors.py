@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from allotment.apiserver import api_errors
 from allotment.apiserver.kinds.field_validation import path_segment_problems
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.memo import remembered
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
@@ -82,7 +82,7 @@ class Selection(NamedTuple):
 ALL: Final = Selection()
 
 
-def selection(kind: Kind, version: str, labels: str, fields: str) -> Selection:
+def selection(kind: ServedKind, version: str, labels: str, fields: str) -> Selection:
     """What two selectors want of a kind. Raises StatusError 400."""
     if not labels and not fields:
         return ALL
@@ -307,7 +307,7 @@ def _unescaped(value: str, text: str) -> str:
     return out
 
 
-def _fields(kind: Kind, version: str, text: str) -> tuple[Term, ...]:
+def _fields(kind: ServedKind, version: str, text: str) -> tuple[Term, ...]:
     terms = _split(text)
     for path, _, _ in terms:
         if path not in kind.fields and path not in _ALWAYS:
@@ -315,7 +315,7 @@ def _fields(kind: Kind, version: str, text: str) -> tuple[Term, ...]:
     return terms
 
 
-def _unknown(kind: Kind, version: str, path: str) -> str:
+def _unknown(kind: ServedKind, version: str, path: str) -> str:
     if kind.shapes:
         return f"field label not supported: {path}"
     if not kind.fields:
@@ -338,5 +338,5 @@ def _namespace(tree: Tree) -> str:
 _ALWAYS: Final[Mapping[str, Callable[[Tree], str]]] = {"metadata.name": _name, "metadata.namespace": _namespace}
 
 
-def _reader(kind: Kind, path: str) -> Callable[[Tree], str]:
+def _reader(kind: ServedKind, path: str) -> Callable[[Tree], str]:
     return _ALWAYS.get(path) or kind.fields[path]

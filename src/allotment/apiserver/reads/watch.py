@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from allotment.apiserver import api_errors
 from allotment.apiserver.conversion import in_version
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.reads import protobuf
 from allotment.apiserver.reads.representation import JSON, PROTOBUF, Form, encode, metadata_only, table, whole
 from allotment.apiserver.reads.selectors import Selection
@@ -225,7 +225,7 @@ class Lines:
         self._lines: dict[tuple[int, str, str, str], bytes] = {}
         self._size = size
 
-    def of(self, kind: Kind, version: str, seen: Seen, media: str = JSON) -> bytes:
+    def of(self, kind: ServedKind, version: str, seen: Seen, media: str = JSON) -> bytes:
         """The line of an event that shows the whole object."""
         if seen.change is None:
             return _line(kind, version, seen, media)
@@ -239,7 +239,7 @@ class Lines:
         return line
 
 
-def _line(kind: Kind, version: str, seen: Seen, media: str) -> bytes:
+def _line(kind: ServedKind, version: str, seen: Seen, media: str) -> bytes:
     if media == PROTOBUF:
         return protobuf.event_frame(seen.type, kind, version, seen.entry)
     if seen.type == "BOOKMARK":
@@ -250,7 +250,7 @@ def _line(kind: Kind, version: str, seen: Seen, media: str) -> bytes:
 
 
 async def pieces(
-    watch: Watch, kind: Kind, version: str, form: Form, lines: Lines, now: Callable[[], str], store: Store
+    watch: Watch, kind: ServedKind, version: str, form: Form, lines: Lines, now: Callable[[], str], store: Store
 ) -> AsyncIterator[bytes]:
     """A watch as the body of an answer, in pieces of many lines where many have come."""
     headed = True
@@ -277,7 +277,7 @@ async def pieces(
         await batches.aclose()
 
 
-def _formed(kind: Kind, version: str, seen: Seen, form: Form, now: str, store: Store, headed: bool) -> bytes:
+def _formed(kind: ServedKind, version: str, seen: Seen, form: Form, now: str, store: Store, headed: bool) -> bytes:
     entry = seen.entry
     if form.media == PROTOBUF:
         return protobuf.metadata_frame(seen.type, entry.tree, form.version)
@@ -305,7 +305,7 @@ def event_type(seen: Seen) -> EventType:
     return seen.type
 
 
-def seen_tree(kind: Kind, version: str, seen: Seen) -> Tree:
+def seen_tree(kind: ServedKind, version: str, seen: Seen) -> Tree:
     """The object of an event in a version, as a tree."""
     if seen.type == "BOOKMARK":
         return {"kind": kind.kind, "apiVersion": api_version(kind, version), **seen.entry.tree}

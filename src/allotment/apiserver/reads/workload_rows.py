@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from allotment.apiserver.kinds.kind import Table
+from allotment.apiserver.kinds.kind import TableConverter
 from allotment.apiserver.reads.columns import (
     NONE,
     age,
@@ -152,7 +152,7 @@ def _metric(metric: Tree, current: Tree) -> str:
 
 
 _COUNTED: Final = ("Desired:integer", "Current:integer", "Ready:integer")
-TABLES: Final[Mapping[str, Table]] = {
+TABLES: Final[Mapping[str, TableConverter]] = {
     "deployments.apps": table(_deployment, "Name", "Ready", "Up-to-date", "Available", "Age", *_WIDE),
     "replicasets.apps": table(_replica_set, "Name", *_COUNTED, "Age", *_WIDE),
     "replicationcontrollers": table(_replication_controller, "Name", *_COUNTED, "Age", *_WIDE),

@@ -36,7 +36,7 @@ from allotment.externalgrpc.expander import ExpansionOption
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from allotment.tools.plan.consolidation.rescheduling import House
+from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Cheapest:
         self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree], trees: Mapping[Resource, Sequence[Tree]], end: float
     ) -> list[Judged]:
         growths = Growths(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
-        house = House((tree for found in with_pods(trees, options).values() for tree in found), self._features)
+        house = SimulatedCluster((tree for found in with_pods(trees, options).values() for tree in found), self._features)
         told = [(option, growths.of(option.group, nodes[option.group])) for option in options if option.group in nodes]
         found = [
             Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not told")

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from allotment.fleet.catalog import InstanceType, Template, template_of
 from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.fleet.errors import FleetError, nearest
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.offerings.offers import offers_of
 
 #: On a group's nodes: which group.
@@ -100,7 +100,7 @@ def group_in(name: str) -> str:
     return found[1] if found else ""
 
 
-def groups_of(catalog: Sequence[InstanceType], wishes: Iterable[Wanted], limits: Limits) -> tuple[NodeGroup, ...]:
+def groups_of(catalog: Sequence[InstanceType], wishes: Iterable[Wanted], limits: PlanLimits) -> tuple[NodeGroup, ...]:
     """The groups that are wanted, of types with a known price; of two wishes for one group the first counts.
 
     Raises BadNodes for a wish that nothing in the catalogue fulfils, and for a mode that a type's GPUs do not have.

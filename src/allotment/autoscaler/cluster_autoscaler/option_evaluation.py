@@ -19,7 +19,7 @@ from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
 from allotment.phrases import counted
-from allotment.tools.plan.consolidation.rescheduling import House, NoPlace
+from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster, Unschedulable
 
 
 class Growth(NamedTuple):
@@ -62,7 +62,7 @@ class Judged(NamedTuple):
         return f"{self.group}: {count} {verb} {self.served} of {self.asked} pods {price}{rest}"
 
 
-def judge(house: House, option: ExpansionOption, growth: Growth, keep_going: KeepGoing) -> Judged:
+def judge(house: SimulatedCluster, option: ExpansionOption, growth: Growth, keep_going: KeepGoing) -> Judged:
     """Try an option; the house is afterwards as it was."""
     cost = growth.price * option.nodes if growth.price is not None else None
     uids = dict.fromkeys(uid_of(pod) for pod in option.pods)
@@ -72,7 +72,7 @@ def judge(house: House, option: ExpansionOption, growth: Growth, keep_going: Kee
 
     if growth.slices is None and any(_takes_devices(pod) for pod in option.pods):
         return told(None, "nothing says which devices its nodes will have")
-    lodgers = [house.lodgers[uid] for uid in uids if uid in house.lodgers]
+    lodgers = [house.pods[uid] for uid in uids if uid in house.pods]
     if len(lodgers) < len(uids) or not lodgers:
         return told(None, "its pods are not known")
     mark = house.mark()
@@ -83,23 +83,23 @@ def judge(house: House, option: ExpansionOption, growth: Growth, keep_going: Kee
             if not keep_going():
                 return told(None, "there was no time")
             node, slices = _copy(growth, number)
-            house.build(node, slices)
+            house.add_node(node, slices)
             places |= 1 << house.machines.by_name[node["metadata"]["name"]].place
         served, why = 0, ""
         for lodger in sorted(lodgers, key=lambda one: one.order):
             if not keep_going():
                 return told(None, "there was no time")
             place = house.place(lodger, places)
-            if isinstance(place, NoPlace):
+            if isinstance(place, Unschedulable):
                 why = why or f"{lodger.key}: {place.text}"
             else:
                 served += 1
         return told(served, why)
     finally:
-        house.back_to(mark)
+        house.undo_to(mark)
 
 
-def judged(house: House, growths: Sequence[tuple[ExpansionOption, Growth]], keep_going: KeepGoing) -> Iterator[Judged]:
+def judged(house: SimulatedCluster, growths: Sequence[tuple[ExpansionOption, Growth]], keep_going: KeepGoing) -> Iterator[Judged]:
     """Try options, those that promise the least cost by pod first; what cannot be the best any more is left out."""
     least: Decimal | None = None
     for option, growth in sorted(growths, key=lambda pair: _promise(*pair)):

@@ -16,7 +16,13 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
 from allotment.model.trees import Tree
 from allotment.tools.plan.provisioning.mig_parted import MIG_FILE, mig_config_map, mig_layout, with_layout
-from allotment.tools.plan.provisioning.nodeclaims import INSTANCE, OWNER, ClaimSettings, NoNodeClass, node_claim
+from allotment.tools.plan.provisioning.nodeclaims import (
+    INSTANCE,
+    OWNER,
+    NodeClaimSettings,
+    NodeClassNotFoundError,
+    node_claim,
+)
 from allotment.tools.plan.report import PlannedMachine
 
 NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
@@ -54,9 +60,9 @@ class Karpenter:
 
     name = "karpenter"
 
-    def __init__(self, client: Client, settings: ClaimSettings | None = None, mig: MigManager | None = None) -> None:
+    def __init__(self, client: Client, settings: NodeClaimSettings | None = None, mig: MigManager | None = None) -> None:
         self._client = client
-        self._settings = settings or ClaimSettings()
+        self._settings = settings or NodeClaimSettings()
         self._mig = mig
         self._ordered: dict[str, _Ordered] = {}
         """What is there as far as we know; whatever of it is missing was ended by somebody else."""
@@ -68,7 +74,7 @@ class Karpenter:
         """
         try:
             tree = node_claim(name, machine, self._settings)
-        except NoNodeClass as error:
+        except NodeClassNotFoundError as error:
             raise Refused(str(error)) from None
         if self._mig is not None and mig_layout(machine):
             await self._write_layout(machine, self._mig)

@@ -29,7 +29,8 @@ _AUTHORIZATION_CHECK = 350_000
 
 
 class Operand(NamedTuple):
-    """One operand of a call: its node and type, its size if known, and its declared type if it is part of the device."""
+    """One operand of a call: its node and type, its size if known, and its declared type if it is part of the
+    device."""
 
     node: Node
     type: Type
@@ -46,7 +47,7 @@ class CallCost(NamedTuple):
     """The cost of a call without its operands, and the size of its result."""
 
     cost: Range
-    result: Range | None = None
+    result_size: Range | None = None
 
 
 CostRule: TypeAlias = Callable[[str, Operand | None, list[Operand]], CallCost | None]
@@ -134,10 +135,10 @@ def _replace(overload: str, target: Operand | None, args: list[Operand]) -> Call
 def _split(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
     if target is None:
         return None
-    most = target.size[1]
+    max_parts = target.size[1]
     if len(args) > 1 and isinstance(args[1].node, Const) and args[1].node.kind == "int":
-        most = ranges.wrap(_int(args[1].node))
-    return CallCost(ranges.scale(target.size, 2 * TRAVERSAL), (0, most))
+        max_parts = ranges.wrap(_int(args[1].node))
+    return CallCost(ranges.scale(target.size, 2 * TRAVERSAL), (0, max_parts))
 
 
 def _join(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -166,8 +167,8 @@ def _find(overload: str, target: Operand | None, args: list[Operand]) -> CallCos
 
 
 def _contains_address(cidr: bool) -> CostRule:
-    """``containsIP`` and ``containsCIDR`` compare two addresses of 4 to 16 bytes. A string is parsed first; a network is
-    also masked and its prefix length compared."""
+    """``containsIP`` and ``containsCIDR`` compare two addresses of 4 to 16 bytes. A string is parsed first; a network
+    is also masked and its prefix length compared."""
     address: Range = (4, 16)
 
     def rule(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:

@@ -1,9 +1,9 @@
 """The type checker: resolves the names, fields and overloads of a parsed expression.
 
-Argument types are unified with overload signatures whose type parameters are fresh per call; ``dyn``, ``Any`` and errors
-unify with everything. The fresh parameters (``_var0``, …) are numbered as upstream, because error texts can contain
-them. For argument types without parameters the result depends on nothing else and is cached per function, so a typical
-call costs one dictionary lookup. The rules, one per kind of node, share their state, so they are in one file.
+Argument types are unified with overload signatures whose type parameters are fresh per call; ``dyn``, ``Any`` and
+errors unify with everything. The fresh parameters (``_var0``, …) are numbered as upstream, because error texts can
+contain them. For argument types without parameters the result depends on nothing else and is cached per function, so a
+typical call costs one dictionary lookup. The rules, one per kind of node, share their state, so they are in one file.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Checker:
         self.fresh += 1
         return param
 
-    def undeclared(self, pos: int, name: str) -> None:
+    def report_undeclared(self, pos: int, name: str) -> None:
         self.issues.report(pos, f"undeclared reference to '{name}' (in container '{self.environment.container}')")
 
     # Names.
@@ -156,7 +156,7 @@ class _Checker:
         if resolved is not None:
             return resolved
         self.types[node.id] = ERROR
-        self.undeclared(node.pos, node.name)
+        self.report_undeclared(node.pos, node.name)
         return node
 
     def const(self, node: Const) -> Node:
@@ -254,7 +254,7 @@ class _Checker:
             if function is not None:
                 return self.resolve_call(node, function, function.members, (target, *args))
         self.types[node.id] = ERROR
-        self.undeclared(node.pos, node.function)
+        self.report_undeclared(node.pos, node.function)
         return node
 
     def resolve_call(
@@ -333,7 +333,7 @@ class _Checker:
 
     # Literals.
 
-    def unwrapped(self, node: Node) -> Type:
+    def optional_content_type(self, node: Node) -> Type:
         """The content type of an optional element or entry."""
         t = self.types[node.id]
         if t.kind is TypeKind.OPAQUE and t.name == "optional_type":
@@ -342,7 +342,7 @@ class _Checker:
             self.issues.report(node.pos, f"expected type '{optional_of(t).display_name}' but found '{t.display_name}'")
         return t
 
-    def join(self, previous: Type | None, current: Type) -> Type:
+    def common_type(self, previous: Type | None, current: Type) -> Type:
         """The common type of two elements, or dyn (the validators check mixed types later)."""
         if previous is None or previous is current:
             return current
@@ -356,7 +356,7 @@ class _Checker:
         optional = node.optional_indices
         for i, e in enumerate(elements):
             elements[i] = e = self.check(e)
-            element = self.join(element, self.unwrapped(e) if i in optional else self.types[e.id])
+            element = self.common_type(element, self.optional_content_type(e) if i in optional else self.types[e.id])
         self.types[node.id] = list_of(self.fresh_param() if element is None else element)
         return node
 
@@ -365,9 +365,11 @@ class _Checker:
         value: Type | None = None
         for entry in node.entries:
             entry.key = self.check(entry.key)
-            key = self.join(key, self.types[entry.key.id])
+            key = self.common_type(key, self.types[entry.key.id])
             entry.value = self.check(entry.value)
-            value = self.join(value, self.unwrapped(entry.value) if entry.optional else self.types[entry.value.id])
+            value = self.common_type(
+                value, self.optional_content_type(entry.value) if entry.optional else self.types[entry.value.id]
+            )
         if key is None or value is None:
             key, value = self.fresh_param(), self.fresh_param()
         self.types[node.id] = map_of(key, value)
@@ -377,7 +379,7 @@ class _Checker:
         found = self.lookup(node.name)
         if found is None:
             self.types[node.id] = ERROR
-            self.undeclared(node.pos, node.name)
+            self.report_undeclared(node.pos, node.name)
             return node
         node.name, t, _ = found
         result = ERROR
@@ -393,11 +395,12 @@ class _Checker:
         for field in node.fields:
             field.value = self.check(field.value)
             declared = self.struct_field(field.pos, fields_of, field.name) or ERROR
-            given = self.unwrapped(field.value) if field.optional else self.types[field.value.id]
-            if not is_assignable(self.bindings, declared, given):
+            provided = self.optional_content_type(field.value) if field.optional else self.types[field.value.id]
+            if not is_assignable(self.bindings, declared, provided):
                 self.issues.report(
                     field.pos,
-                    f"expected type of field '{field.name}' is '{declared.display_name}' but provided type is '{given.display_name}'",
+                    f"expected type of field '{field.name}' is '{declared.display_name}' "
+                    f"but provided type is '{provided.display_name}'",
                 )
         return node
 
@@ -415,9 +418,9 @@ class _Checker:
             variables[node.iter_var2] = second
         self.scopes.append(variables)
         node.loop_condition = self.check(node.loop_condition)
-        self.require(node.loop_condition, BOOL)
+        self.expect_type(node.loop_condition, BOOL)
         node.loop_step = self.check(node.loop_step)
-        self.require(node.loop_step, accu)
+        self.expect_type(node.loop_step, accu)
         self.scopes.pop()
         node.result = self.check(node.result)
         self.scopes.pop()
@@ -444,11 +447,11 @@ class _Checker:
                 )
                 return ERROR, ERROR
 
-    def require(self, node: Node, wanted: Type) -> None:
+    def expect_type(self, node: Node, expected: Type) -> None:
         """Reports an error unless a node's type is assignable to the expected one."""
         found = self.types[node.id]
-        if found is not wanted and not is_assignable(self.bindings, wanted, found):
-            self.issues.report(node.pos, f"expected type '{wanted.display_name}' but found '{found.display_name}'")
+        if found is not expected and not is_assignable(self.bindings, expected, found):
+            self.issues.report(node.pos, f"expected type '{expected.display_name}' but found '{found.display_name}'")
 
 
 # fmt: off

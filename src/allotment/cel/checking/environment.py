@@ -96,7 +96,8 @@ _ALL_TYPE_NAMES: Mapping[str, Type] = {**UNDEFINED_TYPE_NAMES, **TYPE_NAMES}
 # fmt: off
 #: The message that a literal of a well-known type creates, by kind.
 _MESSAGE_OF_KIND: Mapping[TypeKind, str] = {
-    TypeKind.ANY: "google.protobuf.Any", TypeKind.DYN: "google.protobuf.Value", TypeKind.NULL: "google.protobuf.NullValue",
+    TypeKind.ANY: "google.protobuf.Any", TypeKind.DYN: "google.protobuf.Value",
+    TypeKind.NULL: "google.protobuf.NullValue",
     TypeKind.DURATION: "google.protobuf.Duration", TypeKind.TIMESTAMP: "google.protobuf.Timestamp",
     TypeKind.BOOL: "google.protobuf.BoolValue", TypeKind.BYTES: "google.protobuf.BytesValue",
     TypeKind.DOUBLE: "google.protobuf.DoubleValue", TypeKind.INT: "google.protobuf.Int64Value",
@@ -111,9 +112,9 @@ class Environment:
     """The declarations that an expression can refer to.
 
     ``variables`` maps names to types; ``type_names`` maps type names to the types they denote (as an expression such a
-    name has type ``type(T)``); ``structs`` maps the names of object types to their fields. ``attribute_type`` is the type
-    of a device attribute's value, Any or dyn, and None in environments other than DRA's. ``list_attributes`` is whether
-    list attributes, and with them dyn results, are accepted.
+    name has type ``type(T)``); ``structs`` maps the names of object types to their fields. ``attribute_type`` is the
+    type of a device attribute's value, Any or dyn, and None in environments other than DRA's. ``list_attributes`` is
+    whether list attributes, and with them dyn results, are accepted.
     """
 
     kube: str
@@ -184,7 +185,8 @@ def declare_environment(kube: str, name: EnvName, consumable_capacity: bool, lis
     stored = name == "stored"
     # New expressions are limited to the functions of the previous release, so that a rollback can read them.
     lists_v3 = stored or minor >= 35
-    # From 1.37 on the attribute type of stored expressions is always dyn; in 1.36 the gate decides in both environments.
+    # From 1.37 on the attribute type of stored expressions is always dyn; in 1.36 the gate decides in both
+    # environments.
     lists_known = minor >= 36 and list_attributes
     dynamic = lists_known or (minor >= 37 and stored)
     includes = minor >= 36 and (stored or lists_known)

@@ -17,7 +17,9 @@ from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, ZERO, Range
 from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 
-_SCALARS = frozenset({TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT})
+_SCALARS = frozenset(
+    {TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT}
+)
 _EMPTY_UNION: Range = (MAX, 0)
 
 
@@ -51,12 +53,12 @@ def estimate(checked: CheckedExpression, part: Node | None = None) -> Range:
 class _Estimator:
     """The state of one estimate; sizes, entries and paths are keyed by node id."""
 
-    __slots__ = ("types", "overloads", "locals", "paths", "sizes", "entries")
+    __slots__ = ("types", "overloads", "local_variables", "paths", "sizes", "entries")
 
     def __init__(self, checked: CheckedExpression) -> None:
         self.types = checked.types
         self.overloads = checked.overloads
-        self.locals: dict[str, list[_LocalVariable]] = {}
+        self.local_variables: dict[str, list[_LocalVariable]] = {}
         self.paths: dict[int, DeclaredPath | None] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, _Entries] = {}
@@ -67,7 +69,7 @@ class _Estimator:
             case Const():
                 return ZERO
             case Ident():
-                local = self.local(node.name)
+                local = self.local_variable(node.name)
                 if local is not None:
                     self.paths[node.id] = local.path
                 elif node.name == "device":
@@ -91,9 +93,9 @@ class _Estimator:
 
     # Sizes and paths of nodes.
 
-    def local(self, name: str) -> _LocalVariable | None:
+    def local_variable(self, name: str) -> _LocalVariable | None:
         """The innermost variable of that name."""
-        stack = self.locals.get(name)
+        stack = self.local_variables.get(name)
         return stack[-1] if stack else None
 
     def size(self, node: Node) -> Range | None:
@@ -108,14 +110,14 @@ class _Estimator:
                 return ranges.fixed(len(node.elements))
             case MapExpr():
                 return ranges.fixed(len(node.entries))
-        declared = self.declared(node)
+        declared = self.declared_type(node)
         if declared is not None:
             self.sizes[node.id] = found = (0, declared.max_size)
             return found
         if _is_scalar(self.types[node.id]):
             return ONE
         if isinstance(node, Ident):
-            local = self.local(node.name)
+            local = self.local_variable(node.name)
             if local is not None:
                 return local.size
         return None
@@ -123,12 +125,12 @@ class _Estimator:
     def path(self, node: Node) -> DeclaredPath | None:
         """The path of a node's value from the device, if it is part of it."""
         if isinstance(node, Ident):
-            local = self.local(node.name)
+            local = self.local_variable(node.name)
             if local is not None:
                 return local.path
         return self.paths.get(node.id)
 
-    def declared(self, node: Node) -> DeclaredType | None:
+    def declared_type(self, node: Node) -> DeclaredType | None:
         """The declared type of a node's value, if it is part of the device."""
         path = self.path(node)
         return None if path is None else path.declared_type()
@@ -141,13 +143,13 @@ class _Estimator:
         """The sizes of the entries of a list or map, if known."""
         known = self.entries.get(node.id)
         if known is None and isinstance(node, Ident):
-            local = self.local(node.name)
+            local = self.local_variable(node.name)
             if local is not None:
                 return local.entries
         return known
 
-    def operand(self, node: Node) -> Operand:
-        return Operand(node, self.types[node.id], self.size(node), self.declared(node))
+    def operand_of(self, node: Node) -> Operand:
+        return Operand(node, self.types[node.id], self.size(node), self.declared_type(node))
 
     # Nodes.
 
@@ -191,25 +193,25 @@ class _Estimator:
         if function == "dyn":
             # The value keeps its size; only its type changes.
             value = self.cost(node.args[0])
-            self.same_sizes(node, node.args[0])
+            self.copy_sizes(node, node.args[0])
             return ranges.add(ONE, value)
         args: list[Operand] = []
         arg_costs: list[Range] = []
         for arg in node.args:
             arg_costs.append(self.cost(arg))
-            args.append(self.operand(arg))
+            args.append(self.operand_of(arg))
         total = ZERO
         target: Operand | None = None
         if node.target is not None:
             total = self.cost(node.target)
-            target = self.operand(node.target)
+            target = self.operand_of(node.target)
         cost: Range = _EMPTY_UNION
         result: Range | None = None
         for overload in self.overloads[node.id]:
             own = self.overload_cost(node, overload, target, args, arg_costs)
             cost = ranges.union(cost, own.cost)
-            if own.result is not None:
-                result = own.result if result is None else ranges.union(result, own.result)
+            if own.result_size is not None:
+                result = own.result_size if result is None else ranges.union(result, own.result_size)
             if overload == "index_list" or overload == "index_map":
                 entries = self.entries_of(node.args[0])
                 result = None if entries is None else entries.value
@@ -245,7 +247,7 @@ class _Estimator:
         cost = own.cost
         for arg_cost in arg_costs:
             cost = ranges.add(cost, arg_cost)
-        return CallCost(cost, own.result)
+        return CallCost(cost, own.result_size)
 
     def conditional(self, node: Call, args: list[Operand], arg_costs: list[Range]) -> CallCost:
         left, right = self.entries_of(node.args[1]), self.entries_of(node.args[2])
@@ -264,7 +266,7 @@ class _Estimator:
             self.entries[node.id] = left.union(right)
         return CallCost(ONE if overload == "add_list" else ranges.scale(size, call_costs.TRAVERSAL), size)
 
-    def same_sizes(self, node: Node, source: Node) -> None:
+    def copy_sizes(self, node: Node, source: Node) -> None:
         """Copies the sizes of ``source`` to a node with the same value."""
         size = self.size(source)
         if size is not None:
@@ -276,15 +278,15 @@ class _Estimator:
     # Comprehensions.
 
     def push(self, name: str, local: _LocalVariable) -> None:
-        self.locals.setdefault(name, []).append(local)
+        self.local_variables.setdefault(name, []).append(local)
 
     def bind(self, node: Comprehension) -> Range:
         """``cel.bind``: charged for exactly one computation of the variable."""
         total = ranges.add(self.cost(node.iter_range), self.cost(node.accu_init))
         self.push(node.accu_var, self.variable(node.accu_init))
         total = ranges.add(total, self.cost(node.result))
-        self.locals[node.accu_var].pop()
-        self.same_sizes(node, node.result)
+        self.local_variables[node.accu_var].pop()
+        self.copy_sizes(node, node.result)
         return total
 
     def variable(self, value: Node) -> _LocalVariable:
@@ -309,11 +311,11 @@ class _Estimator:
             self.push(node.iter_var, _iteration_variable(path, "@keys", key))
         each = self.cost(node.loop_condition)
         each = ranges.add(self.cost(node.loop_step), each)
-        self.locals[node.iter_var].pop()
+        self.local_variables[node.iter_var].pop()
         if node.iter_var2 is not None:
-            self.locals[node.iter_var2].pop()
+            self.local_variables[node.iter_var2].pop()
         total = ranges.add(total, self.cost(node.result))
-        self.locals[node.accu_var].pop()
+        self.local_variables[node.accu_var].pop()
         count = self.size_or_unknown(over)
         total = ranges.add(total, ranges.multiply(count, each))
         init = node.accu_init

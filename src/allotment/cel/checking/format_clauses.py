@@ -1,7 +1,7 @@
 """Parser for the format strings of ``string.format``, used by the static check and at run time.
 
-It implements the rules before version 4 of the strings library: clauses ``s d f e b x X o``, a precision ``.N`` that only
-``f`` and ``e`` use, ``%%`` for a percent sign.
+It implements the rules before version 4 of the strings library: clauses ``s d f e b x X o``, a precision ``.N`` that
+only ``f`` and ``e`` use, ``%%`` for a percent sign.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Unification of types: assignability and the bindings of type parameters.
 
 The rules are those of cel-go's checker, which decide results and error texts: dyn, Any and errors are assignable to
-everything; null is assignable to nullable types; a parameter is bound to the most general of its types. A failed attempt
-leaves the bindings unchanged.
+everything; null is assignable to nullable types; a parameter is bound to the most general of its types. A failed
+attempt leaves the bindings unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Bindings: TypeAlias = "dict[Type, Type]"
 
 _PARAM, _NULL, _ERROR, _TYPE = TypeKind.PARAM, TypeKind.NULL, TypeKind.ERROR, TypeKind.TYPE
 _STRUCTURED = frozenset({TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP})
-_NULLABLE = frozenset({TypeKind.OPAQUE, TypeKind.STRUCT, TypeKind.ANY, TypeKind.DURATION, TypeKind.TIMESTAMP, TypeKind.NULL, TypeKind.DYN})
+_NULLABLE = frozenset(
+    {TypeKind.OPAQUE, TypeKind.STRUCT, TypeKind.ANY, TypeKind.DURATION, TypeKind.TIMESTAMP, TypeKind.NULL, TypeKind.DYN}
+)
 
 
 def is_assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:

@@ -149,8 +149,8 @@ _DOUBLES = frozenset({TypeKind.DOUBLE, TypeKind.STRING})
 # fmt: off
 _PRINTABLE = frozenset(
     {
-        TypeKind.LIST, TypeKind.MAP, TypeKind.INT, TypeKind.UINT, TypeKind.DOUBLE, TypeKind.BOOL, TypeKind.STRING, TypeKind.TIMESTAMP, TypeKind.BYTES,
-        TypeKind.DURATION, TypeKind.TYPE, TypeKind.NULL,
+        TypeKind.LIST, TypeKind.MAP, TypeKind.INT, TypeKind.UINT, TypeKind.DOUBLE, TypeKind.BOOL, TypeKind.STRING,
+        TypeKind.TIMESTAMP, TypeKind.BYTES, TypeKind.DURATION, TypeKind.TYPE, TypeKind.NULL,
     }
 )
 # fmt: on
@@ -158,7 +158,10 @@ _NOT_PRINTABLE = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
     "and timestamps"
 )
-_HEX = (_NUMBERS | {TypeKind.STRING, TypeKind.BYTES}, "only integers, byte buffers, and strings can be formatted as hex")
+_HEX = (
+    _NUMBERS | {TypeKind.STRING, TypeKind.BYTES},
+    "only integers, byte buffers, and strings can be formatted as hex",
+)
 
 #: Clause letter -> accepted kinds, error message for others.
 _CLAUSE_KINDS: dict[str, tuple[frozenset[TypeKind], str]] = {

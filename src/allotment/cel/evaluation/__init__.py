@@ -1,1 +1,1 @@
-"""Evaluation on a device: values, closures planned from the checked tree, the libraries' functions, exact cost."""
+"""Evaluation of expressions: values, the planner that turns a checked tree into closures, functions, runtime cost."""

@@ -1,4 +1,4 @@
-"""List, map and message literals at run time."""
+"""Evaluation of list, map and message literals."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _MESSAGE_BUILDERS: Final[dict[str, Callable[[Fields], Value]]] = {
 
 
 def list_literal(steps: Sequence[PlanStep], optional: frozenset[int]) -> Run:
-    """``[a, ?b]``; ``optional`` are the positions of elements that may be missing."""
+    """``[a, ?b]``; ``optional`` contains the positions of the optional elements."""
     runs = tuple(step.run for step in steps)
 
     def run(frame: Frame) -> Value:
@@ -94,7 +94,9 @@ def list_literal(steps: Sequence[PlanStep], optional: frozenset[int]) -> Run:
                 item = compute(frame)
                 if position in optional:
                     if type(item) is not Optional:
-                        raise CelError(f"cannot initialize optional list element from non-optional value {go_format(item)}")
+                        raise CelError(
+                            f"cannot initialize optional list element from non-optional value {go_format(item)}"
+                        )
                     item = item.value
                     if item is ABSENT:
                         continue
@@ -109,7 +111,7 @@ def list_literal(steps: Sequence[PlanStep], optional: frozenset[int]) -> Run:
 
 
 def map_literal(entries: Sequence[tuple[PlanStep, PlanStep, bool]]) -> Run:
-    """``{k: v, ?o: w}`` from (key, value, may be missing); the last of equal keys wins."""
+    """``{k: v, ?o: w}`` from (key, value, is optional); the last of equal keys wins."""
     runs = tuple((key.run, value.run, optional) for key, value, optional in entries)
 
     def run(frame: Frame) -> Value:
@@ -120,9 +122,8 @@ def map_literal(entries: Sequence[tuple[PlanStep, PlanStep, bool]]) -> Run:
                 value = compute_value(frame)
                 if optional:
                     if type(value) is not Optional:
-                        raise CelError(
-                            f"cannot initialize optional entry '{go_format(key)}' from non-optional value {go_format(value)}"
-                        )
+                        entry, found = go_format(key), go_format(value)
+                        raise CelError(f"cannot initialize optional entry '{entry}' from non-optional value {found}")
                     value = value.value
                     if value is ABSENT:
                         built.pop(map_key(key), None)
@@ -138,7 +139,7 @@ def map_literal(entries: Sequence[tuple[PlanStep, PlanStep, bool]]) -> Run:
 
 
 def message_literal(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
-    """A message literal from (field, value, may be missing)."""
+    """A message literal from (field, value, is optional)."""
 
     def run(frame: Frame) -> Value:
         values: dict[str, Value] = {}

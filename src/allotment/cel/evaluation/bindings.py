@@ -1,4 +1,4 @@
-"""Which function a call runs: the one overload that was resolved, or a choice among all at run time."""
+"""The binding of calls to implementations: the overload that the checker resolved, or dispatch at run time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ from allotment.cel.evaluation.values import Value, no_such_overload
 
 
 class PlanError(Exception):
-    """Raised when a constant part of an expression fails; the text is that of the failure."""
+    """Raised when a constant part of an expression fails; the text is that of its error."""
 
 
-#: Overloads that upstream binds to a function of any number of arguments, although they take two.
+#: Overloads of two arguments that upstream binds to a variadic function.
 _SEQUENTIAL: Final = frozenset({"string_format"})
 _AUTHORIZER: Final = ("authorizer_", "groupcheck_", "resourcecheck_", "pathcheck_", "decision_")
 _SINGLETON_ARITY: Final = {"size": 1, "type": 1, "dyn": 1, "sort": 1, "-_": 1}
 
 
 def resolve_implementation(
-    functions: Mapping[str, FunctionDeclaration], function: str, overload: str, count: int, node_id: int, *, checked: bool
+    functions: Mapping[str, FunctionDeclaration],
+    function: str,
+    overload: str,
+    count: int,
+    node_id: int,
+    *,
+    checked: bool,
 ) -> tuple[calls.Implementation, bool]:
-    """What a call of ``count`` arguments runs, and whether it stops at its first failing argument.
+    """The implementation of a call of ``count`` arguments, and whether it stops at the first failing argument.
 
-    ``overload`` is the one that the checker resolved, empty when there are several. ``node_id`` shows in one of
-    upstream's error texts. Unchecked calls can have the wrong number of arguments, which raises PlanError.
+    ``overload`` is the one that the checker resolved, empty if there are several. ``node_id`` is part of one of
+    upstream's error texts. Raises PlanError for an unchecked call with the wrong number of arguments.
     """
     singleton = SINGLETONS.get(function)
     if singleton is not None:
@@ -57,7 +63,7 @@ def _overload_implementation(function: str, overload: Overload) -> calls.Impleme
         return found
 
     def unreachable(*arguments: Value) -> Value:
-        # The authorizer's functions: no value of their types exists here.
+        # The authorizer functions: a selector has no values of their types.
         raise no_such_overload(function, arguments)
 
     return unreachable
@@ -77,7 +83,7 @@ def _guarded_implementation(function: str, overload: Overload) -> calls.Implemen
 
 
 def _unimplemented(function: str, node_id: int, count: int) -> calls.Implementation:
-    """A function that is declared but that nobody implements."""
+    """The error of a function that is declared but not implemented."""
     if not count:
         raise PlanError(f"no such overload: {function}()")
 
@@ -88,7 +94,7 @@ def _unimplemented(function: str, node_id: int, count: int) -> calls.Implementat
 
 
 def _check_arity(function: str, expected: int, found: int) -> None:
-    """Upstream's complaint when an unchecked call has another number of arguments than the one implementation."""
+    """Raises upstream's error for an unchecked call with the wrong number of arguments."""
     if expected != found:
         shape = {0: "", 1: "arg", 2: "lhs, rhs"}.get(found, "...")
         raise PlanError(f"no such overload: {function}({shape})")

@@ -1,8 +1,8 @@
-"""Calls at run time: arguments, guards, dispatch and cost.
+"""Evaluation of calls: arguments, type guards, dispatch and cost.
 
-Upstream has two ways to call. A function of one or two arguments with one implementation evaluates all arguments, then
-returns the first failure among them, and is charged in any case. Everything else stops at the first failing argument,
-and is charged only if that was the last one. Both are observable in costs, so both are here.
+Upstream has two kinds of calls, whose difference is visible in costs. A function of one or two arguments with a single
+implementation evaluates all arguments, returns the first error among them, and is always charged. Any other call stops
+at the first failing argument, and is then charged only if that is the last one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNRESTRICTED: Final = frozenset({TypeKind.DYN, TypeKind.ANY, TypeKind.PARAM})
 
 
 def matches_type(declared: Type, value: Value) -> bool:
-    """Whether a value may be passed for a declared parameter; of lists and maps, upstream looks at the first entry."""
+    """Whether a value matches a parameter type; for lists and maps, upstream checks the first entry only."""
     if declared.kind in _UNRESTRICTED:
         return True
     if declared.name != type_name(value):
@@ -64,7 +64,7 @@ _PYTHON_TYPES: Final[dict[Type, frozenset[type]]] = {
 
 
 def guard_types(function: str, params: tuple[Type, ...], implementation: Implementation) -> Implementation:
-    """An implementation that answers ``no such overload`` to arguments of other types than declared."""
+    """An implementation that raises ``no such overload`` for arguments of types other than the declared ones."""
     if all(p.kind in _UNRESTRICTED for p in params):
         return implementation
     classes = [_PYTHON_TYPES.get(p) for p in params]
@@ -102,9 +102,11 @@ def _guard_two(
     return guard
 
 
-def dispatch_by_types(function: str, candidates: Sequence[tuple[tuple[Type, ...], Implementation, bool]]) -> Implementation:
-    """An implementation that picks the overload which the arguments fit; a candidate is (parameters, implementation,
-    unguarded)."""
+def dispatch_by_types(
+    function: str, candidates: Sequence[tuple[tuple[Type, ...], Implementation, bool]]
+) -> Implementation:
+    """An implementation that selects the overload by the types of the arguments. A candidate is (parameter types,
+    implementation, unguarded)."""
 
     def dispatch(*arguments: Value) -> Value:
         for params, implementation, unguarded in candidates:
@@ -123,7 +125,7 @@ _CONTAINERS: Final = frozenset({ListValue, MapValue})
 
 
 def metered(argument: PlanStep) -> PlanStep:
-    """An argument that its function will traverse: the visit counts as work, and comes after a look at the limit."""
+    """An argument that its function traverses: the traversal counts as work, after a check of the limit."""
     compute = argument.run
 
     def run(frame: Frame) -> Value:
@@ -136,7 +138,7 @@ def metered(argument: PlanStep) -> PlanStep:
 
 
 def metered_result(compute: Run) -> Run:
-    """A call whose result may be much longer than what it was charged for."""
+    """A call whose result can be much longer than its cost suggests: formatting it counts as work."""
 
     def run(frame: Frame) -> Value:
         value = compute(frame)
@@ -158,7 +160,7 @@ def call_nullary(implementation: Implementation, cost: CostFunction | int) -> Ru
 
 
 def call_unary(implementation: Implementation, argument: PlanStep, cost: CostFunction | int) -> Run:
-    """A call of one argument, which is always charged."""
+    """A call of one argument; it is always charged."""
     compute = argument.run
     if isinstance(cost, int):
 
@@ -192,7 +194,7 @@ def call_unary(implementation: Implementation, argument: PlanStep, cost: CostFun
 
 
 def call_binary(implementation: Implementation, left: PlanStep, right: PlanStep, cost: CostFunction | int) -> Run:
-    """A call of two arguments that evaluates both and is always charged."""
+    """A call of two arguments; both are evaluated, and it is always charged."""
     if isinstance(right, (Constant, PrecomputedCall)):
         return _call_with_constant(implementation, left.run, right, cost)
     first, second = left.run, right.run
@@ -260,7 +262,7 @@ def _call_with_constant(
 
 
 def call_sequence(implementation: Implementation, arguments: Sequence[PlanStep], cost: CostFunction | int) -> Run:
-    """A call that stops at the first failing argument, and is then charged only when that is the last one."""
+    """A call that stops at the first failing argument, and is then charged only if that is the last one."""
     steps = tuple(step.run for step in arguments)
     last = len(steps) - 1
 

@@ -1,8 +1,7 @@
-"""Comprehensions at run time: the loops that macros become.
+"""Evaluation of comprehensions, the loops that macros expand to.
 
-The checker guarantees the shapes (users cannot write a comprehension themselves), so each shape has its own loop. The
-accumulator is a Python variable, may be a failure, and is charged like the variable that it is for upstream. Building a
-list or map appends in place: upstream does, and it keeps loops linear.
+Only macros create comprehensions, so each shape has its own loop. The accumulator is a Python variable that can hold an
+error; it is charged like upstream's variable. Lists and maps are built in place, as upstream does, so loops are linear.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from allotment.cel.evaluation.values import (
     no_such_overload,
 )
 
-#: The charge for a use of the accumulator, and for ``+``.
+#: The costs of a reference to the accumulator, and of ``+``.
 _REFERENCE_COST: Final = 1
 _ADD_COST: Final = 1
 
 
 def elements(value: Value) -> Iterable[Value]:
-    """What a one-variable comprehension iterates over."""
+    """The values that a one-variable comprehension iterates over."""
     kind = type(value)
     if kind is ListValue:
         return value.items
@@ -41,7 +40,7 @@ def elements(value: Value) -> Iterable[Value]:
 
 
 def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
-    """What a two-variable comprehension iterates over: index and element, or key and value."""
+    """The pairs that a two-variable comprehension iterates over: index and element, or key and value."""
     kind = type(value)
     if kind is ListValue:
         return enumerate(value.items)
@@ -58,7 +57,7 @@ def _iterate(frame: Frame, over: Run, two_variables: bool) -> Iterable[Value]:
 
 
 def quantifier(over: Run, slot: int, slot2: int | None, predicate: Run, *, every: bool) -> Run:
-    """``all`` (``every``) and ``exists``: stops at the first deciding element and absorbs failures."""
+    """``all`` (``every``) and ``exists``: stops at the first deciding element and absorbs errors."""
     # Accumulator and condition, then the accumulator again in the step.
     condition_cost = 2 if every else 3
     deciding = not every
@@ -103,7 +102,7 @@ def quantifier(over: Run, slot: int, slot2: int | None, predicate: Run, *, every
 
 
 def exists_one(over: Run, slot: int, slot2: int | None, predicate: Run) -> Run:
-    """``exists_one``: counts to the end; any failure is the result, the last one of the predicate first."""
+    """``exists_one``: visits all elements; the last error of the predicate, if any, is the result."""
     two_variables = slot2 is not None
 
     def run(frame: Frame) -> Value:
@@ -136,12 +135,12 @@ def exists_one(over: Run, slot: int, slot2: int | None, predicate: Run) -> Run:
     return run
 
 
-#: Adds an element to what is being built: (frame, what is built so far or the failure) -> what is built then.
+#: Adds an element to the accumulator: (frame, collection or error) -> new collection or error.
 Accumulate = Callable[[Frame, Value], Value]
 
 
 def append_element(compute: Run, literal: int) -> Accumulate:
-    """``accumulator + [element]``; ``literal`` is what the list literal costs."""
+    """``accumulator + [element]``; ``literal`` is the cost of the list literal."""
 
     def accumulate(frame: Frame, built: Value) -> Value:
         frame[COST] += _REFERENCE_COST
@@ -160,13 +159,13 @@ def append_element(compute: Run, literal: int) -> Accumulate:
 
 
 def insert_entry(key_slot: int, compute: Run) -> Accumulate:
-    """``transformMap``: an entry under the key or index at hand."""
+    """``transformMap``: inserts an entry under the current key or index."""
 
     def accumulate(frame: Frame, built: Value) -> Value:
         frame[COST] += _REFERENCE_COST
         if isinstance(built, CelError):
             return built
-        # The key is a variable.
+        # The reference to the key variable.
         frame[COST] += _REFERENCE_COST
         try:
             value = compute(frame)
@@ -181,7 +180,7 @@ def insert_entry(key_slot: int, compute: Run) -> Accumulate:
 
 
 def insert_entries(compute: Run) -> Accumulate:
-    """``transformMapEntry``: the entries of a map."""
+    """``transformMapEntry``: inserts the entries of a map."""
 
     def accumulate(frame: Frame, built: Value) -> Value:
         frame[COST] += _REFERENCE_COST
@@ -200,9 +199,11 @@ def insert_entries(compute: Run) -> Accumulate:
     return accumulate
 
 
-def build_collection(over: Run, slot: int, slot2: int | None, keep: Run | None, accumulate: Accumulate, *, mapping: bool) -> Run:
-    """``map``, ``filter``, ``transform…``: builds a list, or a map with ``mapping``, from the elements that ``keep``
-    holds for."""
+def build_collection(
+    over: Run, slot: int, slot2: int | None, keep: Run | None, accumulate: Accumulate, *, mapping: bool
+) -> Run:
+    """``map``, ``filter``, ``transform…``: builds a list, or with ``mapping`` a map, from the elements for which
+    ``keep`` is true."""
     two_variables = slot2 is not None
 
     def run(frame: Frame) -> Value:
@@ -236,7 +237,7 @@ def build_collection(over: Run, slot: int, slot2: int | None, keep: Run | None, 
 
 
 def bind(slot: int, body: Run) -> Run:
-    """``cel.bind``: the variable is computed when it is first used, if ever (:func:`bound_variable`)."""
+    """``cel.bind``: the variable is computed on first use (:func:`bound_variable`)."""
 
     def run(frame: Frame) -> Value:
         frame[slot] = ABSENT
@@ -246,7 +247,7 @@ def bind(slot: int, body: Run) -> Run:
 
 
 def bound_variable(slot: int, compute: Run) -> Run:
-    """A use of a bound variable, uncharged; a failure is computed once too."""
+    """A reference to a bound variable, without cost; an error is computed only once too."""
 
     def run(frame: Frame) -> Value:
         value = frame[slot]

@@ -1,9 +1,10 @@
-"""What a call costs at run time.
+"""The runtime cost of calls.
 
-A cost is a constant, or a function of the arguments and the result; failed arguments and results come in as the
-:class:`Failure` and have size 1. Rules are looked up once, when a selector is planned: by overload id for the lists and
-sets libraries, then by function name for Kubernetes' functions, then by overload id for the language itself. A call
-that only the values at run time resolve has no overload id and misses the rules that need one, as upstream.
+A cost is a constant, or a function of the arguments and the result; failed arguments and results are passed as
+:class:`~allotment.cel.evaluation.values.CelError` and have size 1. Rules are looked up once, when a selector is
+planned: by overload id for the lists and sets libraries, then by function name for Kubernetes' functions, then by
+overload id for the rest. A call that is resolved at run time has no overload id, so no rule by overload applies, as
+upstream.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ TRAVERSAL: Final = tuple(ceil(n * STRING_FACTOR) for n in range(1025))
 
 
 def _library_size(value: Value) -> int:
-    """Kubernetes' notion of size does not look into optionals."""
+    """The size that Kubernetes' rules use; an optional has size 1."""
     return 1 if type(value) is Optional else size(value)
 
 
@@ -62,7 +63,7 @@ def _string_traversal(value: str) -> int:
 
 
 def _depth_first(value: Value) -> int:
-    """The traversal of a value as Kubernetes' list functions count it."""
+    """The cost of traversing a value, as Kubernetes' list functions count it."""
     kind = type(value)
     if kind is str:
         return _string_traversal(value)
@@ -129,7 +130,7 @@ def equality(left: Value, right: Value) -> int:
 
 
 def inequality(left: Value, right: Value) -> int:
-    """The cost of ``!=``, which knows no unit costs."""
+    """The cost of ``!=``, which has no unit costs for Kubernetes types."""
     return ceil(min(size(left), size(right)) * STRING_FACTOR)
 
 
@@ -148,8 +149,8 @@ def _flatten(arguments: Sequence[Value], result: Value) -> int:
 
 
 def _uint64(value: float) -> int:
-    """A double as upstream's processor converts it to uint64. What is negative wraps around there; here it stays
-    negative, and whoever checks the limit treats a negative cost as the huge one that it stands for."""
+    """Converts a double to uint64 as Go does on amd64. A negative value wraps around there; here it stays negative, and
+    checks of the limit treat a negative cost as exceeding it."""
     if value >= 2.0**64 or value < -(2.0**63):
         return 1 << 63
     return int(value)
@@ -163,10 +164,12 @@ def _self_compare(position: int) -> CostFunction:
     def cost(arguments: Sequence[Value], result: Value) -> int:
         values = arguments[position]
         if type(values) is not ListValue:
-            # Upstream's counter asserts a list and panics.
+            # Upstream's cost tracker asserts a list and panics.
             name = _go_name(values)
             missing = "Contains" if name in _WITH_ADD else "Add"
-            raise EvaluationAborted(f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}")
+            raise EvaluationAborted(
+                f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}"
+            )
         count = values.size
         factor = 2.0 + (STRING_FACTOR if count and type(values.at(0)) in (str, bytes) else 0.0)
         return int(float(count * count) * factor) + 1 + LIST
@@ -245,7 +248,7 @@ _BY_LANGUAGE_OVERLOAD: Final[dict[str, CostFunction]] = {
 
 
 def call(function: str, overload: str) -> CostFunction | int:
-    """The cost rule of a call; ``overload`` is empty when only run time resolves it."""
+    """The cost rule of a call; ``overload`` is empty if the call is resolved at run time."""
     rule = _BY_OVERLOAD.get(overload)
     if rule is not None:
         return rule

@@ -1,8 +1,7 @@
-"""Equality and order of values at run time, with upstream's exceptions.
+"""Equality and order of values at run time, including upstream's inconsistencies.
 
-Unlike types are simply not equal, but a Kubernetes value on the left of another type is an error. Such an error inside
-a list or map counts as *equal* upstream, except in a list that ``+`` joined; that is reproduced, because a selector
-that compares lists decides by it.
+Values of different types are not equal, but comparing a Kubernetes value on the left with a value of another type is an
+error. As upstream, such an error inside a list or map counts as *equal*, except in a list concatenated with ``+``.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from allotment.model.semver import Semver
 NO_SUCH_OVERLOAD: Final = "no such overload"
 _PLAIN: Final = frozenset({str, int, bool, bytes, float, Uint, type(None)})
 _NUMBERS: Final = frozenset({int, Uint, float})
-#: Types whose equality is Python's own, so that whole lists of them can be compared at once.
+#: Types whose equality is Python's, so that homogeneous lists of them are compared by Python.
 _EXACT: Final = frozenset({str, int, bytes, bool})
 
 
 def equal(left: Value, right: Value) -> bool:
-    """``left == right``; raises the failure that upstream gives for some pairs of types."""
+    """``left == right``. Raises CelError for some pairs of types, as upstream."""
     kind = type(left)
     other = type(right)
     if kind is other and kind in _PLAIN:
@@ -64,10 +63,7 @@ def _equal_values(left: Value, right: Value, kind: type, other: type) -> bool:
 
 
 def equal_in_search(left: Value, right: Value) -> bool:
-    """Equality as searches use it (``in``, ``indexOf``, ``distinct``, ``includes``): an error is no match.
-
-    Unlike :func:`equal`, a null on the right does not shield a Kubernetes value on the left; both give no match.
-    """
+    """Equality in searches (``in``, ``indexOf``, ``distinct``, ``includes``): an error means not equal."""
     kind = type(left)
     if kind is type(right) and kind in _PLAIN:
         return left == right
@@ -119,13 +115,13 @@ def _equal_optionals(left: Optional, right: Value) -> bool:
     if isinstance(a, CelError):
         raise a
     if b is None and a is not None:
-        # The contents are compared without the rule for null.
+        # The contents are compared without the special case for null.
         return _equal_values(a, b, type(a), type(None))
     return equal(a, b)
 
 
 def _equal_quantities(left: Quantity, right: Value) -> bool:
-    # Upstream cannot unwrap a pointer on the right (the result of add or sub).
+    # Upstream does not dereference a pointer (the result of add or sub) on the right.
     if type(right) is not Quantity:
         raise CelError(NO_SUCH_OVERLOAD)
     return left.nano == right.nano
@@ -157,12 +153,12 @@ _RULES: Final[dict[type, Callable[..., bool]]] = {
 
 # --- order -------------------------------------------------------------------------------------------------------
 
-#: What has an order; everything else fails before it is compared.
+#: Types with an order; for other types the comparison fails.
 COMPARABLE: Final = frozenset({str, int, Uint, float, bool, bytes, Duration, Timestamp})
 
 
 def compare(left: Value, right: Value) -> Literal[-1, 0, 1]:
-    """-1, 0 or 1 for two values of which ``left`` is comparable; raises the failure for pairs without an order."""
+    """-1, 0 or 1 for two values; ``left`` must be of a comparable type. Raises CelError for pairs without an order."""
     kind = type(left)
     other = type(right)
     if kind is float and left != left:

@@ -1,4 +1,4 @@
-"""Floating-point numbers as Go writes them, with the shortest digits that read back as the same number."""
+"""Formatting of floating-point numbers as in Go, with the shortest digits that parse to the same number."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 
 def format_shortest_g(value: float) -> str:
-    """Go's ``%g`` with the shortest digits: an exponent below -4 and from 6 on, of at least two digits.
+    """Go's ``%g`` with the shortest digits: with an exponent, of at least two digits, if it is < -4 or >= 6.
 
-    >>> double(1.0), double(123456.0), double(1e6), double(0.00001)
+    >>> format_shortest_g(1.0), format_shortest_g(123456.0), format_shortest_g(1e6), format_shortest_g(0.00001)
     ('1', '123456', '1e+06', '1e-05')
     """
     if math.isnan(value):
@@ -22,7 +22,7 @@ def format_shortest_g(value: float) -> str:
 
 
 def format_shortest_f(value: float) -> str:
-    """Go's ``%f`` with the shortest digits, never an exponent; the value must be finite."""
+    """Go's ``%f`` with the shortest digits, without an exponent; the value must be finite."""
     sign, digits, exponent = _shortest_digits(value)
     return _positional(sign, digits, exponent)
 

@@ -1,4 +1,4 @@
-"""``&&``, ``||`` and ``!`` at run time."""
+"""Evaluation of ``&&``, ``||`` and ``!``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from allotment.cel.evaluation.values import CelError, Value
 
 
 def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
-    """A chain of ``&&`` (``deciding`` false) or ``||``: the first deciding operand wins, even over failures before it;
-    else the first failure is the result."""
+    """A chain of ``&&`` (``deciding`` is False) or ``||`` (True). A deciding operand absorbs the errors before it;
+    without one, the first error is the result."""
     other = not deciding
 
     def run(frame: Frame) -> Value:

@@ -1,9 +1,9 @@
-"""Variables and what is selected from them: ``device.attributes["d"].name``, ``x[i].?f``, ``has(e.f)``.
+"""Evaluation of variables and selections from them: ``device.attributes["d"].name``, ``x[i].?f``, ``has(e.f)``.
 
-Upstream resolves a variable with all its selections in one go, and charges 1 for the whole and 1 for each selection
-made; a selection from the result of a call starts a path of its own. What follows from that (what is charged when a key
-is missing, that ``c ? a : b`` passes selections on to its branches and does not charge for their paths) is visible in
-costs, so paths are planned as upstream has them, and the common ones from ``device`` are then shortened to a lookup.
+Paths are cel-go's attributes. Upstream resolves a variable with all its selections in one step, and charges 1 for the
+path and 1 for each selection made; a selection from the result of a call starts a new path. The consequences are
+visible in costs (the charge for a missing key; ``c ? a : b`` passes selections on to its branches without charging for
+their paths), so paths are planned as upstream does. Common paths from ``device`` are then replaced by a lookup.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _GO_NATIVE_TYPES: Final[dict[type, str]] = {
 
 
 def check_key(key: Value) -> None:
-    """Raise for a value that cannot select anything."""
+    """Raises CelError for a value that cannot be a key or index."""
     if type(key) not in _KEY_TYPES:
         raise CelError(f"invalid qualifier type: {go_type(key)}")
 
 
 def _index(values: ListValue, key: Value) -> int:
-    """The position that a key means in a list; -1 when it is outside."""
+    """The position in a list that a key denotes; -1 if it is out of range."""
     kind = type(key)
     if kind is int:
         position = key
@@ -81,7 +81,7 @@ def select(value: Value, key: Value) -> Value:
 
 
 def select_if_present(value: Value, key: Value) -> Value:
-    """``value[key]``, ABSENT when there is no such thing."""
+    """``value[key]``, ABSENT if it does not exist."""
     kind = type(value)
     if kind is MapValue:
         return value.find(key)
@@ -94,14 +94,17 @@ def select_if_present(value: Value, key: Value) -> Value:
 
 
 def convert_via_native(value: Value) -> Value:
-    """The content of an optional after a trip through Go's native values, which upstream makes whenever a variable or
-    a branch of ``?:`` holds an optional: Kubernetes' values do not survive it and become failures inside it."""
+    """The content of an optional after conversion to a native Go value and back.
+
+    Upstream does this whenever the value of a variable or a branch of ``?:`` is an optional. Kubernetes values have no
+    such conversion and become errors.
+    """
     kind = type(value)
     go_name = _GO_NATIVE_TYPES.get(kind)
     if go_name is not None:
         return CelError(f"unsupported conversion to ref.Val: ({go_name}){value}")
     if kind is CelError:
-        # What did not survive an earlier trip does not survive this one.
+        # An error of an earlier conversion cannot be converted either.
         return CelError(f"unsupported conversion to ref.Val: (*errors.errorString){value}")
     if kind is TypeValue:
         return value.name
@@ -111,7 +114,7 @@ def convert_via_native(value: Value) -> Value:
 
 
 def rewrap_optional(value: Value) -> Value:
-    """A value as it comes out of a variable or a branch: optionals are unwrapped and wrapped again."""
+    """A value of a variable or branch: upstream unwraps an optional and wraps it again."""
     if type(value) is Optional and value.value is not ABSENT:
         return Optional(convert_via_native(value.value))
     return value
@@ -121,7 +124,7 @@ def rewrap_optional(value: Value) -> Value:
 
 
 class Qualifier:
-    """One selection of a path: by a constant ``key``, or by one that ``compute`` gives."""
+    """One selection of a path, by a constant ``key`` or a computed one. ``test_only`` is for ``has``."""
 
     __slots__ = ("compute", "key", "optional", "test_only")
 
@@ -133,46 +136,46 @@ class Qualifier:
 
 
 class SelectionPath(PlanStep):
-    """A root and the selections from it. ``resolve`` gives the value without the charge for the whole; ``run`` charges.
+    """A root and the selections from it. ``resolve`` gives the value without the charge for the path; ``run`` charges
+    it.
 
-    A path grows while the planner climbs the tree, so its functions are made when they are first asked for.
+    The planner extends paths while it ascends the tree, so their closures are created on first use.
     """
 
-    __slots__ = ("_resolve", "_run", "fuse", "is_device", "plain_root", "root", "selections", "test_only")
+    __slots__ = ("_resolve", "_run", "fuse", "is_device", "plain_root", "root", "selections")
 
     def __init__(self, root: Run, *, is_device: bool = False, plain_root: bool = False, fuse: bool = True) -> None:
         self.root = root
         self.is_device = is_device
-        #: The root is a variable that needs no look at optionals, so the value is the path.
+        #: The root is a variable that cannot hold an optional.
         self.plain_root = plain_root
         self.fuse = fuse
         self.selections: list[Qualifier] = []
-        self.test_only = False
         self._run: Run | None = None
         self._resolve: Run | None = None
 
     def extended(self, selection: Qualifier) -> PlanStep:
-        """This path with one more selection."""
+        """Adds a selection."""
         self.selections.append(selection)
         self._run = self._resolve = None
         return self
 
     @property
     def device_keys(self) -> tuple[str, ...] | None:
-        """The keys of a path from ``device`` that are all constant and required; None for other paths."""
+        """The keys of a path from ``device`` if all are constant and required; None for other paths."""
         if self.fuse and self.is_device and all(map(_is_constant_name, self.selections)):
             return tuple(selection.key for selection in self.selections)
         return None
 
     @property
     def resolve(self) -> Run:
-        """The value, without the charge for the whole path."""
+        """The value, without the charge for the path."""
         if self._resolve is None:
             self._resolve = _resolver(self)
         return self._resolve
 
     @property
-    def run(self) -> Run:  # type: ignore[override]  # planned when it is asked for: most paths are part of a longer one
+    def run(self) -> Run:  # type: ignore[override]  # created on first use: most paths get extended
         """The value, charged."""
         if self._run is None:
             self._run = _runner(self)
@@ -180,23 +183,25 @@ class SelectionPath(PlanStep):
 
 
 class ConditionalPath(PlanStep):
-    """``condition ? truthy : falsy``: selections go to both branches, and the whole costs nothing by itself.
+    """``condition ? truthy : falsy``: selections are added to both branches; the conditional itself has no cost.
 
-    A branch that is a ``has(…)`` itself gives what its path resolves to, which for an optional is an optional.
+    A branch ``has(…)`` gives the value its path resolves to, which is an optional if an optional was selected from.
     """
 
     __slots__ = ("_resolve", "condition", "falsy", "is_presence_test", "truthy")
 
-    def __init__(self, condition: Run, truthy: SelectionPath | ConditionalPath, falsy: SelectionPath | ConditionalPath) -> None:
+    def __init__(
+        self, condition: Run, truthy: SelectionPath | ConditionalPath, falsy: SelectionPath | ConditionalPath
+    ) -> None:
         self.condition = condition
         self.truthy = truthy
         self.falsy = falsy
-        #: The whole is the operand of ``has``.
+        #: Whether the conditional is the operand of ``has``.
         self.is_presence_test = False
         self._resolve: Run | None = None
 
     def extended(self, selection: Qualifier) -> PlanStep:
-        """Both branches with one more selection."""
+        """Adds a selection to both branches."""
         self.truthy.extended(selection)
         self.falsy.extended(selection)
         self.is_presence_test = selection.test_only
@@ -205,20 +210,20 @@ class ConditionalPath(PlanStep):
 
     @property
     def resolve(self) -> Run:
-        """The value of the branch that the condition picks."""
+        """The value of the branch that the condition selects."""
         if self._resolve is None:
-            self._resolve = _branching(self.condition, self.truthy.resolve, self.falsy.resolve)
+            self._resolve = _conditional(self.condition, self.truthy.resolve, self.falsy.resolve)
         return self._resolve
 
     @property
-    def run(self) -> Run:  # type: ignore[override]  # planned when it is asked for: most paths are part of a longer one
-        """The value; ``has`` over branches gives a bool."""
+    def run(self) -> Run:  # type: ignore[override]  # created on first use: most paths get extended
+        """The value; a bool for ``has`` of a conditional."""
         if self.is_presence_test:
             return _with_refund(_as_presence(self.resolve))
         return self.resolve
 
 
-def _branching(condition: Run, truthy: Run, falsy: Run) -> Run:
+def _conditional(condition: Run, truthy: Run, falsy: Run) -> Run:
     def run(frame: Frame) -> Value:
         decided = condition(frame)
         if decided is True:
@@ -239,8 +244,8 @@ def _as_presence(resolve: Run) -> Run:
 
 
 def _with_refund(compute: Run) -> Run:
-    """``has`` gives the charge for a path back, even that for branches, which never made it; below zero the count
-    wraps around and exceeds every limit."""
+    """``has`` refunds the charge for a path, even for a conditional, which does not make it; below zero upstream's
+    counter wraps around and exceeds every limit."""
 
     def run(frame: Frame) -> Value:
         try:
@@ -255,7 +260,7 @@ def _with_refund(compute: Run) -> Run:
 
 def _runner(path: SelectionPath) -> Run:
     if path.selections and path.selections[-1].test_only:
-        # ``has`` gives the charge for the path back.
+        # ``has`` refunds the charge for the path.
         short = _fast_presence_test(path) if path.fuse else None
         return _as_presence(path.resolve) if short is None else short
     if path.fuse:
@@ -284,7 +289,7 @@ def _resolver(path: SelectionPath) -> Run:
     root = path.root
     selections = tuple(path.selections)
     if path.fuse and path.is_device and len(selections) > 2 and all(map(_is_constant_name, selections[:2])):
-        # Start at the domain: it cannot fail.
+        # Start at the domain, whose lookup cannot fail.
         kind, domain = selections[0].key, selections[1].key
         if kind in ("attributes", "capacity"):
             start = specializations.value_at((kind, domain), 0)
@@ -314,7 +319,7 @@ def _resolver(path: SelectionPath) -> Run:
 
 
 def _advance(frame: Frame, value: Value, selection: Qualifier) -> Value:
-    # Charged whether it succeeds or not.
+    # Charged even if it fails.
     key = selection.key
     if selection.compute is not None:
         try:
@@ -330,7 +335,7 @@ def _advance(frame: Frame, value: Value, selection: Qualifier) -> Value:
 
 
 def _advance_optional(frame: Frame, value: Value, selection: Qualifier) -> Value:
-    # Charged only when there is something.
+    # Charged only if the key exists.
     key = selection.key
     if selection.compute is not None:
         key = selection.compute(frame)
@@ -341,7 +346,7 @@ def _advance_optional(frame: Frame, value: Value, selection: Qualifier) -> Value
     return found
 
 
-# --- short forms -------------------------------------------------------------------------------------------------
+# --- fast paths --------------------------------------------------------------------------------------------------
 
 
 def _is_constant_name(selection: Qualifier) -> bool:
@@ -349,7 +354,7 @@ def _is_constant_name(selection: Qualifier) -> bool:
 
 
 def _fast_path(path: SelectionPath, charge: int) -> Run | None:
-    """A faster form of a path, charging ``charge`` for the whole; None when there is none."""
+    """A closure for a common form of path, which charges ``charge`` for the path; None for other paths."""
     keys = path.device_keys
     if keys is not None:
         return specializations.value_at(keys, charge)

@@ -1,11 +1,10 @@
-"""From a checked tree to Python closures that evaluate it.
+"""The planner: turns a checked tree into Python closures that evaluate it.
 
-What upstream decides when it plans is decided here too, because costs and errors show it: conversions of constants and
-literals of constants are computed (a failing one does not compile), membership in a constant list becomes a set
-lookup, constant patterns are compiled. On top of that, calls that only parse a literal (``quantity("1Gi")``) are made
-once and charged every time, and common shapes get closures of their own; ``fuse=False`` leaves that out, and every
-charge is then made at the very step at which upstream makes it (see `CountingFrame`). One rule per kind of node, all of
-them on the same state, so they stay in one file.
+It does the optimizations of upstream's planner, because they are visible in costs and errors: conversions of constants
+and literals of constants are computed (an error is a compile error), membership in a constant list becomes a set
+lookup, constant patterns are compiled. In addition, calls that only parse a literal (``quantity("1Gi")``) are made once
+and charged every time, and common shapes get fused closures. With ``fuse=False`` every charge is made at the same step
+as upstream (see `CountingFrame`). The rules, one per kind of node, share their state, so they are in one file.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from allotment.model.quantity import Quantity
 
 
 class ExpressionPlan:
-    """A planned expression. ``variables`` are the names, in the order of their frame slots, that it may use beside
-    ``device``; ``slots`` is the number of frame entries behind them."""
+    """A planned expression. ``variables`` are the names, in the order of their frame slots, that it can use in addition
+    to ``device``; ``slots`` is the number of frame entries after them."""
 
     __slots__ = ("run", "slots", "variables")
 
@@ -44,15 +43,17 @@ class ExpressionPlan:
         self.slots = slots
 
 
-def plan(checked: CheckedExpression, node: Node | None = None, *, variables: Sequence[str] = (), fuse: bool = True) -> ExpressionPlan:
-    """Plan an expression, or the part of it at ``node``. Raises PlanError."""
+def plan(
+    checked: CheckedExpression, node: Node | None = None, *, variables: Sequence[str] = (), fuse: bool = True
+) -> ExpressionPlan:
+    """Plans an expression, or its subexpression ``node``. Raises PlanError."""
     planner = _Planner(checked, tuple(variables), fuse)
     step = planner.plan(checked.expr if node is None else node)
     return ExpressionPlan(step.run, planner.globals, planner.next_slot - FIRST_SLOT - len(planner.globals))
 
 
 class QuantityComparison(PlanStep):
-    """``value.compareTo(quantity("1Gi"))``, open for being fused with the comparison around it."""
+    """``value.compareTo(quantity("1Gi"))``, which can be fused with the enclosing comparison."""
 
     __slots__ = ("charge", "expected", "value_run")
 
@@ -63,13 +64,13 @@ class QuantityComparison(PlanStep):
         self.charge = charge
 
 
-#: Calls on literals that can be made when the selector is compiled: they are pure and small.
+#: Functions that are pure and cheap: their calls on literals are made at compile time.
 _PARSING_FUNCTIONS: Final = frozenset(
     {"quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "url", "isURL"}
 )
 _PATTERN_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
 # fmt: off
-#: Functions that traverse their arguments for less than a charge of one for each element.
+#: Functions that traverse their arguments for a cost of less than one per element.
 _TRAVERSING_FUNCTIONS: Final = frozenset(
     {
         "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "join", "format", "distinct", "sort", "includes",
@@ -79,7 +80,9 @@ _TRAVERSING_FUNCTIONS: Final = frozenset(
 )
 # fmt: on
 _PRINTING_FUNCTIONS: Final = frozenset({"format", "replace", "join"})
-_MAY_HOLD_MORE: Final = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.DYN, TypeKind.ANY, TypeKind.PARAM, TypeKind.OPAQUE, TypeKind.ERROR})
+_NESTED_KINDS: Final = frozenset(
+    {TypeKind.LIST, TypeKind.MAP, TypeKind.DYN, TypeKind.ANY, TypeKind.PARAM, TypeKind.OPAQUE, TypeKind.ERROR}
+)
 
 
 class _Planner:
@@ -95,11 +98,10 @@ class _Planner:
         ]
 
     def plan(self, node: Node) -> PlanStep:
-        """The step of a node."""
         return _PLANNERS[type(node)](self, node)
 
-    def slot(self) -> int:
-        """A new variable's place in the frame. Places are not shared: a lazy binding may run anywhere."""
+    def allocate_slot(self) -> int:
+        """Allocates a frame slot for a variable. Slots are not reused: a lazy binding can run anywhere."""
         self.next_slot += 1
         return self.next_slot - 1
 
@@ -113,24 +115,24 @@ class _Planner:
         if type_name is not None:
             return _type_constant(type_name)
         if self.unchecked:
-            return self.unresolved(node.name)
+            return self.unchecked_name(node.name)
         return self.variable(node.id, node.name) or _missing_variable(node.name)
 
     def variable(self, node_id: int, name: str) -> SelectionPath | None:
-        """A variable in scope as the start of a path."""
+        """The path of a variable in scope; None if there is none."""
         for scope in reversed(self.scopes):
             if name in scope:
                 slot, compute = scope[name]
                 static = self.checked.types.get(node_id)
-                plain = static is not None and static.kind not in _MAY_HOLD_MORE
+                plain = static is not None and static.kind not in _NESTED_KINDS
                 root = _read_slot(slot) if compute is None else comprehensions.bound_variable(slot, compute)
                 return SelectionPath(root, plain_root=plain, fuse=self.fuse)
         if name == "device" and "device" in self.checked.environment.variables:
             return SelectionPath(lambda frame: frame[DEVICE].as_map(), is_device=True, fuse=self.fuse)
         return None
 
-    def unresolved(self, name: str) -> PlanStep:
-        """A name in an expression that has not been checked."""
+    def unchecked_name(self, name: str) -> PlanStep:
+        """A name in an unchecked expression."""
         environment = self.checked.environment
         for full in environment.candidate_names(name):
             found = self.variable(-1, full)
@@ -153,10 +155,10 @@ class _Planner:
                     found = self.variable(node.id, full)
                     if found is not None:
                         return found
-        return self.path(self.plan(node.operand)).extended(Qualifier(node.field, test_only=node.test_only))
+        return self.as_path(self.plan(node.operand)).extended(Qualifier(node.field, test_only=node.test_only))
 
-    def path(self, step: PlanStep) -> SelectionPath | ConditionalPath:
-        """A step as something that can be selected from."""
+    def as_path(self, step: PlanStep) -> SelectionPath | ConditionalPath:
+        """A step as a path, to which selections can be added."""
         return step if isinstance(step, SelectionPath | ConditionalPath) else SelectionPath(step.run, fuse=self.fuse)
 
     def index(self, node: Call, optional: bool) -> PlanStep:
@@ -173,14 +175,14 @@ class _Planner:
         else:
             run = key.run
             selection = Qualifier(ABSENT, lambda frame: paths.rewrap_optional(run(frame)), optional)
-        return self.path(base).extended(selection)
+        return self.as_path(base).extended(selection)
 
     def conditional(self, node: Call) -> PlanStep:
         condition, truthy, falsy = (self.plan(argument) for argument in node.args)
-        return ConditionalPath(condition.run, self.branch(truthy), self.branch(falsy))
+        return ConditionalPath(condition.run, self.as_branch(truthy), self.as_branch(falsy))
 
-    def branch(self, step: PlanStep) -> SelectionPath | ConditionalPath:
-        """A branch of ``?:``. What is no path by itself becomes one without selections."""
+    def as_branch(self, step: PlanStep) -> SelectionPath | ConditionalPath:
+        """A branch of ``?:`` as a path, without selections if it is not one."""
         if isinstance(step, SelectionPath | ConditionalPath):
             return step
         return SelectionPath(step.run, plain_root=isinstance(step, Constant), fuse=self.fuse)
@@ -192,18 +194,18 @@ class _Planner:
         optional = frozenset(node.optional_indices)
         run = aggregate_literals.list_literal(steps, optional)
         if all(isinstance(step, Constant) for step in steps):
-            return self.folded(run)
+            return self.fold_constants(run)
         return PlanStep(run)
 
     def map_literal(self, node: MapExpr) -> PlanStep:
         entries = [(self.plan(e.key), self.plan(e.value), e.optional) for e in node.entries]
         run = aggregate_literals.map_literal(entries)
         if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries):
-            return self.folded(run)
+            return self.fold_constants(run)
         return PlanStep(run)
 
-    def folded(self, run: Run) -> Constant:
-        """The value of constants; what it would have cost is not charged."""
+    def fold_constants(self, run: Run) -> Constant:
+        """Evaluates a literal of constants at plan time; it has no cost at run time."""
         try:
             return Constant(run([0, 0, 0, None]))
         except CelError as failure:
@@ -215,8 +217,8 @@ class _Planner:
 
     # --- logic ---------------------------------------------------------------------------------------------------
 
-    def chain(self, node: Call, function: str) -> list[Run]:
-        """The operands of nested ``&&`` or ``||``: the balanced tree and the flat chain decide alike."""
+    def chain_operands(self, node: Call, function: str) -> list[Run]:
+        """The operands of nested ``&&`` or ``||``: a flat chain gives the same result as the balanced tree."""
         terms: list[Run] = []
         stack: list[Node] = [node]
         while stack:
@@ -244,7 +246,7 @@ class _Planner:
                 arguments.insert(0, node.target)
         overload = ids[0] if len(ids) == 1 else ""
         if function in ("or", "orValue") and len(arguments) == 2:
-            return self.alternative(function, arguments)
+            return self.optional_or(function, arguments)
         steps = [self.plan(argument) for argument in arguments]
         if function == ast.IN and overload == "in_list" and isinstance(steps[1], Constant):
             found = membership(steps[0].run, steps[1].value)
@@ -252,7 +254,7 @@ class _Planner:
                 return Constant(False) if found is ABSENT else PlanStep(found)
         return self.invocation(node, function, overload, steps)
 
-    def alternative(self, function: str, arguments: Sequence[Node]) -> PlanStep:
+    def optional_or(self, function: str, arguments: Sequence[Node]) -> PlanStep:
         first, second = (self.plan(argument).run for argument in arguments)
         whole = function == "or"
 
@@ -271,45 +273,54 @@ class _Planner:
         return PlanStep(run)
 
     def invocation(self, node: Call, function: str, overload: str, steps: list[PlanStep]) -> PlanStep:
-        run_by, sequential = resolve_implementation(
+        implementation, sequential = resolve_implementation(
             self.functions, function, overload, len(steps), node.id, checked=not self.unchecked
         )
-        if function in _PATTERN_FUNCTIONS and len(steps) > 1 and isinstance(steps[1], Constant) and type(steps[1].value) is str:
+        if (
+            function in _PATTERN_FUNCTIONS
+            and len(steps) > 1
+            and isinstance(steps[1], Constant)
+            and type(steps[1].value) is str
+        ):
             try:
-                run_by = strings.constant_pattern(function, steps[1].value)
+                implementation = strings.constant_pattern(function, steps[1].value)
             except RegexError as error:
                 raise PlanError(str(error)) from None
             sequential = True
         charge = cost.call(function, overload)
         if function in conversions.FOLDED and len(steps) == 1 and isinstance(steps[0], Constant):
-            return self.folded(calls.call_unary(run_by, steps[0], 0))
+            return self.fold_constants(calls.call_unary(implementation, steps[0], 0))
         if self.fuse and function in _PARSING_FUNCTIONS and all(isinstance(step, Constant) for step in steps):
-            static = _precomputed(run_by, [step.value for step in steps if isinstance(step, Constant)], charge)
+            static = _precomputed(implementation, [step.value for step in steps if isinstance(step, Constant)], charge)
             if static is not None:
                 return static
         if function in _TRAVERSING_FUNCTIONS:
             steps = [calls.metered(step) for step in steps]
-        run = self.closure(function, run_by, sequential, steps, charge)
-        wanted = steps[1].value if self.fuse and len(steps) == 2 and isinstance(steps[1], Constant | PrecomputedCall) else None
-        if overload == "quantity_compare_to" and isinstance(wanted, Quantity):
+        run = self.call_closure(function, implementation, sequential, steps, charge)
+        right_operand = (
+            steps[1].value
+            if self.fuse and len(steps) == 2 and isinstance(steps[1], Constant | PrecomputedCall)
+            else None
+        )
+        if overload == "quantity_compare_to" and isinstance(right_operand, Quantity):
             before = steps[1].cost if isinstance(steps[1], PrecomputedCall) else 0
-            return QuantityComparison(run, steps[0].run, wanted, before + 1)
+            return QuantityComparison(run, steps[0].run, right_operand, before + 1)
         return PlanStep(calls.metered_result(run) if function in _PRINTING_FUNCTIONS else run)
 
-    def closure(
+    def call_closure(
         self,
         function: str,
-        run_by: calls.Implementation,
+        implementation: calls.Implementation,
         sequential: bool,
         steps: list[PlanStep],
         charge: cost.CostFunction | int,
     ) -> Run:
         if not steps:
-            return calls.call_nullary(run_by, charge)
+            return calls.call_nullary(implementation, charge)
         if sequential or len(steps) > 2:
-            return calls.call_sequence(run_by, steps, charge)
+            return calls.call_sequence(implementation, steps, charge)
         if len(steps) == 1:
-            return calls.call_unary(run_by, steps[0], charge)
+            return calls.call_unary(implementation, steps[0], charge)
         fast = _INTEGER_ORDER.get(function)
         if self.fuse and fast is not None and isinstance(steps[1], Constant) and type(steps[1].value) is int:
             number = steps[1].value
@@ -319,8 +330,8 @@ class _Planner:
                     compared.value_run, fast, compared.expected, number, compared.charge + charge
                 )
             if isinstance(charge, int):
-                return specializations.order_with_int(steps[0].run, fast, run_by, number, charge)
-        return calls.call_binary(run_by, steps[0], steps[1], charge)
+                return specializations.order_with_int(steps[0].run, fast, implementation, number, charge)
+        return calls.call_binary(implementation, steps[0], steps[1], charge)
 
     # --- equality ------------------------------------------------------------------------------------------------
 
@@ -330,15 +341,17 @@ class _Planner:
             run = _equals_literal(left, right.value, node.function == ast.EQUALS)
             if run is not None:
                 return PlanStep(run)
-        if any(self.may_be_deep(argument) for argument in node.args):
+        if any(self.can_be_nested(argument) for argument in node.args):
             left, right = calls.metered(left), calls.metered(right)
         if node.function == ast.EQUALS:
             return PlanStep(calls.call_binary(equal, left, right, lambda values, _: cost.equality(*values)))
-        return PlanStep(calls.call_binary(specializations.not_equal, left, right, lambda values, _: cost.inequality(*values)))
+        return PlanStep(
+            calls.call_binary(specializations.not_equal, left, right, lambda values, _: cost.inequality(*values))
+        )
 
-    def may_be_deep(self, node: Node) -> bool:
+    def can_be_nested(self, node: Node) -> bool:
         static = self.checked.types.get(node.id)
-        return static is None or static.kind in _MAY_HOLD_MORE
+        return static is None or static.kind in _NESTED_KINDS
 
     # --- comprehensions ------------------------------------------------------------------------------------------
 
@@ -346,29 +359,29 @@ class _Planner:
         if isinstance(node.loop_condition, Const) and node.loop_condition.value is False:
             return self.bind(node)
         over = self.plan(node.iter_range).run
-        slot = self.slot()
-        slot2 = None if node.iter_var2 is None else self.slot()
+        slot = self.allocate_slot()
+        slot2 = None if node.iter_var2 is None else self.allocate_slot()
         scope: dict[str, tuple[int, Run | None]] = {node.iter_var: (slot, None)}
         if node.iter_var2 is not None and slot2 is not None:
             scope[node.iter_var2] = (slot2, None)
         self.scopes.append(scope)
         try:
-            return PlanStep(self.fold(node, over, slot, slot2))
+            return PlanStep(self.loop(node, over, slot, slot2))
         finally:
             self.scopes.pop()
 
     def bind(self, node: Comprehension) -> PlanStep:
-        slot = self.slot()
+        slot = self.allocate_slot()
         compute = self.plan(node.accu_init).run
         self.scopes.append({node.accu_var: (slot, compute)})
         try:
-            # Never run, but upstream plans it, and complains about a variable that holds a type.
+            # It is never run, but upstream plans it, and rejects a variable whose value is a type.
             self.plan(node.loop_step)
             return PlanStep(comprehensions.bind(slot, self.plan(node.result).run))
         finally:
             self.scopes.pop()
 
-    def fold(self, node: Comprehension, over: Run, slot: int, slot2: int | None) -> Run:
+    def loop(self, node: Comprehension, over: Run, slot: int, slot2: int | None) -> Run:
         step = node.loop_step
         assert isinstance(step, Call)
         if step.function in (ast.AND, ast.OR):
@@ -377,24 +390,24 @@ class _Planner:
         keep: Run | None = None
         if step.function == ast.CONDITIONAL:
             keep = self.plan(step.args[0]).run
-            taken = step.args[1]
-            assert isinstance(taken, Call)
-            step = taken
+            insertion = step.args[1]
+            assert isinstance(insertion, Call)
+            step = insertion
             if isinstance(step.args[1], Const):  # accumulator + 1
                 return comprehensions.exists_one(over, slot, slot2, keep)
         if step.function == ast.ADD:
             literal = step.args[1]
             assert isinstance(literal, ListExpr)
             element = self.plan(literal.elements[0])
-            return comprehensions.build_collection(over, slot, slot2, keep, self.append(element), mapping=False)
+            return comprehensions.build_collection(over, slot, slot2, keep, self.append_element(element), mapping=False)
         if len(step.args) == 3:
             accumulate = comprehensions.insert_entry(slot, self.plan(step.args[2]).run)
         else:
             accumulate = comprehensions.insert_entries(self.plan(step.args[1]).run)
         return comprehensions.build_collection(over, slot, slot2, keep, accumulate, mapping=True)
 
-    def append(self, element: PlanStep) -> comprehensions.Accumulate:
-        # A list literal of a constant is folded, and then costs nothing.
+    def append_element(self, element: PlanStep) -> comprehensions.Accumulate:
+        # A list literal of a constant is folded and has no cost.
         return comprehensions.append_element(element.run, 0 if isinstance(element, Constant) else cost.LIST)
 
 
@@ -419,7 +432,7 @@ def _missing_variable(name: str) -> SelectionPath:
 
 
 def _dotted(node: Node) -> str | None:
-    """The name that selections from an identifier spell."""
+    """The dotted name of selections from an identifier; None for other nodes."""
     fields: list[str] = []
     while isinstance(node, Select) and not node.test_only:
         fields.append(node.field)
@@ -430,11 +443,11 @@ def _dotted(node: Node) -> str | None:
 
 
 def _and(self: _Planner, node: Call) -> PlanStep:
-    return PlanStep(logic.chain(tuple(self.chain(node, ast.AND)), False))
+    return PlanStep(logic.chain(tuple(self.chain_operands(node, ast.AND)), False))
 
 
 def _or(self: _Planner, node: Call) -> PlanStep:
-    return PlanStep(logic.chain(tuple(self.chain(node, ast.OR)), True))
+    return PlanStep(logic.chain(tuple(self.chain_operands(node, ast.OR)), True))
 
 
 def _not(self: _Planner, node: Call) -> PlanStep:
@@ -446,23 +459,25 @@ _INTEGER_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }  # fmt: skip
 
 
-def _equals_literal(left: PlanStep, literal: Value, wanted: bool) -> Run | None:
-    """A closure for ``left == literal``, None when there is no special one."""
+def _equals_literal(left: PlanStep, literal: Value, expected: bool) -> Run | None:
+    """A fused closure for ``left == literal``, or ``!=`` if not ``expected``; None if there is none."""
     kind = type(literal)
     if kind is str:
         keys = left.device_keys if isinstance(left, SelectionPath) else None
         if keys == ("driver",):
-            return specializations.driver_equals(literal, wanted)
+            return specializations.driver_equals(literal, expected)
         if keys is not None and len(keys) == 3 and keys[0] == "attributes":
-            return specializations.attribute_equals_text(keys[1], keys[2], literal, wanted)
-        return specializations.equals_text(left.run, literal, wanted)
+            return specializations.attribute_equals_text(keys[1], keys[2], literal, expected)
+        return specializations.equals_text(left.run, literal, expected)
     if kind is int or kind is bool:
-        return specializations.equals_scalar(left.run, literal, wanted)
+        return specializations.equals_scalar(left.run, literal, expected)
     return None
 
 
-def _precomputed(implementation: calls.Implementation, values: list[Value], charge: cost.CostFunction | int) -> PrecomputedCall | None:
-    """A call made now, None when it fails: failures are made when they happen."""
+def _precomputed(
+    implementation: calls.Implementation, values: list[Value], charge: cost.CostFunction | int
+) -> PrecomputedCall | None:
+    """The result of a call made at plan time; None if it fails, because errors are raised at run time."""
     try:
         value = implementation(*values)
     except CelError:

@@ -1,7 +1,7 @@
-"""Closures for the shapes that most selectors are made of: one value of the device, compared with a literal.
+"""Fused closures for the most common shape of selectors: one value of the device compared with a literal.
 
-Each does what the general closures do, charge included, in a single call. They apply to paths whose selections are all
-constant: ``device.driver``, ``device.attributes["d"].name``, ``device.capacity["d"].name``.
+Each has the result and the cost of the general closures in a single call. They apply to paths with constant keys:
+``device.driver``, ``device.attributes["d"].name``, ``device.capacity["d"].name``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _HASHABLE_TYPES: Final = frozenset({bool, int, Uint, float, str})
 
 
 def membership(compute: Run, constants: ListValue) -> Run | Value:
-    """The lookup; ABSENT when the list is empty (the answer is always false, and nothing is evaluated); None when the
-    elements are of types that cannot be looked up."""
+    """``value in constants`` as a set lookup. ABSENT if the list is empty (the result is always false, and the value is
+    not evaluated); None if an element is not hashable."""
     if not constants.size:
         return ABSENT
     if any(type(item) not in _HASHABLE_TYPES for item in constants.items):
@@ -48,29 +48,30 @@ def membership(compute: Run, constants: ListValue) -> Run | Value:
 
 
 def _equal_keys(value: Value) -> list[Key]:
+    """The map keys of all numbers that are equal to a value."""
     kind = type(value)
-    twins = [map_key(value)]
+    keys = [map_key(value)]
     if kind is float:
         if -(2.0**63) < value < 2.0**63 and value == int(value):
-            twins.append(int(value))
+            keys.append(int(value))
         if 0 <= value < 2.0**64 and value == int(value):
-            twins.append(("uint", int(value)))
+            keys.append(("uint", int(value)))
     elif kind is int:
-        twins.append(("double", float(value)))
+        keys.append(("double", float(value)))
         if value >= 0:
-            twins.append(("uint", value))
+            keys.append(("uint", value))
     elif kind is Uint:
-        twins.append(("double", float(value)))
+        keys.append(("double", float(value)))
         if value < 2**63:
-            twins.append(int(value))
-    return twins
+            keys.append(int(value))
+    return keys
 
 
 _NO_VALUES: Final[dict[str, Value]] = {}
 
 
 def value_at(keys: tuple[str, ...], charge: int) -> Run | None:
-    """The value at a path, ``charge`` included for the whole beside 1 for each selection; None for other paths."""
+    """The value at a path; costs ``charge`` and 1 for each selection. None for other paths."""
     if len(keys) == 1:
         return _field(keys[0], 1 + charge)
     if len(keys) == 2 and keys[0] in ("attributes", "capacity"):
@@ -130,7 +131,7 @@ def _value(kind: str, domain: str, name: str, charge: int) -> Run:
 
 
 def is_present(kind: str, domain: str, name: str) -> Run:
-    """``has(device.attributes["d"].name)``; ``has`` gives the charge for the whole path back."""
+    """``has(device.attributes["d"].name)``; ``has`` refunds the charge for the path."""
 
     def run(frame: Frame) -> Value:
         frame[COST] += 3
@@ -144,7 +145,7 @@ def is_present(kind: str, domain: str, name: str) -> Run:
 
 
 def not_equal(left: Value, right: Value) -> bool:
-    """``left != right``: upstream asks whether equality gave true, and a failure did not."""
+    """``left != right``: as upstream, everything except ``true`` from ``==`` gives true, including an error."""
     try:
         return not equal(left, right)
     except CelError:
@@ -152,9 +153,9 @@ def not_equal(left: Value, right: Value) -> bool:
 
 
 def equals_text(first: Run, text: str, expected: bool) -> Run:
-    """``value == "text"``, or ``!=`` when not ``wanted``."""
+    """``value == "text"``, or ``!=`` if not ``expected``."""
     length = len(text)
-    # The charge by the length of the value; the shorter of the two counts.
+    # The cost by the length of the value; the shorter of the two texts counts.
     charges = cost.TRAVERSAL[: min(length, 1024) + 1]
     known = len(charges)
     full_cost = cost.equality(text, text)
@@ -237,7 +238,7 @@ def equals_scalar(first: Run, scalar: int, expected: bool) -> Run:
 def order_with_int(
     first: Run, fast: Callable[[Any, Any], bool], slow: Callable[[Value, Value], Value], number: int, charge: int
 ) -> Run:
-    """``value < 7`` and the like; ``slow`` compares what is no int."""
+    """``value < 7`` and the like; ``slow`` compares values other than ints."""
 
     def run(frame: Frame) -> Value:
         try:
@@ -252,7 +253,7 @@ def order_with_int(
 
 
 def compare_quantity(first: Run, fast: Callable[[Any, Any], bool], expected: Quantity, number: int, charge: int) -> Run:
-    """``value.compareTo(quantity("1Gi")) >= 0`` and the like; ``charge`` is that of everything but the value."""
+    """``value.compareTo(quantity("1Gi")) >= 0`` and the like; ``charge`` is the cost of everything except the value."""
     nano = expected.nano
 
     def run(frame: Frame) -> Value:

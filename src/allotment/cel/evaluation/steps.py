@@ -1,12 +1,12 @@
-"""What a planned expression is made of, and the state that running it needs.
+"""The steps of a planned expression, and the frame in which they run.
 
-A planned node is a :class:`Step`. Running one is a call of its ``run`` with the *frame*, a plain list, because nothing
-else is as fast in CPython: the cost so far, the cost limit, the work left, the device, then the variables. Failures are
-exceptions. Cost is added before a failure is raised, exactly as much as upstream counts for the failing expression.
+A planned node is a :class:`PlanStep`. Its ``run`` is called with the *frame*, a list, which is the fastest structure in
+CPython: the cost so far, the cost limit, the remaining work, the device, then the variables. Errors are exceptions; the
+cost that upstream counts for a failing expression is added before its error is raised.
 
-The cost limit is checked where work can repeat, and at the end; cost only grows, so that cannot change the outcome.
-"Work" counts what upstream does not charge for: visits of list elements, characters printed. It bounds expressions for
-which upstream would run for hours; hitting its end reads as hitting the cost limit.
+The cost limit is checked in loops and at the end; cost only grows, so later checks do not change the result. "Work"
+counts operations that upstream does not charge for: visits of list elements, formatted characters. It bounds
+expressions that would run for hours upstream; exceeding the work limit is reported as exceeding the cost limit.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ WORK: Final = 2
 DEVICE: Final = 3
 FIRST_SLOT: Final = 4
 
-#: Uncharged steps that one evaluation may take, about a second of them.
+#: Limit on the work of one evaluation, about one second.
 WORK_LIMIT: Final = 10_000_000
 
 
 class CountingFrame(list[Any]):
-    """A frame that stops at the very step that exceeds the limit: with it, a plan without fused steps finds the cost
-    at which upstream stops."""
+    """A frame that stops at the step that exceeds the limit. With it, a plan without fused steps gives the cost at
+    which upstream stops."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class CountingFrame(list[Any]):
 
 
 def charge_work(frame: Frame, *values: Value) -> None:
-    """Account for a traversal of values."""
+    """Charges the traversal of values as work. Raises CostLimitExceeded."""
     for value in values:
         if type(value) is ListValue and value.size > frame[WORK]:
             raise CostLimitExceeded
@@ -52,7 +52,7 @@ def charge_work(frame: Frame, *values: Value) -> None:
 
 
 class PlanStep:
-    """A planned expression of any kind but the ones below."""
+    """A planned node; ``run`` evaluates it."""
 
     __slots__ = ("run",)
 
@@ -61,7 +61,7 @@ class PlanStep:
 
 
 class Constant(PlanStep):
-    """A value known when the selector is compiled; it costs nothing."""
+    """A value known at compile time, without cost."""
 
     __slots__ = ("value",)
 
@@ -71,7 +71,7 @@ class Constant(PlanStep):
 
 
 class PrecomputedCall(PlanStep):
-    """A call whose result and cost are known beforehand, such as ``quantity("1Gi")``; its cost is charged when run."""
+    """A call whose result is computed at compile time, such as ``quantity("1Gi")``; its cost is charged at run time."""
 
     __slots__ = ("cost", "value")
 

@@ -1,4 +1,4 @@
-"""Timestamps and durations, read and written as Go does."""
+"""Parsing and formatting of timestamps and durations as in Go."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _COMPONENT: Final = re.compile(r"(\d*)(?:(\.)(\d*))?([^\d.]*)", re.ASCII)
 
 
 def timestamp(ns: int, offset: int = 0) -> Timestamp:
-    """A timestamp in the years 1 to 9999."""
+    """A timestamp. Raises CelError outside the years 1 to 9999."""
     if not FIRST_SECOND <= ns // SECOND <= LAST_SECOND:
         raise CelError("timestamp overflow")
     return Timestamp(ns, offset)
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """RFC 3339 as Go reads it (one-digit hours and comma fractions included); None when it is none."""
+    """Parses RFC 3339 as Go does, including one-digit hours and comma fractions; None for an invalid text."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         return None
@@ -57,7 +57,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def days_since_epoch(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a proleptic Gregorian date, any year."""
+    """Days since 1970-01-01 of a proleptic Gregorian date of any year."""
     y = year - (month <= 2)
     era, of_era = divmod(y, 400)
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
@@ -76,7 +76,7 @@ def date_from_days(days: int) -> tuple[int, int, int]:
 
 
 def format_timestamp(value: Timestamp) -> str:
-    """RFC 3339 with as many digits as needed, in the offset that it was written with."""
+    """RFC 3339 in the timestamp's original offset, with as many fraction digits as needed."""
     seconds, nanos = divmod(value.ns, SECOND)
     days, of_day = divmod(seconds + value.offset, 86400)
     year, month, day = date_from_days(days)
@@ -90,7 +90,7 @@ def format_timestamp(value: Timestamp) -> str:
 
 
 def go_format_timestamp(value: Timestamp) -> str:
-    """A timestamp as Go's error texts print it."""
+    """A timestamp as in Go's error texts."""
     written = format_timestamp(value)
     date, _, rest = written.partition("T")
     minutes = abs(value.offset) // 60
@@ -104,14 +104,14 @@ def go_format_timestamp(value: Timestamp) -> str:
 
 
 def duration(ns: int) -> Duration:
-    """A duration in the range of int64 nanoseconds."""
+    """A duration. Raises CelError outside the range of int64 nanoseconds."""
     if not INT64_MIN <= ns <= INT64_MAX:
         raise CelError("integer overflow")
     return Duration(ns)
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Go's ``ParseDuration``; None when it is none."""
+    """Go's ``ParseDuration``; None for an invalid text."""
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
         return Duration(0)
@@ -150,7 +150,6 @@ def _fraction(digits: str, unit: int) -> int:
 
 
 def total_seconds(value: Duration) -> float:
-    """Seconds as a double."""
     seconds = abs(value.ns) // SECOND
     nanos = abs(value.ns) % SECOND
     return (float(seconds) + float(nanos) / 1e9) * (-1 if value.ns < 0 else 1)
@@ -162,7 +161,7 @@ def format_duration(value: Duration) -> str:
 
 
 def go_format_duration(ns: int) -> str:
-    """A duration as Go's error texts print it: ``1h30m0s``, ``1.5ms``."""
+    """A duration as in Go's error texts: ``1h30m0s``, ``1.5ms``."""
     sign = "-" if ns < 0 else ""
     ns = abs(ns)
     if ns < SECOND:

@@ -1,4 +1,4 @@
-"""Any value as Go prints it in an error text."""
+"""Formatting of values as in Go's error texts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from allotment.cel.evaluation import timestamps
 from allotment.cel.evaluation.float_format import format_shortest_g
 from allotment.cel.evaluation.values import ABSENT, Duration, ListValue, MapValue, Optional, Timestamp, TypeValue, Value
 
-#: Longer texts of nested values are cut: they only ever decorate an error.
+#: Longer texts of nested values are truncated.
 _MAX_LENGTH = 1 << 20
 
 
 def go_format(value: Value) -> str:
-    """A value as error texts print it (Go's ``%v``)."""
+    """A value as Go's ``%v`` prints it."""
     parts: list[str] = []
     _append(value, parts, [_MAX_LENGTH])
     return "".join(parts)
@@ -42,7 +42,9 @@ def _sorted_keys(value: MapValue) -> list[tuple[Value, Value]]:
     return [(key, by_key[id(key)]) for key in value.ordered_keys()]
 
 
-def _append_all(start: str, end: str, entries: list[tuple[Value, Value]], parts: list[str], remaining: list[int]) -> None:
+def _append_all(
+    start: str, end: str, entries: list[tuple[Value, Value]], parts: list[str], remaining: list[int]
+) -> None:
     parts.append(start)
     keyed = start == "{"
     for i, (key, item) in enumerate(entries):

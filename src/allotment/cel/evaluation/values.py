@@ -1,10 +1,9 @@
-"""CEL's values at run time, and the errors that evaluation gives.
+"""CEL's values and errors at run time.
 
-Where Python has the value, Python's is used: ``None`` null, ``bool``, ``int`` (CEL int), ``float`` (double), ``str``,
-``bytes``. Everything else has a class here, in :mod:`allotment.model` (Quantity, Semver) or in its library (``net.IP``
-and the like), each with ``cel_type`` (the name that ``type(x)`` prints) and ``go_type`` (what upstream's error texts
-print for it). Values are immutable; code asks for the class with ``type(x)``, because ``bool`` and :class:`Uint` are
-``int`` to ``isinstance``.
+Python types represent null (``None``), ``bool``, ``int`` (CEL int), ``float`` (double), ``str`` and ``bytes``. Other
+values have a class here, in :mod:`allotment.model` (Quantity, Semver) or in their library (``net.IP`` and the like),
+with ``cel_type`` (the name that ``type(x)`` prints) and ``go_type`` (the Go type in upstream's error texts). Values are
+immutable. Code compares ``type(x)``, because ``bool`` and :class:`Uint` are subclasses of ``int``.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 
 Value: TypeAlias = Any
-"""Any value of CEL. The static checker has seen the expression; at run time dyn can hold all of them."""
+"""Any CEL value."""
 
 COST_LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
 
 class EvaluationError(Exception):
-    """Raised when an expression gives an error for a device; ``str(error)`` is upstream's text."""
+    """Raised when the evaluation of an expression fails; ``str(error)`` is upstream's text."""
 
 
 class CelError(EvaluationError):
-    """An error in the sense of CEL: a value that ``&&``, ``||`` and the quantifiers can absorb."""
+    """A CEL error, which ``&&``, ``||`` and the quantifiers can absorb."""
 
 
 class EvaluationAborted(EvaluationError):
-    """An end of the whole evaluation that nothing absorbs: the cost limit, or what makes upstream panic."""
+    """Ends the whole evaluation and cannot be absorbed: an exceeded cost limit, or a panic upstream."""
 
 
 class CostLimitExceeded(EvaluationAborted):
-    """The runtime cost limit; ``cost`` is what had been counted when it was hit, where that is known."""
+    """The runtime cost limit is exceeded; ``cost`` is the cost counted so far, if known."""
 
     def __init__(self, cost: int | None = None) -> None:
         super().__init__(COST_LIMIT_EXCEEDED)
@@ -50,19 +49,18 @@ class Uint(int):
 
 
 class QuantityPointer(Quantity):
-    """What ``add`` and ``sub`` give. Upstream returns a pointer there and compares pointers otherwise than values
-    , so the two must be told apart."""
+    """The result of ``add`` and ``sub``. Upstream returns a pointer, which compares differently from a value."""
 
     __slots__ = ()
 
     @staticmethod
     def from_quantity(quantity: Quantity) -> QuantityPointer:
-        """The same amount, marked as the result of arithmetic."""
+        """The same quantity, marked as the result of arithmetic."""
         return QuantityPointer(quantity.mantissa, quantity.scale, quantity.is_small, quantity.format)
 
 
 class Duration:
-    """A span of time in nanoseconds, in the range of int64."""
+    """A duration in nanoseconds, in the range of int64."""
 
     __slots__ = ("ns",)
     cel_type: ClassVar = "google.protobuf.Duration"
@@ -73,7 +71,7 @@ class Duration:
 
 
 class Timestamp:
-    """An instant in nanoseconds since 1970 and the offset from UTC, in seconds, that it was written with."""
+    """An instant in nanoseconds since 1970, and the UTC offset of its original text in seconds."""
 
     __slots__ = ("ns", "offset")
     cel_type: ClassVar = "google.protobuf.Timestamp"
@@ -85,7 +83,7 @@ class Timestamp:
 
 
 class TypeValue:
-    """A type as a value, without parameters."""
+    """A type as a value; it has no parameters."""
 
     __slots__ = ("name",)
     cel_type: ClassVar = "type"
@@ -100,11 +98,12 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-"""What an empty optional holds, and what a failed lookup gives."""
+"""The content of an empty optional, and the result of a lookup without a match."""
 
 
 class Optional:
-    """An optional value; ``value`` is ABSENT for none, and can be a :class:`Failure` (see ``paths.rewrapped``)."""
+    """An optional value; ``value`` is ABSENT for none, and can be a :class:`CelError` (see
+    ``paths.rewrap_optional``)."""
 
     __slots__ = ("value",)
     cel_type: ClassVar = "optional_type"
@@ -120,16 +119,16 @@ NONE: Final = Optional(ABSENT)
 class ListValue:
     """A list.
 
-    ``left + right`` is not copied but remembered, as upstream does, and laid out when first read: a chain of doublings
-    costs next to nothing until somebody looks. ``joined`` marks such lists, whose equality upstream computes
-    otherwise. ``weight`` caches the number of values below it, see :func:`weight`.
+    A concatenation ``left + right`` is stored as such, as upstream does, and copied on first access to its elements, so
+    a chain of doublings is cheap. ``is_concatenation`` marks these lists, for which upstream has another equality.
+    ``weight`` caches :func:`weight`.
     """
 
     __slots__ = ("_items", "_left", "_right", "is_concatenation", "size", "weight")
     cel_type: ClassVar = "list"
     go_type: ClassVar = "*types.baseList"
 
-    #: More elements than this are never laid out: no sum of costs below the limit can pay for looking at them.
+    #: Longer concatenations are never copied: visiting that many elements exceeds the cost limit.
     MAX_ELEMENTS: ClassVar = 1 << 22
 
     def __init__(self, items: Sequence[Value]) -> None:
@@ -142,7 +141,7 @@ class ListValue:
 
     @staticmethod
     def concat(left: ListValue, right: ListValue) -> ListValue:
-        """``left + right``; an empty side gives the other as it is."""
+        """``left + right``; if one side is empty, the other one itself."""
         if not left.size:
             return right
         if not right.size:
@@ -157,7 +156,6 @@ class ListValue:
 
     @property
     def items(self) -> Sequence[Value]:
-        """The elements."""
         items = self._items
         return self._materialize() if items is None else items
 
@@ -178,11 +176,11 @@ class ListValue:
         return items
 
     def at(self, index: int) -> Value:
-        """The element at an index that is in range, without laying the list out."""
+        """The element at an index, which must be in range, without copying the list."""
         part = self
         while part._items is None:
             left, right = part._left, part._right
-            if left is None or right is None:  # Another evaluation has laid it out meanwhile.
+            if left is None or right is None:  # Another evaluation has copied the elements in the meantime.
                 break
             if index < left.size:
                 part = left
@@ -206,7 +204,7 @@ Key: TypeAlias = "str | int | bytes | None | tuple[str, object]"
 
 
 def map_key(value: Value) -> Key:
-    """A value as a key of :class:`MapValue`: what Python would confuse (1, true, 1u, 1.0) is kept apart."""
+    """The key of a value in :class:`MapValue`; it distinguishes values that are equal in Python (1, true, 1u, 1.0)."""
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
@@ -215,7 +213,7 @@ def map_key(value: Value) -> Key:
     if kind is bool:
         return ("bool", value)
     if kind is float:
-        # NaN equals nothing, so every NaN is a key of its own that is never found.
+        # NaN equals nothing, so every NaN is a distinct key and no lookup finds it.
         return ("double", value if value == value else object())
     if kind is TypeValue:
         return ("type", value.name)
@@ -226,18 +224,18 @@ def map_key(value: Value) -> Key:
     if kind in _UNHASHABLE or getattr(kind, "go_unhashable", False):
         raise EvaluationAborted(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
     if isinstance(value, Quantity):
-        # A pointer upstream, and a fresh one for every quantity that an expression makes.
+        # A pointer upstream, and a new one for every quantity that an expression creates.
         return ("quantity", object())
     go_key = getattr(value, "go_key", None)
-    # Lists, maps, optionals: pointers that are equal only to themselves.
+    # Lists, maps, optionals: pointers upstream, which are equal only to themselves.
     return ("identity", id(value)) if go_key is None else (value.cel_type, go_key())
 
 
 class MapValue:
     """A map. ``entries`` is keyed by :func:`map_key` and holds (key, value) pairs.
 
-    ``fallback`` is what a lookup gives for a missing key (the domains of a device), ABSENT for nothing.
-    ``strings_only`` marks a device's own maps, which only strings can be looked up in.
+    ``default`` is the result of a lookup of a missing key (for the domains of a device), ABSENT if there is none.
+    ``string_keys_only`` marks the maps of a device, in which only strings are looked up.
     """
 
     __slots__ = ("entries", "default", "string_keys_only", "weight", "_sorted")
@@ -255,11 +253,11 @@ class MapValue:
 
     @staticmethod
     def from_strings(values: Iterable[tuple[str, Value]], default: Value = ABSENT) -> MapValue:
-        """A device's map, from its (name, value) pairs."""
+        """A map of a device from (name, value) pairs."""
         return MapValue({name: (name, value) for name, value in values}, default, True)
 
     def find(self, key: Value) -> Value:
-        """The value under a key, ABSENT when there is none. Numbers of other types are tried as upstream does."""
+        """The value of a key, else ``default``. As upstream, a number also finds equal keys of other numeric types."""
         kind = type(key)
         if kind is str:
             found = self.entries.get(key)
@@ -283,13 +281,13 @@ class MapValue:
         return self.default if found is None else found[1]
 
     def contains_key(self, key: Value) -> bool:
-        """``key in map``: a fallback does not count."""
+        """``key in map``, without regard to ``default``."""
         if self.default is ABSENT:
             return self.find(key) is not ABSENT
         return type(key) is str and key in self.entries
 
     def ordered_keys(self) -> list[Value]:
-        """The keys in the order of iteration: sorted, where upstream's order is chance."""
+        """The keys in iteration order: sorted, while upstream's order is random."""
         ordered = self._sorted
         if ordered is None:
             ordered = sorted((key for key, _ in self.entries.values()), key=_key_order)
@@ -309,7 +307,7 @@ def _key_order(key: Value) -> tuple[str, Any]:
 
 EMPTY_MAP: Final = MapValue({}, string_keys_only=True)
 
-# --- names of types ----------------------------------------------------------------------------------------------
+# --- type names --------------------------------------------------------------------------------------------------
 
 _TYPE_NAMES: Final[dict[type, str]] = {
     type(None): "null_type", bool: "bool", int: "int", float: "double", str: "string", bytes: "bytes",
@@ -330,7 +328,7 @@ def type_name(value: Value) -> str:
 
 
 def go_type(value: Value) -> str:
-    """The Go type of a value, which a few of upstream's error texts name."""
+    """The Go type of a value, as in some of upstream's error texts."""
     if type(value) is ListValue and value.is_concatenation:
         return "*types.concatList"
     if type(value) is MapValue and value.default is not ABSENT:
@@ -340,7 +338,7 @@ def go_type(value: Value) -> str:
 
 
 def no_such_overload(function: str, arguments: Iterable[Value]) -> CelError:
-    """The error of a call whose arguments fit no overload at run time."""
+    """The error of a call whose arguments match no overload at run time."""
     return CelError(f"no such overload: {function}({', '.join(type_name(a) for a in arguments)})")
 
 
@@ -348,7 +346,7 @@ def no_such_overload(function: str, arguments: Iterable[Value]) -> CelError:
 
 
 def size(value: Value) -> int:
-    """The size that costs are computed from: code points, bytes, elements, and 1 for what has no size."""
+    """The size from which costs are computed: code points, bytes or elements; 1 for values without a size."""
     kind = type(value)
     if kind is str or kind is bytes:
         return len(value)
@@ -363,10 +361,10 @@ def size(value: Value) -> int:
 
 
 def weight(value: Value) -> int:
-    """How many values a traversal of ``value`` would visit; shared parts count each time.
+    """The number of values that a traversal of ``value`` visits; shared parts count each time.
 
-    Upstream charges little for comparing or printing values that contain one another many times over; this is the
-    figure by which our engine bounds that work.
+    Upstream charges little for comparing or formatting values that contain the same part many times; the work limit
+    uses this number.
     """
     kind = type(value)
     if kind is ListValue:

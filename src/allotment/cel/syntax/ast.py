@@ -4,9 +4,10 @@ Its shape is that of cel-go's: operators are calls with CEL's internal names (``
 with a string literal as its second argument), macros are expanded into comprehensions, and chains of ``&&`` and ``||``
 are balanced trees. Costs are defined on this shape, so a stage that needs another form builds its own.
 
-Every node has an ``id``, unique in its tree, and a ``pos``: the code point offset that errors about the node report (the
-operator of a binary operation, the ``(`` of a call, the ``.`` of a selection, the ``[`` of an index). Nodes are mutable
-because the checker replaces qualified names (``net.IP``, ``sets.contains(...)``); after that they do not change.
+Every node has an ``id``, unique in its tree, and a ``pos``: the code point offset that errors about the node report
+(the operator of a binary operation, the ``(`` of a call, the ``.`` of a selection, the ``[`` of an index). Nodes are
+mutable because the checker replaces qualified names (``net.IP``, ``sets.contains(...)``); after that they do not
+change.
 """
 
 from __future__ import annotations
@@ -223,7 +224,8 @@ class ChainOperand:
 class ParsedExpression:
     """The result of the parser: the tree, the text, and the operands of every ``&&`` chain.
 
-    ``chains`` maps the id of a chain's root node to its operands in source order, which the balanced tree does not show.
+    ``chains`` maps the id of a chain's root node to its operands in source order, which the balanced tree does not
+    show.
     """
 
     expr: Node
@@ -231,8 +233,8 @@ class ParsedExpression:
     chains: dict[int, tuple[ChainOperand, ...]]
 
     def conjuncts(self) -> tuple[ChainOperand, ...]:
-        """The operands of the outermost ``&&``, with nested and parenthesized chains flattened; without ``&&`` the whole
-        expression is the only one."""
+        """The operands of the outermost ``&&``, with nested and parenthesized chains flattened; without ``&&`` the
+        whole expression is the only one."""
         found: list[ChainOperand] = []
         stack = [ChainOperand(self.expr, 0, len(self.source))]
         while stack:

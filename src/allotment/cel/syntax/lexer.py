@@ -3,8 +3,8 @@
 One regular expression covers the lexical grammar of CEL. Its alternatives are ordered so that the first match is the
 longest one: triple quotes before single ones, floats before integers. For an invalid quoted literal the pattern falls
 back to a shorter token (an empty string, an identifier), as a longest-match lexer does. Repetitions are possessive or
-have mutually exclusive alternatives, so an invalid literal costs one scan forward and one back. (Triple quotes cannot be
-possessive: ``re`` of Python 3.11.2, which Debian 12 ships, treats a lookahead inside one as a mismatch.)
+have mutually exclusive alternatives, so an invalid literal costs one scan forward and one back. (Triple quotes cannot
+be possessive: ``re`` of Python 3.11.2, which Debian 12 ships, treats a lookahead inside one as a mismatch.)
 
 A character that starts no token ends the token list with an ``ERROR`` token: only the first syntax error of a text must
 have upstream's position.

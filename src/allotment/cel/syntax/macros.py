@@ -35,7 +35,7 @@ class ExpansionTooLarge(Exception):
 
 
 class NodeFactory:
-    """Creates nodes with ids from 1 on; nodes of a macro expansion get ``pos``, the position of its call."""
+    """Creates nodes with consecutive ids; nodes of a macro expansion get ``pos``, the position of its call."""
 
     __slots__ = ("copied_nodes", "next_id", "pos")
 
@@ -61,7 +61,7 @@ class NodeFactory:
     def accu(self) -> Ident:
         return Ident(self.id(), self.pos, _ACCU)
 
-    def array(self, *elements: Node) -> ListExpr:
+    def list_(self, *elements: Node) -> ListExpr:
         return ListExpr(self.id(), self.pos, [*elements], ())
 
     def call(self, function: str, *args: Node) -> Call:
@@ -88,7 +88,9 @@ class NodeFactory:
 
     def bind(self, macro: str, name: str, init: Node, body: Node) -> Comprehension:
         """A comprehension over an empty list whose accumulator is the bound variable."""
-        return self.comprehension(macro, self.array(), ast.UNUSED, None, name, init, self.boolean(False), self.ident(name), body)
+        return self.comprehension(
+            macro, self.list_(), ast.UNUSED, None, name, init, self.boolean(False), self.ident(name), body
+        )
 
     def copy(self, node: Node) -> Node:
         """A copy of a tree with new ids and the original positions."""
@@ -204,9 +206,9 @@ def _list_comprehension(
     make: NodeFactory, macro: str, target: Node, var: str, var2: str | None, keep: Node | None, item: Node
 ) -> Node:
     """A comprehension that appends ``item`` to a list if ``keep`` is true."""
-    init = make.array()
+    init = make.list_()
     condition = make.boolean(True)
-    step = make.call(ast.ADD, make.accu(), make.array(item))
+    step = make.call(ast.ADD, make.accu(), make.list_(item))
     if keep is not None:
         step = make.call(ast.CONDITIONAL, keep, step, make.accu())
     return make.comprehension(macro, target, var, var2, _ACCU, init, condition, step, make.accu())

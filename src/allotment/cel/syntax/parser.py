@@ -256,8 +256,8 @@ class ExpressionParser:
     def binary(self, min_precedence: int) -> Node:
         """Operands joined by left-associative operators of at least this precedence.
 
-        The counters follow the grammar's rules ``relation`` and ``calc``: the right side of an operator is nested in the
-        rule of its left side.
+        The counters follow the grammar's rules ``relation`` and ``calc``: the right side of an operator is nested in
+        the rule of its left side.
         """
         relation_depth, calc_depth = self.relation_depth, self.calc_depth
         if min_precedence <= 2:

@@ -1,1 +1,1 @@
-"""The arguments of each command: nothing that a screen needs is imported, so that ``allot --help`` answers at once."""
+"""The arguments of each command; no implementation is imported, so that ``allot --help`` starts quickly."""

@@ -4,74 +4,90 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.shared_options import Commands, add_output, add_target, lazy
+from allotment.cli.arguments.shared_options import Commands, add_output, add_renamed, add_target, lazy
 
 FAIL_ON: Final = ("error", "warning", "note", "never")
 FORMATS: Final = ("text", "concise", "json", "sarif", "github")
 
 _CHECK: Final = """\
-What is wrong with manifests before a cluster sees them: shape and version, CEL,
-names that no driver publishes, meanings that are not what the author thinks;
-and with --fleet or --cluster, whether they would get their devices.
+Find mistakes in manifests before they reach a cluster: schema and version, CEL,
+names that no driver publishes, settings that do not mean what they seem to;
+and with --fleet or --cluster, whether the workloads get their devices.
 
-  allot check                            every manifest in this folder and below
-  allot check a.yaml --fix               mend what can mean one thing only
-  allot check a.yaml --unsafe --diff     what mending the rest would change
-  allot check --fleet dgx-a100-40gb:2    would they fit on this hardware?
-  allot rule S102                        what a rule is about
+  allot check                              check this directory, recursively
+  allot check a.yaml --fix                 fix what has only one possible fix
+  allot check a.yaml --unsafe-fixes --diff show what the other fixes would change
+  allot check --fleet dgx-a100-40gb:2      also test the fit on this hardware
+  allot rule S102                          explain a rule
 """
 _CHECK_MORE: Final = """\
-A comment silences a finding, at the end of its line or alone above it:
+A comment at the end of a line, or alone above it, suppresses a finding:
   # allot: ignore[S102]
-and above the first field those of a document, or of the whole file:
+Above the first field it applies to the document, or to the whole file:
   # allot: ignore-document[V301]   # allot: ignore-file[V]
 
-Options may stand in allotment.toml under [check], or in pyproject.toml under
+Options can be set in allotment.toml under [check], or in pyproject.toml under
 [tool.allotment.check].
 
-Exit codes: 0 nothing as bad as --fail-on says, 1 findings, 2 bad input, 3 an
-error of Allotment's own.
+Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 invalid input,
+3 internal error.
 """
-_DRIVER_HELP: Final = "the release of a driver that is meant (default: the newest known): gpu.nvidia.com=25.8"
+_DRIVER: Final = "release of a driver: gpu.nvidia.com=25.8 (default: the newest known release)"
 
 
 def add_check(commands: Commands) -> None:
-    """``check`` and ``rule``."""
+    """Add ``check`` and ``rule``."""
     check = commands.add_parser(
-        "check", help="what is wrong with manifests, and mend it", description=_CHECK, epilog=_CHECK_MORE,
+        "check", help="find and fix mistakes in manifests", description=_CHECK, epilog=_CHECK_MORE,
     )  # fmt: skip
-    check.add_argument("paths", nargs="*", metavar="FILE", help="files, folders, - for standard input (default: .)")
+    check.add_argument(
+        "paths", nargs="*", metavar="FILE", help="files, directories, or - for standard input (default: .)"
+    )
     check.set_defaults(run=lazy("check.command"))
 
-    mend = check.add_argument_group("mending")
-    mend.add_argument("--fix", action="store_true", help="write what can only have been meant in one way")
-    mend.add_argument("--unsafe", action="store_true", help="with --fix or --diff: also where the meaning is guessed")
-    mend.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    fixes = check.add_argument_group("fixes")
+    fixes.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
+    add_renamed(
+        fixes, "--unsafe-fixes", "--unsafe", action="store_true",
+        help="with --fix or --diff: include fixes that guess the intent",
+    )  # fmt: skip
+    fixes.add_argument("--diff", action="store_true", help="show what --fix would change, without changing it")
 
-    meant = add_target(check)
-    meant.add_argument("--driver", action="append", default=[], metavar="NAME=RELEASE", help=_DRIVER_HELP)
-    meant.add_argument(
+    target = add_target(check)
+    target.add_argument("--driver", action="append", default=[], metavar="NAME=RELEASE", help=_DRIVER)
+    target.add_argument(
         "--driver-gates", action="append", default=[], metavar="A=true,B=false",
         help="feature gates of drivers that differ from their defaults: MPSSupport=true",
     )  # fmt: skip
 
-    rules = check.add_argument_group("which rules")
-    rules.add_argument("--select", action="append", metavar="CODES", help="only these: S, C2, V301, flat-request")
-    rules.add_argument("--ignore", action="append", metavar="CODES", help="not these")
-    rules.add_argument("--fail-on", choices=FAIL_ON, help="from which level on the exit code is 1 (default: error)")
+    rules = check.add_argument_group("rule selection")
+    rules.add_argument(
+        "--select", action="append", metavar="CODES", help="rules to run: S, C2, V301, flat-request (default: all)"
+    )
+    rules.add_argument("--ignore", action="append", metavar="CODES", help="rules to skip")
+    rules.add_argument(
+        "--fail-on", choices=FAIL_ON, help="lowest severity that makes the exit code 1 (default: error)"
+    )
 
-    other = check.add_argument_group("input and output")
-    other.add_argument("-o", "--output", choices=FORMATS, metavar="FORMAT", help=f"{', '.join(FORMATS)}")
-    where = other.add_mutually_exclusive_group()
-    where.add_argument("--config", metavar="FILE", help="allotment.toml or pyproject.toml (default: the nearest)")
-    where.add_argument("--isolated", action="store_true", help="read no configuration")
-    other.add_argument("--stdin-filename", metavar="NAME", help="what standard input is called in what is printed")
-    other.add_argument(
+    files = check.add_argument_group("input and output")
+    files.add_argument(
+        "-o", "--output", choices=FORMATS, metavar="FORMAT",
+        help=f"output format: {', '.join(FORMATS[:-1])} or {FORMATS[-1]}",
+    )  # fmt: skip
+    config = files.add_mutually_exclusive_group()
+    config.add_argument(
+        "--config", metavar="FILE", help="configuration: allotment.toml or pyproject.toml (default: the nearest)"
+    )
+    config.add_argument("--isolated", action="store_true", help="ignore all configuration files")
+    files.add_argument("--stdin-filename", metavar="NAME", help="file name to report for standard input")
+    files.add_argument(
         "--force-exclude", action="store_true",
-        help="treat files that are named like those found in folders: leave out what is excluded or no manifest",
+        help="apply exclusions to files given on the command line too",
     )  # fmt: skip
 
-    rule = commands.add_parser("rule", help="the rules of check, or one of them in full")
-    rule.add_argument("rule", nargs="?", metavar="RULE", help="code or name: S102, flat-request; or a family: S, cel")
+    rule = commands.add_parser("rule", help="list the rules of check, or explain one")
+    rule.add_argument(
+        "rule", nargs="?", metavar="RULE", help="code or name: S102, flat-request; or a family: S, cel (default: all)"
+    )
     add_output(rule, ("text", "json"))
     rule.set_defaults(run=lazy("rule"))

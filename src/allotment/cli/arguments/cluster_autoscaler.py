@@ -4,77 +4,107 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.autoscale import PROVIDERS, add_cloud, add_karpenter
-from allotment.cli.arguments.shared_options import Commands, add_catalog, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.autoscale import PROVIDERS, add_karpenter, add_simulated_cloud
+from allotment.cli.arguments.shared_options import (
+    Commands,
+    add_catalog,
+    add_connection,
+    add_feature_gates,
+    add_kube_version,
+    add_renamed,
+    lazy,
+)
 
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
-#: Where both listen unless told otherwise.
+#: The default addresses of both servers.
 CLOUD_PROVIDER: Final = "127.0.0.1:8086"
 EXPANDER: Final = "127.0.0.1:8087"
 
 _ABOUT: Final = """\
-For Kubernetes' own cluster-autoscaler: a cloud provider (externalgrpc) whose
-node groups are types of the catalogue, and an expander (grpc) that enlarges
-the group which serves its pods, claims included, at the least cost by pod.
+Serve Kubernetes' cluster-autoscaler: a cloud provider (externalgrpc) whose node
+groups are types of the catalog, and an expander (grpc) that selects the group
+with the lowest cost per pod among those that satisfy the pods and their claims.
 
   allot cluster-autoscaler --nodes 0:10:aws/g5.*
-                                 both, on loopback, with certificates made here
+                                 both, on loopback, with generated certificates
   allot cluster-autoscaler --nodes 1:4:aws/p4d.24xlarge/static-mig=1g.5gb:7
-                                 GPUs in a mode; one node is always kept
-  allot cluster-autoscaler --expander :8087 --cert tls.crt --key tls.key
-                                 the expander only, beside any cloud provider
+                                 GPUs in a mode; at least one node
+  allot cluster-autoscaler --expander :8087 --tls-cert-file tls.crt \\
+      --tls-private-key-file tls.key
+                                 only the expander, for any cloud provider
   allot cluster-autoscaler --nodes 0:10:aws/g5.* --print-config
                                  cluster-autoscaler's flags and --cloud-config
 """
 _MORE: Final = """\
-A cloud provider orders machines for whoever reaches it. Unless it listens on
-loopback only it asks for a client's certificate, and no option changes that.
+Clients of the cloud provider can order machines. Unless it listens on loopback
+only, it requires a client certificate; no option disables that.
 """
-_NODES: Final = "node groups: at least MIN and at most MAX machines of a type, by zone; may be repeated"
-_SLICES: Final = "number of resourceSliceBytes in the template's message, if your cluster-autoscaler has that field"
-_GPU_LABEL: Final = "label of nodes whose GPUs a device plugin offers (default: there are none)"
-_PROVISIONING: Final = "after so long without a node with its slices a machine has failed (%(default)s)"
+_NODES: Final = "node groups: minimum and maximum number of machines of a type in each zone; repeatable"
+_SLICES: Final = "field number of resourceSliceBytes in the template message, if your cluster-autoscaler has that field"
+_GPU_LABEL: Final = "label of nodes whose GPUs a device plugin provides (default: no such nodes)"
+_PROVISION_TIME: Final = (
+    "maximum time until a machine has its node and slices; after it the machine has failed (default: %(default)s)"
+)
 
 
 def add_cluster_autoscaler(commands: Commands) -> None:
-    """``cluster-autoscaler``."""
+    """Add ``cluster-autoscaler``."""
     parser = commands.add_parser(
-        "cluster-autoscaler", help="serve Kubernetes' cluster-autoscaler: machines, and which to choose",
+        "cluster-autoscaler", help="serve a cloud provider and an expander to Kubernetes' cluster-autoscaler",
         description=_ABOUT, epilog=_MORE,
     )  # fmt: skip
     parser.set_defaults(run=lazy("cluster_autoscaler"), namespace="kube-system")
-    add_way(parser)
-    add_release(parser, "as it says")
-    add_gates(parser)
-    parser.add_argument("--print-config", action="store_true", help="what cluster-autoscaler is to be told, and end")
-
-    served = parser.add_argument_group("what is served (default: both)")
-    served.add_argument("--cloud-provider", metavar="HOST:PORT", help=f"the cloud provider (default: {CLOUD_PROVIDER})")
-    served.add_argument("--expander", metavar="HOST:PORT", help=f"the expander (default: {EXPANDER})")
-    served.add_argument("--cert", metavar="FILE", help="the servers' certificate, PEM; read again when it is renewed")
-    served.add_argument("--key", metavar="FILE", help="its key")
-    served.add_argument("--client-ca", metavar="FILE", help="whose clients the cloud provider lets in")
-    served.add_argument(
-        "--certificates", metavar="FOLDER", help="where they are made unless --cert is given (default: XDG data)"
+    add_connection(parser)
+    add_kube_version(parser, "as the cluster reports")
+    add_feature_gates(parser)
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the configuration for cluster-autoscaler, and exit"
     )
-    served.add_argument(
-        "--host-name", action="append", default=[], metavar="NAME", help="further names to make them for"
-    )
-    served.add_argument("--plain", action="store_true", help="no TLS for a cloud provider on loopback")
 
-    groups = parser.add_argument_group("what may be bought")
+    servers = parser.add_argument_group("servers (default: both)")
+    servers.add_argument(
+        "--cloud-provider", metavar="HOST:PORT", help=f"address of the cloud provider (default: {CLOUD_PROVIDER})"
+    )
+    servers.add_argument("--expander", metavar="HOST:PORT", help=f"address of the expander (default: {EXPANDER})")
+    add_renamed(
+        servers, "--tls-cert-file", "--cert", metavar="FILE", help="certificate of the servers (PEM); reloaded on change"
+    )
+    add_renamed(servers, "--tls-private-key-file", "--key", metavar="FILE", help="private key of that certificate (PEM)")
+    add_renamed(
+        servers, "--client-ca-file", "--client-ca", metavar="FILE",
+        help="CA certificates for clients of the cloud provider (PEM)",
+    )  # fmt: skip
+    add_renamed(
+        servers, "--cert-dir", "--certificates", metavar="DIR",
+        help="directory for generated certificates, without --tls-cert-file (default: in XDG data)",
+    )  # fmt: skip
+    add_renamed(
+        servers, "--tls-san", "--host-name", action="append", default=[], metavar="NAME",
+        help="additional host name in generated certificates; repeatable",
+    )  # fmt: skip
+    add_renamed(
+        servers, "--plaintext", "--plain", action="store_true", help="disable TLS of a cloud provider on loopback"
+    )
+
+    groups = parser.add_argument_group("node groups")
     groups.add_argument("--nodes", action="append", default=[], metavar="MIN:MAX:TYPE[/MODE]", help=_NODES)
     add_catalog(groups)
-    groups.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")
-    groups.add_argument("--capacity", choices=CAPACITY, default="on-demand", help="cheapest: a group of each")
-    bring = parser.add_argument_group("who brings the machines")
-    bring.add_argument(
-        "--provider", choices=PROVIDERS, default="karpenter", help="simulated: a lab's cloud (default: %(default)s)"
-    )
-    add_karpenter(bring)
-    add_cloud(bring)
+    groups.add_argument("--zones", action="append", default=[], metavar="ZONE", help="allowed zones: us-east-1a,…")
+    add_renamed(
+        groups, "--capacity-type", "--capacity", choices=CAPACITY, default="on-demand",
+        help="on-demand, spot, or cheapest: a group of each (default: %(default)s)",
+    )  # fmt: skip
+    provider = parser.add_argument_group("provider of the machines")
+    provider.add_argument(
+        "--provider", choices=PROVIDERS, default="karpenter",
+        help="simulated: the cloud of a lab (default: %(default)s)",
+    )  # fmt: skip
+    add_karpenter(provider)
+    add_simulated_cloud(provider)
 
-    told = parser.add_argument_group("what the autoscaler is told")
-    told.add_argument("--provisioning", default="30m", metavar="TIME", help=_PROVISIONING)
-    told.add_argument("--slices-field", type=int, default=0, metavar="N", help=_SLICES)
-    told.add_argument("--gpu-label", default="", metavar="LABEL", help=_GPU_LABEL)
+    settings = parser.add_argument_group("settings for cluster-autoscaler")
+    add_renamed(
+        settings, "--max-node-provision-time", "--provisioning", default="30m", metavar="DURATION", help=_PROVISION_TIME
+    )
+    settings.add_argument("--slices-field", type=int, default=0, metavar="N", help=_SLICES)
+    settings.add_argument("--gpu-label", default="", metavar="LABEL", help=_GPU_LABEL)

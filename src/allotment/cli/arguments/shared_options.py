@@ -1,11 +1,11 @@
-"""What several commands share: how a screen is reached, which cluster and Kubernetes are meant, forms of output."""
+"""Options that several commands share: cluster connection, inputs, Kubernetes release, output format."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from allotment.cli.parser import Parser
 from allotment.phrases import either
@@ -14,36 +14,40 @@ Run: TypeAlias = Callable[[argparse.Namespace], int]
 #: Generic to the type checker only.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
-_CONTEXT = "which cluster (default: that of a lab, if there is one, else the current context)"
-_FLEET = "[NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
+_CONTEXT = "kubeconfig context (default: that of a running lab, else the current context)"
+_FLEET = "[NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (see allot fleet list)"
 
 
 def lazy(module: str, function: str = "run") -> Run:
-    """A screen by its module in ``allotment.cli``, which is imported when it is run."""
+    """Return a function that imports ``allotment.cli.MODULE`` when it is called, and runs a function of it."""
 
     def run(arguments: argparse.Namespace) -> int:
-        screen: Run = getattr(import_module(f"allotment.cli.{module}"), function)
-        return screen(arguments)
+        command: Run = getattr(import_module(f"allotment.cli.{module}"), function)
+        return command(arguments)
 
     return run
 
 
-def add_way(parser: argparse._ActionsContainer) -> None:
-    """Which cluster that runs."""
+def add_renamed(parser: argparse._ActionsContainer, name: str, old_name: str, **options: Any) -> None:
+    """Add an option, and its name in earlier releases as an alias that ``--help`` and completion do not show."""
+    action = parser.add_argument(name, **options)
+    parser.add_argument(old_name, **{**options, "dest": action.dest, "help": argparse.SUPPRESS})
+
+
+def add_connection(parser: argparse._ActionsContainer) -> None:
+    """Add ``--context`` and ``--kubeconfig``."""
     parser.add_argument("--context", metavar="NAME", help=_CONTEXT)
-    parser.add_argument("--kubeconfig", metavar="FILE", help="kubectl's configuration (default: KUBECONFIG, ~/.kube)")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig file (default: $KUBECONFIG or ~/.kube/config)")
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """What is asked about, and the cluster or hardware that would have it."""
+    """Add manifests, and the cluster, snapshot or hardware to evaluate them on."""
     parser.add_argument(
         "-f", "--filename", action="append", nargs="+", default=[], metavar="FILE", dest="files",
-        help="manifests to ask about: files, folders, - for standard input",
+        help="manifests: files, directories, or - for standard input",
     )  # fmt: skip
     cluster = parser.add_mutually_exclusive_group()
-    cluster.add_argument(
-        "--cluster", action="append", nargs="+", default=[], metavar="FILE", help="a snapshot of the cluster"
-    )
+    cluster.add_argument("--cluster", action="append", nargs="+", default=[], metavar="FILE", help="cluster snapshot")
     cluster.add_argument(
         "--fleet",
         action="append",
@@ -52,50 +56,57 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help=f"hardware instead of a cluster: {_FLEET}",
     )
-    add_way(parser)
+    add_connection(parser)
     parser.add_argument(
-        "-n", "--namespace", metavar="NAME", help="namespace of what is named, and of objects that name none"
+        "-n", "--namespace", metavar="NAME", help="namespace of named objects, and of manifests without one"
     )
-    add_release(parser)
-    add_gates(parser)
+    add_kube_version(parser)
+    add_feature_gates(parser)
 
 
 def add_target(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """What manifests are checked or migrated for: a release, and a cluster or hardware to try them on."""
-    meant = parser.add_argument_group("what they are meant for")
-    add_release(meant)
-    add_gates(meant, "--gates")
-    cluster = meant.add_mutually_exclusive_group()
-    cluster.add_argument("--cluster", action="append", metavar="FILE", help="try them in a snapshot of a cluster")
-    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=f"try them on hardware: {_FLEET}")
-    add_way(meant)
-    meant.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
-    return meant
+    """Add the release to check or migrate manifests for, and the cluster or hardware to test their fit on."""
+    target = parser.add_argument_group("target cluster")
+    add_kube_version(target)
+    add_feature_gates(target, "--gates")
+    cluster = target.add_mutually_exclusive_group()
+    cluster.add_argument("--cluster", action="append", metavar="FILE", help="test the fit in a cluster snapshot")
+    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=f"test the fit on hardware: {_FLEET}")
+    add_connection(target)
+    target.add_argument(
+        "-n", "--namespace", metavar="NAME", help="namespace of manifests without one (default: default)"
+    )
+    return target
 
 
-def add_catalog(parser: argparse._ActionsContainer, usual: str = "all that is packaged") -> None:
-    """What is sold, and for how much."""
-    words = f"providers (aws,gcp), or files of your own (.csv), whose rows come first (default: {usual})"
-    parser.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=words)
+def add_catalog(parser: argparse._ActionsContainer, default: str = "the packaged catalog") -> None:
+    """Add ``--catalog`` for instance types and prices."""
+    text = f"providers (aws,gcp) or CSV files, whose rows take precedence (default: {default})"
+    parser.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=text)
 
 
-def add_release(parser: argparse._ActionsContainer, usual: str = "as it says, or 1.36") -> None:
-    """Which Kubernetes a cluster is that may say so itself."""
-    parser.add_argument("--kube-version", metavar="1.36", help=f"the cluster's Kubernetes (default: {usual})")
+def add_kube_version(parser: argparse._ActionsContainer, default: str = "as the cluster reports, or 1.36") -> None:
+    """Add ``--kube-version`` for a cluster that may report its own version."""
+    parser.add_argument("--kube-version", metavar="1.36", help=f"Kubernetes version (default: {default})")
 
 
-def add_release_unasked(parser: argparse._ActionsContainer) -> None:
-    """Which Kubernetes is meant, where no cluster can be asked."""
-    parser.add_argument("--kube-version", default="1.36", metavar="1.36", help="the cluster's Kubernetes (%(default)s)")
-
-
-def add_gates(parser: argparse._ActionsContainer, *other_names: str) -> None:
-    """Gates that differ from the release's."""
+def add_fixed_kube_version(parser: argparse._ActionsContainer) -> None:
+    """Add ``--kube-version`` for commands that connect to no cluster."""
     parser.add_argument(
-        "--feature-gates", *other_names, action="append", default=[], metavar="A=true,B=false", help="gates that differ"
+        "--kube-version", default="1.36", metavar="1.36", help="Kubernetes version (default: %(default)s)"
     )
 
 
-def add_output(parser: argparse._ActionsContainer, forms: Sequence[str]) -> None:
-    """Forms of output beside the usual one."""
-    parser.add_argument("-o", "--output", choices=forms, metavar="FORMAT", help=f"output as {either(forms)}")
+def add_feature_gates(parser: argparse._ActionsContainer, old_name: str = "") -> None:
+    """Add ``--feature-gates``."""
+    options: dict[str, Any] = {"action": "append", "default": [], "metavar": "A=true,B=false"}
+    text = "feature gates that differ from the release's defaults"
+    if old_name:
+        add_renamed(parser, "--feature-gates", old_name, help=text, **options)
+    else:
+        parser.add_argument("--feature-gates", help=text, **options)
+
+
+def add_output(parser: argparse._ActionsContainer, formats: Sequence[str]) -> None:
+    """Add ``-o`` for the formats other than the default."""
+    parser.add_argument("-o", "--output", choices=formats, metavar="FORMAT", help=f"output format: {either(formats)}")

@@ -13,11 +13,11 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from allotment.cli.charts.palette import EDGE, FAINT, FREE, INK, OTHER, PAPER, TRACK, ink_on
 from allotment.cli.charts.text_metrics import FAMILY, fitted, width_of
-from allotment.tools.plan.reasons.machine_groups import Alike
-from allotment.tools.plan.reasons.machine_layout import Gpu, Part
+from allotment.tools.plan.reasons.machine_groups import MachineGroup
+from allotment.tools.plan.reasons.machine_layout import GpuLayout, GpuPart
 from allotment.tools.plan.reasons.refusal_text import short_name
 from allotment.tools.plan.reasons.wording import dollars, workload_of
-from allotment.tools.plan.report import Seat
+from allotment.tools.plan.report import PodPlacement
 
 #: The widest that a GPU is drawn.
 _WIDEST_GPU: Final = 2.5
@@ -44,7 +44,7 @@ def label(axes: Any, x: float, y: float, text: str, size: float, colour: str = I
     axes.text(x, y, text.replace("$", r"\$"), fontsize=size, color=colour, family=FAMILY, weight=weight, **settings)
 
 
-def draw_card(axes: Any, sort: Alike, frame: Frame, colours: Mapping[str, str]) -> None:
+def draw_card(axes: Any, sort: MachineGroup, frame: Frame, colours: Mapping[str, str]) -> None:
     """A sort of machine in its frame."""
     words = 2.75 if frame.beside else 0.0
     _words(axes, sort, frame, words)
@@ -53,7 +53,7 @@ def draw_card(axes: Any, sort: Alike, frame: Frame, colours: Mapping[str, str]) 
     _machine(axes, sort, body, colours)
 
 
-def _words(axes: Any, sort: Alike, frame: Frame, room: float) -> None:
+def _words(axes: Any, sort: MachineGroup, frame: Frame, room: float) -> None:
     """What is bought, where, on which terms, for how much."""
     machine, count = sort.first, len(sort.machines)
     title = f"{count} × {machine.instance}" if count > 1 else machine.instance
@@ -61,8 +61,8 @@ def _words(axes: Any, sort: Alike, frame: Frame, room: float) -> None:
     each = f"{dollars(machine.usd_per_hour)} each" if count > 1 else "USD/h"
     where = f"{machine.zone or 'any zone'} · {machine.capacity_type}"
     names = machine.node if count == 1 else f"{machine.node} … {sort.machines[-1].node}"
-    if sort.inside.gpus:
-        names = f"{len(sort.inside.gpus)} × {short_name(sort.inside.product)} · {names}"
+    if sort.layout.gpus:
+        names = f"{len(sort.layout.gpus)} × {short_name(sort.layout.product)} · {names}"
     top = frame.y + frame.height
     right = frame.x + frame.width
     if frame.beside:
@@ -80,9 +80,9 @@ def _words(axes: Any, sort: Alike, frame: Frame, room: float) -> None:
     label(axes, frame.x, top - 0.25, fitted(f"{where} · {names}", frame.width, 6, numbered=False), 6, FAINT)
 
 
-def _machine(axes: Any, sort: Alike, body: Frame, colours: Mapping[str, str]) -> None:
+def _machine(axes: Any, sort: MachineGroup, body: Frame, colours: Mapping[str, str]) -> None:
     """The GPUs, and below them how much of cpu and memory is asked for."""
-    machine, gpus = sort.first, sort.inside.gpus
+    machine, gpus = sort.first, sort.layout.gpus
     strips = bool(machine.cpu_milli and machine.memory)
     below = 2 * _STRIP + 0.1 if strips else 0.0
     number = max(len(gpus), 1)
@@ -129,7 +129,7 @@ def _together(shares: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]
     return found.items()
 
 
-def _gpu(axes: Any, gpu: Gpu, at: Frame, colours: Mapping[str, str], one: bool) -> None:
+def _gpu(axes: Any, gpu: GpuLayout, at: Frame, colours: Mapping[str, str], one: bool) -> None:
     """A GPU: its pieces in proportion, what nobody has hatched."""
     for part in gpu.parts:
         x = at.x + float(part.start) * at.width
@@ -138,7 +138,7 @@ def _gpu(axes: Any, gpu: Gpu, at: Frame, colours: Mapping[str, str], one: bool) 
     axes.add_patch(Rectangle((at.x, at.y), at.width, at.height, fill=False, edgecolor=FAINT, linewidth=0.7, zorder=5))
 
 
-def _part(axes: Any, part: Part, at: Frame, colours: Mapping[str, str], one: bool) -> None:
+def _part(axes: Any, part: GpuPart, at: Frame, colours: Mapping[str, str], one: bool) -> None:
     if not part.pods:
         _free(axes, at, part.kind)
         return
@@ -178,7 +178,7 @@ def _lines(axes: Any, texts: Sequence[str], at: Frame, colour: str) -> None:
         label(axes, x, y, text, size, ink_on(colour), ha="center", rotation=0 if upright else 90, zorder=6)
 
 
-def _without_gpus(axes: Any, seats: Sequence[Seat], whole: int, at: Frame, colours: Mapping[str, str]) -> None:
+def _without_gpus(axes: Any, seats: Sequence[PodPlacement], whole: int, at: Frame, colours: Mapping[str, str]) -> None:
     """A machine without GPUs: its pods by what they ask of cpu."""
     x = at.x
     for owner, share in _together((workload_of(seat), seat.cpu_milli / whole if whole else 0.0) for seat in seats):

@@ -22,9 +22,9 @@ from allotment.cli.charts.cards import HATCH, Frame, draw_card, label
 from allotment.cli.charts.palette import ALARM, EDGE, FAINT, FREE, INK, PAPER, TRACK, colours_of
 from allotment.cli.charts.text_metrics import fitted, width_of
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.machine_groups import Alike, alike
-from allotment.tools.plan.reasons.wording import dollars, proof, sum_of, workload_of
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.reasons.machine_groups import MachineGroup, group_machines
+from allotment.tools.plan.reasons.wording import dollars, proof_text, total, workload_of
+from allotment.tools.plan.report import ProvisioningPlan
 
 SUFFIXES: Final = (".svg", ".png")
 _MARGIN: Final = 0.45
@@ -59,7 +59,7 @@ def _page(sorts: int) -> _Page:
     return _Page(3, 4.7, 0.9, 0.2, False) if sorts <= 48 else _Page(4, 4.1, 0.86, 0.2, False)
 
 
-def draw(plan: Plan, path: Path | str) -> None:
+def draw(plan: ProvisioningPlan, path: Path | str) -> None:
     """Write the picture of a plan; the suffix says in which format. ``ValueError`` for another than `SUFFIXES`."""
     target = Path(path)
     suffix = target.suffix.lower()
@@ -71,8 +71,8 @@ def draw(plan: Plan, path: Path | str) -> None:
         figure.savefig(target, format=suffix.removeprefix("."), metadata=undated)
 
 
-def _figure(plan: Plan) -> Figure:
-    sorts = alike(plan.machines)
+def _figure(plan: ProvisioningPlan) -> Figure:
+    sorts = group_machines(plan.machines)
     drawn, rest = sorts[:_DRAWN], sorts[_DRAWN:]
     page = _page(len(drawn))
     rows = math.ceil(len(drawn) / page.columns)
@@ -96,14 +96,14 @@ def _figure(plan: Plan) -> Figure:
     if rest:
         machines = sum(len(sort.machines) for sort in rest)
         words = f"and {counted(machines, 'more machine')} of {counted(len(rest), 'more sort')}"
-        cost = dollars(sum_of(sort.total for sort in rest))
+        cost = dollars(total(sort.total for sort in rest))
         label(axes, _MARGIN, _MARGIN + foot + 0.1, f"{words}, together {cost} USD/h", 8, FAINT)
     if plan.machines:
         _cost(axes, plan, sorts, _MARGIN, page.full)
     return figure
 
 
-def _head(axes: Any, plan: Plan, top: float, width: float) -> None:
+def _head(axes: Any, plan: ProvisioningPlan, top: float, width: float) -> None:
     if plan.machines:
         title = f"{counted(len(plan.machines), 'machine')}, {dollars(plan.total)} USD per hour"
     else:
@@ -112,20 +112,20 @@ def _head(axes: Any, plan: Plan, top: float, width: float) -> None:
     seats = sum(len(machine.seats) for machine in plan.machines)
     facts = [f"{counted(seats, 'pod')} on them"] if plan.machines else []
     facts += [f"{counted(len(plan.existing), 'pod')} on nodes that are there"] if plan.existing else []
-    facts += [proof(plan)] if plan.machines else []
+    facts += [proof_text(plan)] if plan.machines else []
     label(axes, _MARGIN, top - 0.5, fitted(" · ".join(facts), width - 2 * _MARGIN, 9.5), 9.5, FAINT)
     if plan.unserved:
         words = f"{counted(len(plan.unserved), 'pod')} not served"
         label(axes, width - _MARGIN, top - 0.15, words, 11, ALARM, ha="right", bold=True)
 
 
-def _colours(plan: Plan) -> Mapping[str, str]:
+def _colours(plan: ProvisioningPlan) -> Mapping[str, str]:
     """Workloads by how many pods they have, then by name."""
     counts = Counter(workload_of(seat) for machine in plan.machines for seat in machine.seats)
     return colours_of(sorted(counts, key=lambda name: (-counts[name], name)))
 
 
-def _entries(plan: Plan, colours: Mapping[str, str]) -> list[tuple[str, str]]:
+def _entries(plan: ProvisioningPlan, colours: Mapping[str, str]) -> list[tuple[str, str]]:
     """What the legend names, with its colour; no colour is what is free."""
     if not plan.machines:
         return []
@@ -136,7 +136,7 @@ def _entries(plan: Plan, colours: Mapping[str, str]) -> list[tuple[str, str]]:
     return [*shown, ("free", "")]
 
 
-def _legend_lines(plan: Plan, colours: Mapping[str, str], width: float) -> list[list[tuple[float, str, str]]]:
+def _legend_lines(plan: ProvisioningPlan, colours: Mapping[str, str], width: float) -> list[list[tuple[float, str, str]]]:
     """Entries with their places, line by line."""
     lines: list[list[tuple[float, str, str]]] = [[]]
     x = _MARGIN
@@ -150,11 +150,11 @@ def _legend_lines(plan: Plan, colours: Mapping[str, str], width: float) -> list[
     return lines
 
 
-def _legend_height(plan: Plan, colours: Mapping[str, str], width: float) -> float:
+def _legend_height(plan: ProvisioningPlan, colours: Mapping[str, str], width: float) -> float:
     return 0.24 * len(_legend_lines(plan, colours, width)) + 0.3 if plan.machines else 0.0
 
 
-def _legend(axes: Any, plan: Plan, colours: Mapping[str, str], top: float, width: float) -> None:
+def _legend(axes: Any, plan: ProvisioningPlan, colours: Mapping[str, str], top: float, width: float) -> None:
     for rank, line in enumerate(_legend_lines(plan, colours, width)):
         y = top - 0.12 - 0.24 * rank
         for x, name, colour in line:
@@ -165,7 +165,7 @@ def _legend(axes: Any, plan: Plan, colours: Mapping[str, str], top: float, width
             label(axes, x + 0.18, y, name, 8)
 
 
-def _cost(axes: Any, plan: Plan, sorts: Sequence[Alike], bottom: float, width: float) -> None:
+def _cost(axes: Any, plan: ProvisioningPlan, sorts: Sequence[MachineGroup], bottom: float, width: float) -> None:
     """What the machines cost, side by side, and the least that any machines would cost."""
     left, room = _MARGIN, width - 2 * _MARGIN
     y, height = bottom + 0.2, 0.3

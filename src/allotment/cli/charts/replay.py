@@ -15,8 +15,8 @@ from matplotlib.ticker import FuncFormatter
 
 from allotment.cli.charts.palette import EDGE, FAINT, INK, PAPER
 from allotment.cli.charts.text_metrics import FAMILY
-from allotment.tools.replay.experiment import Question
-from allotment.tools.replay.report import FULL, Curve, Spread, Step
+from allotment.tools.replay.experiment import Experiment
+from allotment.tools.replay.report import FULL_DEMAND, Curve, CurveStep, Range
 
 _DPI: Final = 144
 #: A colour for each policy, whichever others are drawn; told apart by people who see few colours as well.
@@ -28,10 +28,10 @@ _OTHER: Final = "#4477aa"
 #: Per cent of the GPUs up to which every policy places nearly all.
 _PARTING: Final = 80
 
-Reading = Callable[[Step], Spread | None]
+Reading = Callable[[CurveStep], Range | None]
 
 
-def draw(curves: Sequence[Curve], question: Question, path: Path | str) -> None:
+def draw(curves: Sequence[Curve], question: Experiment, path: Path | str) -> None:
     """Write the picture; the suffix says in which format (.svg or .png)."""
     target = Path(path)
     suffix = target.suffix.lower().removeprefix(".")
@@ -41,7 +41,7 @@ def draw(curves: Sequence[Curve], question: Question, path: Path | str) -> None:
         figure.savefig(target, format=suffix, metadata=undated)
 
 
-def _figure(curves: Sequence[Curve], question: Question) -> Figure:
+def _figure(curves: Sequence[Curve], question: Experiment) -> Figure:
     figure = Figure(figsize=(11.4, 4.6), dpi=_DPI, facecolor=PAPER)
     left, middle, right = figure.subplots(1, 3, gridspec_kw={"width_ratios": (1.3, 1, 1)})
     figure.subplots_adjust(left=0.05, right=0.985, top=0.77, bottom=0.22, wspace=0.28)
@@ -50,11 +50,11 @@ def _figure(curves: Sequence[Curve], question: Question) -> Figure:
     figure.text(0.05, 0.955, _title(curves, question), fontsize=14, fontweight="bold", color=INK, va="top")
     seeds = f"mean of {runs} orders of arrival, band from least to most" if runs > 1 else "one run each"
     figure.text(0.05, 0.885, f"{words} · {seeds}", fontsize=9, color=FAINT, va="top")
-    across = "of the run, %" if question.times else "GPUs asked for so far, % of those there are"
-    main: Reading = (lambda step: step.refused) if question.times else (lambda step: step.allocated)
-    name = "Refused, % of what was asked for" if question.times else "Allocated, % of the GPUs"
+    across = "of the run, %" if question.use_times else "GPUs asked for so far, % of those there are"
+    main: Reading = (lambda step: step.refused) if question.use_times else (lambda step: step.allocated)
+    name = "Refused, % of what was asked for" if question.use_times else "Allocated, % of the GPUs"
     _panel(left, curves, main, name, across)
-    if not question.times:
+    if not question.use_times:
         _near(left, curves)
     _panel(middle, curves, lambda step: step.fragmented, "Fragmented, % of the GPUs", across)
     _panel(right, curves, lambda step: step.usd, "Nodes in use, USD per hour", across)
@@ -68,12 +68,12 @@ def _figure(curves: Sequence[Curve], question: Question) -> Figure:
     return figure
 
 
-def _title(curves: Sequence[Curve], question: Question) -> str:
-    if question.times:
+def _title(curves: Sequence[Curve], question: Experiment) -> str:
+    if question.use_times:
         best = min(curves, key=lambda curve: curve.throughout().refused.mean)
         return f"{best.policy} refuses least: {best.throughout().refused.mean:.2f} %"
-    best = min(curves, key=lambda curve: -curve.at(FULL).allocated.mean)
-    step = best.at(FULL)
+    best = min(curves, key=lambda curve: -curve.at(FULL_DEMAND).allocated.mean)
+    step = best.at(FULL_DEMAND)
     return f"{best.policy} leaves least unallocated: {100 - step.allocated.mean:.2f} % at {step.at:.0f} % asked for"
 
 
@@ -92,7 +92,7 @@ def _panel(axes: Any, curves: Sequence[Curve], reading: Reading, name: str, acro
         )  # fmt: skip
     axes.set_title(name, fontsize=9.5, color=INK, loc="left", pad=8)
     axes.set_xlabel(across, fontsize=8, color=FAINT)
-    axes.set_xlim(0, max((step.at for curve in curves for step in curve.steps), default=FULL))
+    axes.set_xlim(0, max((step.at for curve in curves for step in curve.steps), default=FULL_DEMAND))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:,.0f}" if value == int(value) else f"{value:g}")
@@ -107,15 +107,15 @@ def _panel(axes: Any, curves: Sequence[Curve], reading: Reading, name: str, acro
 def _near(axes: Any, curves: Sequence[Curve]) -> None:
     """Only where the policies part, with the value of each at its end: before, all get all that they ask for."""
     near = [step for curve in curves for step in curve.steps if step.at >= _PARTING]
-    if not near or max(step.at for step in near) <= FULL:
+    if not near or max(step.at for step in near) <= FULL_DEMAND:
         return
-    least = min(step.allocated.least for step in near if step.at >= FULL)
+    least = min(step.allocated.least for step in near if step.at >= FULL_DEMAND)
     most = max(step.allocated.most for step in near)
     room = max(most - least, 1.0)
     last = max(step.at for step in near)
     axes.set_xlim(_PARTING, last)
     axes.set_ylim(least - 0.25 * room, most + 0.1 * room)
-    axes.axvline(FULL, color=EDGE, linewidth=0.9, linestyle=(0, (3, 3)), zorder=1)
+    axes.axvline(FULL_DEMAND, color=EDGE, linewidth=0.9, linestyle=(0, (3, 3)), zorder=1)
     ends = sorted((curve.steps[-1].allocated.mean, curve.policy) for curve in curves)
     lowest = least - room
     for value, policy in ends:

@@ -59,9 +59,9 @@ def providers(line: Line) -> Iterator[Candidate]:
 
 def parts(line: Line) -> Iterator[Candidate]:
     """That have permissions of their own."""
-    from allotment.tools.permissions.components import PARTS
+    from allotment.tools.permissions.components import COMPONENTS
 
-    return (Candidate(name, part.summary) for name, part in PARTS.items())
+    return (Candidate(name, part.summary) for name, part in COMPONENTS.items())
 
 
 def examples(line: Line) -> Iterator[Candidate]:
@@ -104,9 +104,9 @@ def driver_releases(line: Line) -> Iterator[Candidate]:
 
 def kinds_of_schemas(line: Line) -> Iterator[Candidate]:
     """That ``allot schema`` is asked for."""
-    from allotment.tools.schema import USUAL
+    from allotment.tools.schema import DEFAULT_KINDS
 
-    return (Candidate(kind) for kind in (*USUAL, "Pod"))
+    return (Candidate(kind) for kind in (*DEFAULT_KINDS, "Pod"))
 
 
 def programs(line: Line) -> Iterator[Candidate]:

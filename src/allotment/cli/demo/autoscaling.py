@@ -25,7 +25,7 @@ from allotment.fleet.catalog import catalog
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.planning import plan
 from allotment.tools.plan.report import PlannedMachine
 
@@ -97,7 +97,7 @@ def _offers(example: Example) -> Iterator[Offer]:
     sold = catalog()
     for provider in dict.fromkeys(one.provider for one in sold):
         found = plan(
-            (*CLASSES["nvidia"], *values), sold, Limits(providers=(provider,)), features,
+            (*CLASSES["nvidia"], *values), sold, PlanLimits(providers=(provider,)), features,
             keep_going=lambda: False, reasons=False,
         )  # fmt: skip
         yield Offer(provider, () if found.unserved else found.machines)

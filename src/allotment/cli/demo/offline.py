@@ -18,7 +18,7 @@ from allotment.cli.inputs.objects import judge
 from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.cli.output.errors import finding
-from allotment.engine.refusal import Refused
+from allotment.engine.refusal import AllocationRefusal
 from allotment.fleet import Cluster, Machine, cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.loading import load_text
@@ -165,7 +165,7 @@ def _given(answers: Iterable[Answer]) -> Iterator[str]:
         yield f"{ranges(pods)} on {node}: {ranges(held)}{f' ({kinds})' if kinds else ''}"
 
 
-def _reason(refused: Refused) -> Iterator[str]:
+def _reason(refused: AllocationRefusal) -> Iterator[str]:
     yield f"{refused.summary} ({refused.code})"
     if refused.nearest is not None:
         yield f"nearest: {refused.nearest}"

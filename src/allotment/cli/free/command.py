@@ -19,8 +19,8 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
 from allotment.model.contested_claims import DESCRIPTION
 from allotment.phrases import counted
-from allotment.tools.free import Amount, CounterSetReport, DeviceReport, FreeReport, Holder, free
-from allotment.tools.orphaned_slices import left_out
+from allotment.tools.free import CounterSetReport, DeviceHolder, DeviceReport, FreeReport, RemainingAmount, free
+from allotment.tools.orphaned_slices import orphaned_note
 
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
 
@@ -64,7 +64,7 @@ def _state(arguments: Namespace) -> ClusterState:
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, "resourceslices", "resourceclaims")
     state = ClusterState.of(inputs)
-    tell([*notes, *([left_out(state.gone)] if state.gone else [])])
+    tell([*notes, *([orphaned_note(state.gone)] if state.gone else [])])
     return state
 
 
@@ -181,16 +181,16 @@ def _counters(screen: Screen, report: FreeReport, whole: bool) -> None:
         screen.line(f"{sets} untouched: whatever fits on the hardware can be cut from it.")
 
 
-def users(holder: Holder) -> str:
+def users(holder: DeviceHolder) -> str:
     """The pods of a claim that holds devices, or that nobody has it.
 
-    >>> users(Holder("ml/train", ("train-0", "train-1"))), users(Holder("ml/old", set_aside=True))
-    ('train-0,train-1', "(set aside, nobody's)")
+    >>> users(DeviceHolder("ml/train", ("train-0", "train-1"))), users(DeviceHolder("ml/old", set_aside=True))
+    ('train-0,train-1', '(contested, unused)')
     """
     return f"({DESCRIPTION})" if holder.set_aside else ",".join(holder.consumers)
 
 
-def amounts(capacity: Iterable[Amount]) -> str:
+def amounts(capacity: Iterable[RemainingAmount]) -> str:
     """``memory 24Gi of 40Gi``, comma separated."""
     return ", ".join(f"{amount.name} {amount.left} of {amount.total}" for amount in capacity)
 
@@ -200,12 +200,12 @@ def counters_left(counter_set: CounterSetReport) -> str:
 
     >>> from allotment.model.quantity import Quantity
     >>> one, none = Quantity.of_int(1), Quantity.of_int(0)
-    >>> counters_left(CounterSetReport("d", "p", "s", (Amount("slice-0", one, none), Amount("slice-1", one, one))))
+    >>> counters_left(CounterSetReport("d", "p", "s", (RemainingAmount("slice-0", one, none), RemainingAmount("slice-1", one, one))))
     'slice 1 of 2'
     """
-    memory: list[Amount] = []
-    plain: list[Amount] = []
-    numbered: dict[str, list[Amount]] = {}
+    memory: list[RemainingAmount] = []
+    plain: list[RemainingAmount] = []
+    numbered: dict[str, list[RemainingAmount]] = {}
     for amount in counter_set.counters:
         match = _NUMBERED.fullmatch(amount.name)
         if match:

@@ -42,7 +42,7 @@ from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.creation_errors import creation_errors
 from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.tools.explain.node_eligibility import labels_by_node
-from allotment.tools.orphaned_slices import standing
+from allotment.tools.orphaned_slices import split_orphaned
 
 #: What to do about the compile errors that everybody makes once.
 _EXPRESSION_HINTS = (
@@ -89,7 +89,7 @@ class ClusterState:
     def of(cls, inputs: Inputs) -> ClusterState:
         """What the inputs say of it."""
         nodes = inputs.of(Node)
-        kept = standing(inputs.of(ResourceSlice), nodes)
+        kept = split_orphaned(inputs.of(ResourceSlice), nodes)
         return cls(
             inputs.features,
             nodes,

@@ -10,7 +10,7 @@ from allotment.cli.output.errors import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.meta import Object
-from allotment.tools.doctor.server_facts import facts_among, features_of, shown
+from allotment.tools.doctor.server_facts import facts_among, features_of, served_gates
 
 #: The release that is meant where no cluster says another.
 _USUAL: Final = "1.36"
@@ -54,4 +54,4 @@ def features_among(version: str | None, gates: Iterable[str], values: Iterable[O
         return features(version or _USUAL, gates)
     told = features_of(facts)
     asked = features(version or told.kube, gates)
-    return Features(asked.kube, {**(told.gates if version is None else shown(facts)), **asked.gates})
+    return Features(asked.kube, {**(told.gates if version is None else served_gates(facts)), **asked.gates})

@@ -24,7 +24,7 @@ from allotment.model.loading.marks import ValueMark
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.phrases import listed
-from allotment.tools.doctor.server_facts import ServerFacts, serves_devices, stand_in
+from allotment.tools.doctor.server_facts import ServerFacts, release_note, serves_devices
 from allotment.tools.free import NodeReport, free
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[Wanted
 
 def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
     """What a cluster holds, with what its server says of itself."""
-    notes = ["" if arguments.kube_version else stand_in(facts), "" if serves_devices(facts) else _NO_CLAIMS]
+    notes = ["" if arguments.kube_version else release_note(facts), "" if serves_devices(facts) else _NO_CLAIMS]
     alike: dict[str, list[str]] = {}
     for resource, reason in facts.unread.items():
         if resource != "gates":

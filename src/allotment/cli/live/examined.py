@@ -16,32 +16,32 @@ from allotment.cluster.inspection.discovery import Discovery, discover
 from allotment.cluster.inspection.server_facts import facts_of, without
 from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, unread, why
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.tools.doctor.reading import read
-from allotment.tools.doctor.server_facts import stand_in
-from allotment.tools.doctor.snapshot import Found, found_of
-from allotment.tools.permissions.access_reviews import Ask, asks
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.doctor.reading import read_objects
+from allotment.tools.doctor.server_facts import release_note
+from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
+from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
+from allotment.tools.permissions.components import COMPONENTS
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
 
 
-def examined_live(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
+def examined_live(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     """A cluster that runs, and what to know of the reading. Raises Mistake or Failure."""
     return on_cluster(arguments, lambda client, way: _examined(arguments, client, way))
 
 
-async def _examined(arguments: Namespace, client: HttpClient, way: Target) -> tuple[Found, tuple[str, ...]]:
+async def _examined(arguments: Namespace, client: HttpClient, way: Target) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     discovery = await discover(client)
     now = datetime.now(UTC).isoformat()
     taken, facts, (denied, unasked) = await asyncio.gather(
         _taken(client, discovery), facts_of(client, discovery, now), _denied(client, discovery)
     )
     facts = without(facts, taken.refused)
-    seen = read(taken.objects)
+    seen = read_objects(taken.objects)
     features = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
-    found = found_of(features, (facts, *seen.values), denied, unasked)
-    notes = (stand_in(facts), *(f"left out: {one}" for one in seen.failed))
+    found = snapshot_of(features, (facts, *seen.values), denied, unasked)
+    notes = (release_note(facts), *(f"left out: {one}" for one in seen.failed))
     return found, tuple(filter(None, notes))
 
 
@@ -57,8 +57,8 @@ async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
         return Snapshot([], unread(discovery, wanted) | refused)
 
 
-async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[Ask] | None, str]:
+async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[AccessRequest] | None, str]:
     try:
-        return await permissions.missing(client, permissions.served(discovery, asks(PARTS["reader"]))), ""
+        return await permissions.missing(client, permissions.served(discovery, access_requests(COMPONENTS["reader"]))), ""
     except StatusError as error:
         return None, why(error)

@@ -46,7 +46,7 @@ from allotment.model.workloads import (
 from allotment.phrases import listed
 from allotment.tools.explain import Answer, Explanation
 from allotment.tools.explain.origin_mapping import owner_of
-from allotment.tools.explain.report import given_claim
+from allotment.tools.explain.report import claim_allocation
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -70,7 +70,7 @@ def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
     note = f"it is reserved for {', '.join(users)}" if users else "nobody uses it"
     if is_contested(claim):
         note = "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
-    given = given_claim(claim, "", False, _devices(values))
+    given = claim_allocation(claim, "", False, _devices(values))
     return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
 
 
@@ -95,7 +95,7 @@ def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[Devi
     for name, template in named:
         claim = claims.get(ObjectKey(pod.metadata.namespace, name))
         if claim is not None and claim.status.allocation is not None:
-            given.append(given_claim(claim, template, False, devices))
+            given.append(claim_allocation(claim, template, False, devices))
     return Answer(
         kind="Pod", name=str(pod.key), outcome="fits", node=pod.spec.node_name or "", claims=tuple(given),
         owner=owner_of(pod), bound=True, notes=(f"its phase is {pod.status.phase or 'Pending'}",),

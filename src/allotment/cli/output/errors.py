@@ -1,7 +1,7 @@
 """Users' mistakes as lines of text: where, what was wanted, what was found, what to do next.
 
 Every kind of mistake that a lower floor can raise is listed here; anything else is ours, and ``describe`` says so by
-returning ``None``. What has a place in a file is a ``Problem`` and comes with the line it stands on.
+returning ``None``. What has a place in a file is a ``InputProblem`` and comes with the line it stands on.
 """
 
 from __future__ import annotations

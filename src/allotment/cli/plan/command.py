@@ -28,13 +28,13 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.model.features import Features
 from allotment.model.meta import Object
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.plan.placement.nominations import with_promises
-from allotment.tools.plan.planning import plan_for
-from allotment.tools.plan.reasons.type_verdicts import GROUPS, choices
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.tools.plan.placement.nominations import place_nominated_pods
+from allotment.tools.plan.planning import plan_demand
+from allotment.tools.plan.reasons.type_verdicts import MAX_GROUPS, group_verdicts
 from allotment.tools.plan.relaxations.savings import relaxations
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _PICTURES: Final = (".svg", ".png")
@@ -57,9 +57,9 @@ def run(arguments: Namespace) -> int:
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
     chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
-    promised = with_promises(chosen.values, inputs.features)
-    found, compared = _planned(arguments, promised.values, offer, limits, inputs.features)
-    found = replace(found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.seats, *found.existing))
+    promised = place_nominated_pods(chosen.values, inputs.features)
+    found, compared = _planned(arguments, promised.objects, offer, limits, inputs.features)
+    found = replace(found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.placements, *found.existing))
     if arguments.picture:
         _draw(found, arguments.picture)
     _write(screen, arguments, found, offer, compared)
@@ -118,19 +118,19 @@ def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
 
 
 def _planned(
-    arguments: Namespace, values: Sequence[Object], offer: Offered, limits: Limits, features: Features
-) -> tuple[Plan, Compared | None]:
+    arguments: Namespace, values: Sequence[Object], offer: Offered, limits: PlanLimits, features: Features
+) -> tuple[ProvisioningPlan, Compared | None]:
     """The plan with its reasons and what concessions would save."""
     catalog = offer.catalog.types
     seconds = seconds_for(values) if arguments.seconds is None else arguments.seconds
-    demand = demand_of(values, features)
+    demand = read_demand(values, features)
     with watching(seconds) as watch:
-        found = plan_for(
+        found = plan_demand(
             demand, catalog, limits, keep_going=watch.keep_going, seed=arguments.seed, seconds=seconds,
             progress=watch.progress,
         )  # fmt: skip
-        most = GROUPS if arguments.why is None else _ALL
-        found = replace(found, choices=choices(demand, catalog, limits, features, most))
+        most = MAX_GROUPS if arguments.why is None else _ALL
+        found = replace(found, choices=group_verdicts(demand, catalog, limits, features, most))
         compared = compare(demand, catalog, limits) if arguments.compare else None
         if seconds and not watch.stopped:  # --seconds 0, as Ctrl-C, is no wish to wait for concessions
             watch.restart(min(max(seconds, _CONCESSIONS[0]), _CONCESSIONS[1]))
@@ -140,14 +140,14 @@ def _planned(
     return found, compared
 
 
-def _draw(found: Plan, path: str) -> None:
+def _draw(found: ProvisioningPlan, path: str) -> None:
     from allotment.cli.charts.plan import draw
 
     draw(found, path)
     sys.stderr.write(f"Drew {path}.\n")
 
 
-def _write(screen: Screen, arguments: Namespace, found: Plan, offer: Offered, compared: Compared | None) -> None:
+def _write(screen: Screen, arguments: Namespace, found: ProvisioningPlan, offer: Offered, compared: Compared | None) -> None:
     match arguments.output:
         case "json" | "yaml":
             data = data_of(found, _problems(offer), compared.data if compared is not None else None)

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.packing.problem import FeasibilityCheck, Packing, Problem
 from allotment.phrases import counted
-from allotment.tools.plan.formulation.problem import Question
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import Demand
+from allotment.tools.plan.formulation.problem import Formulation
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import ClusterDemand
 from allotment.tools.plan.reasons.wording import dollars
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 
 _MICRO: Final = 10**6
 
@@ -45,11 +45,11 @@ class Compared(NamedTuple):
         ]
 
 
-def compare(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> Compared:
+def compare(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> Compared:
     """Ask each set of rules the very question that the plan answers."""
     from allotment.packing.baselines import cluster_autoscaler, karpenter
 
-    question = Question(demand, catalog, limits)
+    question = Formulation(demand, catalog, limits)
     rules: tuple[tuple[str, Callable[[Problem, FeasibilityCheck], Packing]], ...] = (
         ("Karpenter", karpenter),
         ("cluster-autoscaler (least-waste)", cluster_autoscaler),
@@ -57,15 +57,15 @@ def compare(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> 
     return Compared(tuple(_rival(question, name, rule) for name, rule in rules))
 
 
-def _rival(question: Question, name: str, rule: Callable[[Problem, FeasibilityCheck], Packing]) -> Rival:
+def _rival(question: Formulation, name: str, rule: Callable[[Problem, FeasibilityCheck], Packing]) -> Rival:
     if not question.problem.bin_types:
         return Rival(name, 0, Decimal(0), sum(question.problem.counts))
-    packing = rule(question.problem, question.truth)
-    bought = sum(one.count for one in packing.bins if question.bins[one.bin_type].offer is not None)
+    packing = rule(question.problem, question.oracle)
+    bought = sum(one.count for one in packing.bins if question.bin_candidates[one.bin_type].offer is not None)
     return Rival(name, bought, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.unpacked))
 
 
-def comparison_lines(compared: Compared, plan: Plan) -> list[str]:
+def comparison_lines(compared: Compared, plan: ProvisioningPlan) -> list[str]:
     """The comparison for a person."""
     lines = ["By the rules of others, on the same catalogue:"]
     for one in compared.rivals:

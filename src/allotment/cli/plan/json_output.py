@@ -10,16 +10,16 @@ import msgspec
 
 from allotment.engine.refusal import Diagnosis
 from allotment.model.meta import ObjectKey
-from allotment.tools.plan.reasons.wording import verdict
-from allotment.tools.plan.report import Choice, Plan
+from allotment.tools.plan.reasons.wording import plan_summary
+from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan
 
 
 def data_of(
-    plan: Plan, left_out: tuple[dict[str, Any], ...] = (), compared: list[dict[str, Any]] | None = None
+    plan: ProvisioningPlan, left_out: tuple[dict[str, Any], ...] = (), compared: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
     """The plan as JSON has it. ``left_out``: rows of the catalogue that could not be read."""
     return {
-        "verdict": verdict(plan),
+        "verdict": plan_summary(plan),
         "total": str(plan.total),
         "bound": str(plan.bound) if plan.bound or not plan.machines else None,
         "gap": round(plan.gap, 6) if plan.bound or not plan.machines else None,
@@ -50,7 +50,7 @@ def whole(value: object) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
+def _choice(choice: GroupVerdicts) -> dict[str, Any]:
     """A group and its verdicts, every field of each."""
     return {
         "pods": whole(choice.pods),

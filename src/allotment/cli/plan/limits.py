@@ -12,10 +12,10 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.fleet.modes import mode_names
 from allotment.fleet.profiles import accelerators
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 
 
-def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[InstanceType]) -> Limits:
+def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[InstanceType]) -> PlanLimits:
     """The limits that the options state. Raises Mistake for one that cannot be meant."""
     types, without = _words(arguments.types), _words(arguments.without)
     most = tuple(_most(text) for text in _words(arguments.most))
@@ -31,16 +31,16 @@ def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[
         raise Mistake("--spot-at-most: wanted together with --capacity cheapest", "which allows both kinds")
     if arguments.machines is not None and arguments.machines < 0:
         raise Mistake(f"--machines: wanted a number from 0 on, found {arguments.machines}")
-    return Limits(
+    return PlanLimits(
         providers=tuple(providers),
         types=types,
-        without=without,
+        excluded_types=without,
         zones=zones,
         capacity=arguments.capacity,
         spot_share=None if share is None else _share(share),
         budget=None if arguments.budget is None else _amount("--budget", arguments.budget, "30 or 12.5"),
-        most=most,
-        machines=arguments.machines,
+        max_by_pattern=most,
+        max_machines=arguments.machines,
         modes=_modes(arguments.modes),
     )
 

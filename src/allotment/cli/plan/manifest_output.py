@@ -12,7 +12,7 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.templates import template_of
 from allotment.model.core import Node
 from allotment.model.serialization import to_yaml
-from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, NoNodeClass, manifests
+from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings, NodeClassNotFoundError, manifests
 from allotment.tools.plan.report import PlannedMachine
 
 
@@ -31,10 +31,10 @@ def _node(machine: PlannedMachine, instance: InstanceType) -> Node:
 def nodeclaims(machines: Sequence[PlannedMachine], words: Sequence[str] = ()) -> str:
     """One document for each object. ``words``: ``--node-class``. Raises Mistake where no NodeClass is known."""
     bought = sorted({machine.instance.partition("/")[0] for machine in machines})
-    settings = ClaimSettings(node_classes=node_classes(words, bought) if bought else {})
+    settings = NodeClaimSettings(node_classes=node_classes(words, bought) if bought else {})
     try:
         objects: Sequence[dict[str, Any]] = manifests(machines, settings)
-    except NoNodeClass as error:
+    except NodeClassNotFoundError as error:
         hint = "say --node-class GROUP/KIND/NAME, or plan for one cloud that has a Karpenter: --catalog aws"
         raise Mistake(str(error), hint) from None
     return to_yaml(objects)

@@ -9,8 +9,8 @@ from typing import Final
 
 from allotment.cli.output.console import Screen, folded
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.wording import dollars, names_in_short
-from allotment.tools.plan.report import Choice, Plan, TypeVerdict
+from allotment.tools.plan.reasons.wording import abbreviated_names, dollars
+from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
 
 _WIDTH: Final = 80
 #: Refusals that are told of a group, and groups that are told, where nobody asks for all.
@@ -18,7 +18,7 @@ _NEAREST: Final = 3
 _GROUPS: Final = 6
 
 
-def tell_choices(screen: Screen, plan: Plan, choices: Sequence[Choice], why: str | None) -> None:
+def tell_choices(screen: Screen, plan: ProvisioningPlan, choices: Sequence[GroupVerdicts], why: str | None) -> None:
     """``why``: a pattern of types, of which every verdict is told; without it the nearest of each group."""
     if why is not None:
         for number, choice in enumerate(choices):
@@ -34,22 +34,22 @@ def tell_choices(screen: Screen, plan: Plan, choices: Sequence[Choice], why: str
         screen.line(f"  and of {counted(more, 'more group')} of pods: --why shows all")
 
 
-def _on(choice: Choice, seats: Sequence[object]) -> bool:
+def _on(choice: GroupVerdicts, seats: Sequence[object]) -> bool:
     pods = set(choice.pods)
     return any(getattr(seat, "pod", None) in pods for seat in seats)
 
 
-def title_of(choice: Choice) -> str:
+def title_of(choice: GroupVerdicts) -> str:
     """Whose choice it is."""
     if choice.owner:
         more = f" ({counted(len(choice.pods), 'pod')})" if len(choice.pods) > 1 else ""
         return f"{choice.owner}{more}"
-    names = names_in_short([str(pod) for pod in choice.pods[:50]])
+    names = abbreviated_names([str(pod) for pod in choice.pods[:50]])
     runs = names.split(", ")
     return names if len(runs) <= 2 else f"{', '.join(runs[:2])}, … ({len(choice.pods)} pods)"
 
 
-def _nearest(screen: Screen, choice: Choice, taken: set[str]) -> None:
+def _nearest(screen: Screen, choice: GroupVerdicts, taken: set[str]) -> None:
     width = screen.width or _WIDTH
     serving = [one for one in choice.verdicts if not one.code]
     for line in folded(f"{title_of(choice)}: {_serving(serving, taken)}", width, "  "):
@@ -117,7 +117,7 @@ def _headless(screen: Screen, rows: Sequence[Sequence[str]], width: int) -> None
             screen.line(f"{' ' * len(start)}   {line.strip()}")
 
 
-def _all(screen: Screen, choice: Choice, pattern: str) -> None:
+def _all(screen: Screen, choice: GroupVerdicts, pattern: str) -> None:
     """The whole table of a group."""
     screen.line(screen.paint(f"{title_of(choice)}:", "bold"))
     chosen = [one for one in choice.verdicts if fnmatchcase(one.instance, pattern) or pattern in one.instance]

@@ -10,10 +10,10 @@ from allotment.cli.output.console import Screen, folded, table
 from allotment.cli.plan.rejected_types import tell_choices
 from allotment.model.meta import ObjectKey
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.machine_groups import Alike, alike
-from allotment.tools.plan.reasons.machine_layout import Anatomy
-from allotment.tools.plan.reasons.wording import dollars, names_in_short, saved, sum_of, verdict
-from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Seat, Unserved
+from allotment.tools.plan.reasons.machine_groups import MachineGroup, group_machines
+from allotment.tools.plan.reasons.machine_layout import MachineLayout
+from allotment.tools.plan.reasons.wording import abbreviated_names, dollars, plan_summary, saving_text, total
+from allotment.tools.plan.report import GroupVerdicts, PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
 
 #: Pods of one workload on one machine that are told one by one.
 _EACH: Final = 3
@@ -23,9 +23,9 @@ _NAMED: Final = 3
 _RUNS: Final = 4
 
 
-def seat_lines(sort: Alike, plain: bool) -> list[str]:
+def seat_lines(sort: MachineGroup, plain: bool) -> list[str]:
     """Who is on machines of a sort. ``plain``: all pods are of one namespace, which is not said."""
-    by_owner: dict[str, list[Seat]] = {}
+    by_owner: dict[str, list[PodPlacement]] = {}
     for seat in sort.first.seats:
         by_owner.setdefault(seat.owner, []).append(seat)
     lines = []
@@ -45,7 +45,7 @@ def _line(pods: Sequence[str], devices: str) -> str:
 
 
 def _short(pods: Sequence[str]) -> str:
-    runs = names_in_short(sorted(pods, key=_order)).split(", ")
+    runs = abbreviated_names(sorted(pods, key=_order)).split(", ")
     return ", ".join(runs) if len(runs) <= _RUNS else f"{', '.join(runs[: _RUNS - 1])}, … ({len(pods)} pods)"
 
 
@@ -54,11 +54,11 @@ def _order(name: str) -> tuple[str, int]:
     return stem, int(name[len(stem) :] or -1)
 
 
-def _name(seat: Seat, plain: bool) -> str:
+def _name(seat: PodPlacement, plain: bool) -> str:
     return seat.pod.name if plain else str(seat.pod)
 
 
-def _devices(seats: Iterable[Seat]) -> str:
+def _devices(seats: Iterable[PodPlacement]) -> str:
     """The devices of seats; a share is told with its amount, and with its name where there are several sorts."""
     names: dict[str, None] = {}
     shares: dict[str, None] = {}
@@ -100,7 +100,7 @@ class Manner:
     why: str | None = None
 
 
-def tell(screen: Screen, plan: Plan, manner: Manner, compared: Sequence[str] = ()) -> None:
+def tell(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared: Sequence[str] = ()) -> None:
     """Everything, in the order in which it is asked: how much, what, who gets none, why, what else."""
     _answer(screen, plan)
     if plan.machines:
@@ -128,7 +128,7 @@ def tell(screen: Screen, plan: Plan, manner: Manner, compared: Sequence[str] = (
             _paragraph(screen, f"note: {note}")
 
 
-def _undecided(plan: Plan) -> tuple[Choice, ...]:
+def _undecided(plan: ProvisioningPlan) -> tuple[GroupVerdicts, ...]:
     """The choices of pods that are not on nodes that are there already: these needed none."""
     housed = {seat.pod for seat in plan.existing}
     return tuple(choice for choice in plan.choices if not housed.issuperset(choice.pods))
@@ -139,14 +139,14 @@ def _paragraph(screen: Screen, text: str, indent: str = "") -> None:
         screen.line(line)
 
 
-def _answer(screen: Screen, plan: Plan) -> None:
+def _answer(screen: Screen, plan: ProvisioningPlan) -> None:
     """The first line: the answer. The second: who is served by what."""
     bought = sum(len(machine.seats) for machine in plan.machines)
     there, left = len(plan.existing), len(plan.unserved)
     if not bought and not there and not left:
         screen.line("Nothing waits for a node or a device: no machine is needed.")
         return
-    words = verdict(plan)
+    words = plan_summary(plan)
     screen.line(screen.paint(f"{words[0].upper()}{words[1:]}", "red" if left else "green"))
     parts = [f"{counted(bought, 'pod')} on new machines"] if bought else []
     parts += [f"{counted(there, 'pod')} on nodes that are there"] if there else []
@@ -157,8 +157,8 @@ def _answer(screen: Screen, plan: Plan) -> None:
 # --- machines -------------------------------------------------------------------------------------------------------
 
 
-def _machines(screen: Screen, plan: Plan, wide: bool) -> None:
-    every = alike(plan.machines)
+def _machines(screen: Screen, plan: ProvisioningPlan, wide: bool) -> None:
+    every = group_machines(plan.machines)
     sorts = every if wide else every[:_SORTS]
     headers = [*_HEADERS, *(("CPU", "MEMORY") if wide else ())]
     rows = [_row(sort, wide) for sort in sorts]
@@ -184,7 +184,7 @@ def _machines(screen: Screen, plan: Plan, wide: bool) -> None:
             _paragraph(screen, text, "  ")
     if rest := every[len(sorts) :]:
         machines = counted(sum(len(sort.machines) for sort in rest), "more machine")
-        cost = dollars(sum_of(sort.total for sort in rest))
+        cost = dollars(total(sort.total for sort in rest))
         screen.line(f"and {machines} of {counted(len(rest), 'more sort')}, {cost} USD/h (-o wide shows all)")
 
 
@@ -192,7 +192,7 @@ def _lines(headers: Sequence[str], rows: Iterable[Sequence[str]], columns: Seque
     return table([headers[at] for at in columns], ([row[at] for at in columns] for row in rows), None)
 
 
-def _row(sort: Alike, wide: bool) -> list[str]:
+def _row(sort: MachineGroup, wide: bool) -> list[str]:
     machine, count = sort.first, len(sort.machines)
     price = dollars(machine.usd_per_hour)
     cells = [
@@ -202,7 +202,7 @@ def _row(sort: Alike, wide: bool) -> list[str]:
         machine.capacity_type,
         f"{count} × {price}" if count > 1 else price,
         machine.form.partition("/")[0],
-        free_of(sort.inside) or _free_cpu(machine),
+        free_of(sort.layout) or _free_cpu(machine),
     ]
     if wide:
         cpu = sum(seat.cpu_milli for seat in machine.seats)
@@ -220,13 +220,13 @@ def _cores(milli: int) -> str:
     return f"{milli / 1000:.1f}".removesuffix(".0")
 
 
-def _nodes(sort: Alike) -> str:
+def _nodes(sort: MachineGroup) -> str:
     names = [machine.node for machine in sort.machines]
-    short = names_in_short(names)
+    short = abbreviated_names(names)
     return short if "," not in short else f"{names[0]} +{len(names) - 1}"
 
 
-def _layout(sort: Alike) -> str:
+def _layout(sort: MachineGroup) -> str:
     """How the GPUs are cut or shared; empty for whole ones."""
     layouts = dict.fromkeys(_pieces(layout) for layout in sort.first.layout)
     if any(layouts):
@@ -239,9 +239,9 @@ def _pieces(layout: Sequence[str]) -> str:
     return " + ".join(f"{layout.count(name)} × {name}" for name in dict.fromkeys(layout))
 
 
-def free_of(inside: Anatomy) -> str:
+def free_of(inside: MachineLayout) -> str:
     """What nobody has: whole GPUs, pieces, and of shared GPUs how much of one."""
-    rest = sum(float(1 - gpu.given) for gpu in inside.gpus if gpu.given and gpu.whole)
+    rest = sum(float(1 - gpu.allocated) for gpu in inside.gpus if gpu.allocated and gpu.is_whole)
     if rest >= 0.005:
         found = [f"{rest:.0%} of a GPU" if inside.idle + rest < 1 else f"{inside.idle + rest:.2f} GPUs"]
     else:
@@ -253,16 +253,16 @@ def free_of(inside: Anatomy) -> str:
 # --- pods -----------------------------------------------------------------------------------------------------------
 
 
-def _existing(screen: Screen, seats: Sequence[Seat]) -> None:
+def _existing(screen: Screen, seats: Sequence[PodPlacement]) -> None:
     screen.line("On nodes that are there:")
     by_node: dict[str, list[str]] = {}
     for seat in seats:
         by_node.setdefault(seat.node, []).append(str(seat.pod))
     for node, pods in by_node.items():
-        _paragraph(screen, f"{node}: {names_in_short(pods)}", "  ")
+        _paragraph(screen, f"{node}: {abbreviated_names(pods)}", "  ")
 
 
-def _unserved(screen: Screen, plan: Plan) -> None:
+def _unserved(screen: Screen, plan: ProvisioningPlan) -> None:
     screen.line(screen.paint("Not served:", "red"))
     for pods, one in _alike_unserved(plan.unserved):
         owner = f" ({one.owner})" if one.owner else ""
@@ -275,12 +275,12 @@ def _unserved(screen: Screen, plan: Plan) -> None:
 
 
 def _names(pods: Sequence[ObjectKey]) -> str:
-    return names_in_short([str(pod) for pod in pods])
+    return abbreviated_names([str(pod) for pod in pods])
 
 
-def _alike_unserved(unserved: Iterable[Unserved]) -> Iterator[tuple[list[ObjectKey], Unserved]]:
+def _alike_unserved(unserved: Iterable[UnservedPod]) -> Iterator[tuple[list[ObjectKey], UnservedPod]]:
     """Pods of one workload that are refused for the same reason, together."""
-    groups: dict[tuple[str, str, str], tuple[list[ObjectKey], Unserved]] = {}
+    groups: dict[tuple[str, str, str], tuple[list[ObjectKey], UnservedPod]] = {}
     for one in unserved:
         groups.setdefault((one.owner, one.code, one.text), ([], one))[0].append(one.pod)
     yield from groups.values()
@@ -289,10 +289,10 @@ def _alike_unserved(unserved: Iterable[Unserved]) -> Iterator[tuple[list[ObjectK
 # --- what else ------------------------------------------------------------------------------------------------------
 
 
-def _relaxations(screen: Screen, plan: Plan) -> None:
+def _relaxations(screen: Screen, plan: ProvisioningPlan) -> None:
     screen.line("What one concession would save:")
     for one in plan.relaxations:
-        _paragraph(screen, f"{one.what}: {saved(plan.total, one.total)}", "  ")
+        _paragraph(screen, f"{one.what}: {saving_text(plan.total, one.total)}", "  ")
         where = f"{one.object}: {one.path}" if one.object else one.path
         if where:
             _paragraph(screen, screen.paint(where, "dim"), "    ")

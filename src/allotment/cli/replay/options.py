@@ -13,11 +13,11 @@ from allotment.cli.catalog.selection import opened, products_named
 from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
-from allotment.tools.replay.experiment import Question, policy_named
-from allotment.tools.replay.manifests import SOLD
-from allotment.tools.replay.policies import POLICIES, Policy
-from allotment.tools.replay.sample import sample
-from allotment.tools.replay.trace import TraceNode, TracePod, UnreadableTrace, read_nodes, read_pods
+from allotment.tools.replay.experiment import Experiment, find_policy
+from allotment.tools.replay.manifests import PRODUCTS
+from allotment.tools.replay.policies import POLICIES, PlacementPolicy
+from allotment.tools.replay.sample import sample_trace
+from allotment.tools.replay.trace import TraceError, TraceNode, TracePod, read_nodes, read_pods
 from allotment.tools.replay.workload import capacity_of
 
 
@@ -50,7 +50,7 @@ _SHARE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?")
 _Read = TypeVar("_Read")
 
 
-def question_of(arguments: Namespace) -> Question:
+def question_of(arguments: Namespace) -> Experiment:
     """What is asked."""
     pods, nodes = _trace(arguments.trace, arguments.nodes)
     if not capacity_of(nodes):
@@ -60,14 +60,14 @@ def question_of(arguments: Namespace) -> Question:
     found = opened(arguments.catalog)
     if found.problems:
         raise BadInput(found.problems, dict(found.texts).get)
-    others = {node.model: products_named(node.model) for node in nodes if node.model not in SOLD}
-    prices = prices_of(found.types, {**others, **SOLD})
-    return Question(pods, nodes, share_of(arguments.arrive), arguments.times, prices)
+    others = {node.model: products_named(node.model) for node in nodes if node.model not in PRODUCTS}
+    prices = prices_of(found.types, {**others, **PRODUCTS})
+    return Experiment(pods, nodes, share_of(arguments.arrive), arguments.times, prices)
 
 
 def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
     if trace == SAMPLE:
-        own = sample()
+        own = sample_trace()
         return own[0], own[1] if nodes is None else _file(nodes, read_nodes)
     if not Path(trace).exists():
         hint = nearest(trace, [SAMPLE]) or f"the packaged trace is called {SAMPLE}"
@@ -84,15 +84,15 @@ def _file(file: str, read: Callable[[str, str], _Read]) -> _Read:
         raise Mistake(f"{file}: wanted text (CSV in UTF-8)") from None
     try:
         return read(text, file)
-    except UnreadableTrace as error:
+    except TraceError as error:
         raise BadInput(error.problems, {file: text}.get) from None
 
 
-def policies_of(names: list[str]) -> tuple[Policy, ...]:
+def policies_of(names: list[str]) -> tuple[PlacementPolicy, ...]:
     """The policies of these names, in the order of the table; all, if none is named."""
     wanted: list[str] = [one for name in names for one in name.split(",") if one]
     for name in wanted:
-        if policy_named(name) is None:
+        if find_policy(name) is None:
             known = [policy.name for policy in POLICIES]
             hint = nearest(name, known) or f"wanted one of {', '.join(known)}"
             raise Mistake(f"unknown policy {name!r}", hint)

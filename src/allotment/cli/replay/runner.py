@@ -19,8 +19,8 @@ from allotment.cli.replay.text_output import Teller, tell
 from allotment.cli.replay.workers import Job, Lost, made
 from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, TEMPORARY_SUFFIX
-from allotment.tools.replay.experiment import Question
-from allotment.tools.replay.report import Curve, Outcome, curves_of, to_csv
+from allotment.tools.replay.experiment import Experiment
+from allotment.tools.replay.report import Curve, RunOutcome, curves_of, to_csv
 
 _RUNS: Final = "runs"
 
@@ -37,15 +37,15 @@ class Folder:
         for half in (self.path / _RUNS).glob(f".*{TEMPORARY_SUFFIX}"):
             half.unlink(missing_ok=True)
 
-    def find(self, policy: str, seed: int, fingerprint: str) -> Outcome | None:
+    def find(self, policy: str, seed: int, fingerprint: str) -> RunOutcome | None:
         """The outcome of a run that was made before, of this question; None if there is none that can be read."""
         try:
-            outcome = msgspec.json.decode(self._file(policy, seed).read_bytes(), type=Outcome)
+            outcome = msgspec.json.decode(self._file(policy, seed).read_bytes(), type=RunOutcome)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
         return outcome if outcome.fingerprint == fingerprint else None
 
-    def keep(self, outcome: Outcome) -> None:
+    def keep(self, outcome: RunOutcome) -> None:
         """Write the outcome of a run."""
         self.write(self._file(outcome.policy, outcome.seed), msgspec.json.encode(outcome))
 
@@ -87,7 +87,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _drawing(file: str) -> Callable[[Sequence[Curve], Question], None]:
+def _drawing(file: str) -> Callable[[Sequence[Curve], Experiment], None]:
     """What draws the picture; that it cannot is found before hours of work, not after."""
     path = Path(file)
     if path.suffix.lower() not in _SUFFIXES:
@@ -99,10 +99,10 @@ def _drawing(file: str) -> Callable[[Sequence[Curve], Question], None]:
     return partial(draw, path=path)
 
 
-def _outcomes(question: Question, jobs: Sequence[Job], folder: Folder | None, processes: int) -> list[Outcome]:
+def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, processes: int) -> list[RunOutcome]:
     """The outcome of every job, in their order."""
     fingerprint = question.fingerprint()
-    found: dict[Job, Outcome] = {}
+    found: dict[Job, RunOutcome] = {}
     for job in jobs if folder is not None else ():
         assert folder is not None
         kept = folder.find(job.policy, job.seed, fingerprint)
@@ -111,7 +111,7 @@ def _outcomes(question: Question, jobs: Sequence[Job], folder: Folder | None, pr
     teller = Teller(len(jobs), len(found))
     try:
         for done in made(question, [job for job in jobs if job not in found], processes, teller.progress):
-            outcome = Outcome(fingerprint, done.job.policy, done.job.seed, done.seconds, done.marks)
+            outcome = RunOutcome(fingerprint, done.job.policy, done.job.seed, done.seconds, done.marks)
             if folder is not None:
                 folder.keep(outcome)
             found[done.job] = outcome

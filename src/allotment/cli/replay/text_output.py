@@ -9,8 +9,8 @@ from typing import Final
 
 from allotment.cli.output.console import Screen, folded
 from allotment.cli.replay.workers import Done, Job
-from allotment.tools.replay.experiment import Question
-from allotment.tools.replay.report import FULL, Curve, Mark, Step
+from allotment.tools.replay.experiment import Experiment
+from allotment.tools.replay.report import FULL_DEMAND, Curve, CurvePoint, CurveStep
 
 #: Seconds between two lines about runs that are being made.
 _PAUSE: Final = 1.0
@@ -29,7 +29,7 @@ class Teller:
         if kept:
             self._line(f"{kept} of {runs} runs were made before")
 
-    def progress(self, job: Job, mark: Mark) -> None:
+    def progress(self, job: Job, mark: CurvePoint) -> None:
         """A run has come so far."""
         now = time.monotonic()
         if now - self._said < (_PAUSE / 5 if self._lively else _PAUSE):
@@ -64,23 +64,23 @@ class Teller:
         self._out.flush()
 
 
-def at(marks: Sequence[Mark]) -> Mark:
+def at(marks: Sequence[CurvePoint]) -> CurvePoint:
     """The mark at which as much was asked for as there is, or the last before."""
-    return min(marks, key=lambda mark: abs(mark.at - FULL))
+    return min(marks, key=lambda mark: abs(mark.at - FULL_DEMAND))
 
 
-def tell(screen: Screen, question: Question, curves: Sequence[Curve]) -> None:
+def tell(screen: Screen, question: Experiment, curves: Sequence[Curve]) -> None:
     """The answer, then a row for each policy."""
-    steps = {curve.policy: curve.throughout() if question.times else curve.at(FULL) for curve in curves}
-    for line in folded(_by_time(question, steps) if question.times else _by_chance(question, steps), screen.width):
+    steps = {curve.policy: curve.throughout() if question.use_times else curve.at(FULL_DEMAND) for curve in curves}
+    for line in folded(_by_time(question, steps) if question.use_times else _by_chance(question, steps), screen.width):
         screen.line(line)
     screen.line()
     rows = [[curve.policy, *_cells(question, steps[curve.policy]), f"{curve.seconds:.1f}s"] for curve in curves]
-    main = "REFUSED" if question.times else "UNALLOCATED"
+    main = "REFUSED" if question.use_times else "UNALLOCATED"
     screen.table(["POLICY", main, "SPREAD", "FRAGMENTED", "USD/GPU-H", "RUNS", "TIME"], rows)
 
 
-def _by_chance(question: Question, steps: dict[str, Step]) -> str:
+def _by_chance(question: Experiment, steps: dict[str, CurveStep]) -> str:
     best = max(steps, key=lambda policy: steps[policy].allocated.mean)
     step = steps[best]
     return (
@@ -89,7 +89,7 @@ def _by_chance(question: Question, steps: dict[str, Step]) -> str:
     )
 
 
-def _by_time(question: Question, steps: dict[str, Step]) -> str:
+def _by_time(question: Experiment, steps: dict[str, CurveStep]) -> str:
     best = min(steps, key=lambda policy: steps[policy].refused.mean)
     step = steps[best]
     return (
@@ -98,8 +98,8 @@ def _by_time(question: Question, steps: dict[str, Step]) -> str:
     )
 
 
-def _cells(question: Question, step: Step) -> list[str]:
-    if question.times:
+def _cells(question: Experiment, step: CurveStep) -> list[str]:
+    if question.use_times:
         main, least, most = step.refused.mean, step.refused.least, step.refused.most
     else:
         main, least, most = 100 - step.allocated.mean, 100 - step.allocated.most, 100 - step.allocated.least

@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
-from allotment.tools.replay.experiment import Question, answer, policy_named
-from allotment.tools.replay.report import Mark
+from allotment.tools.replay.experiment import Experiment, find_policy, run_experiment
+from allotment.tools.replay.report import CurvePoint
 
 
 class Job(NamedTuple):
@@ -29,7 +29,7 @@ class Done(NamedTuple):
     """A run that is made, and how long it took in seconds."""
 
     job: Job
-    marks: tuple[Mark, ...]
+    marks: tuple[CurvePoint, ...]
     seconds: float
 
 
@@ -41,10 +41,10 @@ class Broken(Exception):
     """Raised when a worker failed, which is a defect of ours; it has written its traceback."""
 
 
-Progress = Callable[[Job, Mark], None]
+Progress = Callable[[Job, CurvePoint], None]
 
 
-def made(question: Question, jobs: Sequence[Job], processes: int, progress: Progress) -> Iterator[Done]:
+def made(question: Experiment, jobs: Sequence[Job], processes: int, progress: Progress) -> Iterator[Done]:
     """The runs as they are made, in no particular order."""
     if processes <= 1 or len(jobs) <= 1:
         for job in jobs:
@@ -53,16 +53,16 @@ def made(question: Question, jobs: Sequence[Job], processes: int, progress: Prog
     yield from _made_by_workers(question, list(jobs), min(processes, len(jobs)), progress)
 
 
-def _make(question: Question, job: Job, progress: Progress) -> Done:
-    policy = policy_named(job.policy)
+def _make(question: Experiment, job: Job, progress: Progress) -> Done:
+    policy = find_policy(job.policy)
     if policy is None:
         raise LookupError(job.policy)
     begin = time.perf_counter()
-    marks = answer(question, policy, job.seed, lambda mark: progress(job, mark))
+    marks = run_experiment(question, policy, job.seed, lambda mark: progress(job, mark))
     return Done(job, marks, time.perf_counter() - begin)
 
 
-def _made_by_workers(question: Question, waiting: list[Job], processes: int, progress: Progress) -> Iterator[Done]:
+def _made_by_workers(question: Experiment, waiting: list[Job], processes: int, progress: Progress) -> Iterator[Done]:
     # Spawned, not forked: a forked worker would hold the other ends of its siblings' pipes, and outlive us.
     context = get_context("spawn")
     workers: dict[Connection, SpawnProcess] = {}
@@ -94,9 +94,9 @@ def _made_by_workers(question: Question, waiting: list[Job], processes: int, pro
             worker.join()
 
 
-def _received(pipe: Connection, worker: SpawnProcess) -> Done | tuple[Job, Mark]:
+def _received(pipe: Connection, worker: SpawnProcess) -> Done | tuple[Job, CurvePoint]:
     try:
-        message: Done | tuple[Job, Mark] = pipe.recv()
+        message: Done | tuple[Job, CurvePoint] = pipe.recv()
     except (EOFError, ConnectionResetError):
         worker.join()
         if worker.exitcode is not None and worker.exitcode >= 0:
@@ -105,7 +105,7 @@ def _received(pipe: Connection, worker: SpawnProcess) -> Done | tuple[Job, Mark]
     return message
 
 
-def _work(pipe: Connection, question: Question) -> None:
+def _work(pipe: Connection, question: Experiment) -> None:
     """A worker: makes runs until nobody tells it another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us is interrupted, too, and ends us
     try:

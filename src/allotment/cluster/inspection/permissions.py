@@ -10,7 +10,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import Ask, attributes
+from allotment.tools.permissions.access_reviews import AccessRequest, review_attributes
 
 _GROUP: Final = "authorization.k8s.io"
 _MINE: Final = Resource(_GROUP, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
@@ -21,7 +21,7 @@ _ACCOUNT: Final = "system:serviceaccount:"
 _AT_ONCE: Final = 16
 
 
-async def missing(client: Client, asked: Iterable[Ask], user: str = "") -> list[Ask]:
+async def missing(client: Client, asked: Iterable[AccessRequest], user: str = "") -> list[AccessRequest]:
     """What of it may not be done: by whoever the client is, or by ``user``, which only an administrator may ask.
 
     Service accounts, and nobody else, are taken to be in the groups that Kubernetes puts them in. Raises StatusError.
@@ -30,9 +30,9 @@ async def missing(client: Client, asked: Iterable[Ask], user: str = "") -> list[
     asked = tuple(asked)
     subject: Tree = {"user": user, "groups": groups_of(user)} if user else {}
 
-    async def allowed(ask: Ask) -> bool:
+    async def allowed(ask: AccessRequest) -> bool:
         resource = _THEIRS if user else _MINE
-        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {**subject, **attributes(ask)}}
+        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {**subject, **review_attributes(ask)}}
         async with limit:
             answer = await client.create(resource, review)
         return bool((answer.get("status") or {}).get("allowed"))
@@ -57,7 +57,7 @@ def groups_of(user: str) -> list[str]:
     return found
 
 
-def served(discovery: Discovery, asked: Sequence[Ask]) -> list[Ask]:
+def served(discovery: Discovery, asked: Sequence[AccessRequest]) -> list[AccessRequest]:
     """Without what is about kinds that the cluster does not serve: nobody needs a permission for them there."""
     return [ask for ask in asked if ask.path or discovery.versions_of(ask.group, ask.resource)]
 

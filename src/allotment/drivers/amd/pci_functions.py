@@ -102,9 +102,9 @@ def processes_using(files: KernelFiles, pci: str) -> tuple[str, ...]:
     if not paths:
         return ()
     return tuple(
-        process for process in files.listdir("proc")
-        if process.isdecimal()
-        and any(files.readlink(f"proc/{process}/fd/{number}") in paths for number in files.listdir(f"proc/{process}/fd"))
+        pid for pid in files.listdir("proc")
+        if pid.isdecimal()
+        and any(files.readlink(f"proc/{pid}/fd/{number}") in paths for number in files.listdir(f"proc/{pid}/fd"))
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
-"""The example drivers of Kubernetes' own demonstrations: GPUs, network cards and processors that are made up.
+"""The drivers of Kubernetes' example devices: simulated GPUs, network cards and processors.
 
-They are for trying manifests and for reading: everything a driver can publish is here, and nothing is behind it.
+They are for trying manifests and for reading: they publish everything that a driver can, without hardware.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the example drivers have in common: devices without hardware, told to containers by variables.
+"""The base of the example drivers: devices without hardware, visible in containers as variables.
 
-With nothing to set up there is nothing to undo, so the plan only says what was given. Health is whatever somebody
-reports, so that taints, evictions and the kubelet's view of health can be tried as well.
+Preparing changes nothing, so the plan only lists the devices. Health is set by a user, to try taints, evictions and the
+kubelet's view of health.
 """
 
 from __future__ import annotations
@@ -30,38 +30,37 @@ _EFFECTS: Final[Mapping[str, Effect]] = {"None": "None", "NoSchedule": "NoSchedu
 
 
 class ExampleDriver:
-    """A driver whose devices are known from the start. ``profile`` is the first word of its variables."""
+    """A driver with a fixed pool of devices. ``profile`` is the prefix of its variables."""
 
-    def __init__(self, name: str, profile: str, node: str, offer: DevicePool) -> None:
+    def __init__(self, name: str, profile: str, node: str, pool: DevicePool) -> None:
         self.name = name
         self._profile = profile
         self._node = node
-        self._offer = offer
-        self._devices: Mapping[str, Device] = {device.name: device for group in offer.groups for device in group}
+        self._pool = pool
+        self._devices: Mapping[str, Device] = {device.name: device for group in pool.groups for device in group}
         self._events: asyncio.Queue[DeviceEvent] = asyncio.Queue()
         self._faults: Mapping[str, Effect] = {}
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """None, unless a profile has some."""
         return {}
 
-    def variables(self, granted: AllocatedDevice) -> Sequence[str]:
-        """What containers are told of a device beyond its claim: nothing, unless a profile does."""
+    def variables(self, device: AllocatedDevice) -> Sequence[str]:
+        """Return a device's variables for containers, in addition to those for its claim."""
         return ()
 
     def status_data(self, device: Device) -> Tree | None:
-        """What the claim's status says of a device: nothing, unless a profile does."""
+        """Return a device's data for the claim's status, or None."""
         return None
 
     def set_faults(self, faults: Mapping[str, Effect]) -> None:
-        """From now on these devices of this driver are broken, with a taint of that effect, and no others."""
+        """Set the unhealthy devices of this driver, with the effect of their taint; all others are healthy."""
         for name in self._devices:
             effect = faults.get(name)
             if effect != self._faults.get(name):
                 taint = DeviceTaint(key=BROKEN, effect=effect or "")
-                ill = HealthUpdate(name, "Unhealthy", "broken on purpose", (taint,))
-                self._events.put_nowait(ill if effect is not None else HealthUpdate(name, "Healthy"))
+                unhealthy = HealthUpdate(name, "Unhealthy", "broken on purpose", (taint,))
+                self._events.put_nowait(unhealthy if effect is not None else HealthUpdate(name, "Healthy"))
         self._faults = {name: effect for name, effect in faults.items() if name in self._devices}
 
     @property
@@ -69,60 +68,59 @@ class ExampleDriver:
         """The names of all devices."""
         return frozenset(self._devices)
 
-    # --- a driver -------------------------------------------------------------------------------------------------
+    # --- the Driver interface ---------------------------------------------------------------------------------------
 
     async def discover(self) -> Sequence[DevicePool]:
-        """The same, always."""
-        return (self._offer,)
+        return (self._pool,)
 
     def config_applies(self, device: str, config: Any) -> bool:
-        """There is one kind of devices."""
+        """Always True: all devices are of one kind."""
         return True
 
     def validate(self, config: Any) -> None:
-        """Nothing beyond types, unless a profile has rules."""
+        """Accept all parameters of the right type."""
 
     def plan(self, claim: AllocatedClaim) -> Tree:
-        """What was given; there is nothing to do."""
-        return {"devices": [granted.device for granted in claim.devices]}
+        """Return the names of the devices."""
+        return {"devices": [device.device for device in claim.devices]}
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
-        """Only variables."""
+        """Return the variables of the devices."""
         common = (f"KUBERNETES_NODE_NAME={self._node}", f"DRA_RESOURCE_DRIVER_NAME={self.name}")
-        devices = {(g.pool, g.device, g.share_id): self._ready(claim, g) for g in claim.devices}
+        devices = {device.key: self._ready(claim, device) for device in claim.devices}
         return PreparedClaim(devices, ContainerEdits(env=common))
 
-    def _ready(self, claim: AllocatedClaim, granted: AllocatedDevice) -> ReadyDevice:
-        name = re.sub(r"[^A-Z0-9]+", "_", granted.device.upper())
+    def _ready(self, claim: AllocatedClaim, device: AllocatedDevice) -> ReadyDevice:
+        name = re.sub(r"[^A-Z0-9]+", "_", device.device.upper())
         env = (
             f"{self._profile}_DEVICE_{name}_RESOURCE_CLAIM={claim.uid}",
-            f"DRA_ADMIN_ACCESS={str(granted.admin_access).lower()}",
-            *self.variables(granted),
+            f"DRA_ADMIN_ACCESS={str(device.admin_access).lower()}",
+            *self.variables(device),
         )
-        device = self._devices.get(granted.device)
-        return ReadyDevice(ContainerEdits(env=env), self.status_data(device) if device is not None else None)
+        published = self._devices.get(device.device)
+        return ReadyDevice(ContainerEdits(env=env), self.status_data(published) if published is not None else None)
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
-        """Nothing to undo."""
+        """Do nothing: preparing changes nothing."""
 
     async def watch(self) -> AsyncIterator[DeviceEvent]:
-        """What was reported."""
+        """Yield the changes that :meth:`set_faults` made."""
         while True:
             yield await self._events.get()
 
 
 def parse_faults(text: str, devices: frozenset[str]) -> dict[str, Effect]:
-    """Broken devices as a user writes them. Raises ValueError.
+    """Parse the faults in an annotation. Raises ValueError.
 
-    >>> faults("gpu-0=NoExecute", frozenset({"gpu-0"}))
+    >>> parse_faults("gpu-0=NoExecute", frozenset({"gpu-0"}))
     {'gpu-0': 'NoExecute'}
     """
-    found: dict[str, Effect] = {}
-    for word in filter(None, text.split(",")):
-        device, _, effect = word.strip().partition("=")
+    faults: dict[str, Effect] = {}
+    for entry in filter(None, text.split(",")):
+        device, _, effect = entry.strip().partition("=")
         if device not in devices:
-            raise ValueError(f"{word!r}: there is no device {device!r}")
+            raise ValueError(f"{entry!r}: device {device!r} not found")
         if effect not in _EFFECTS:
-            raise ValueError(f"{word!r}: wanted an effect of {', '.join(_EFFECTS)}, found {effect!r}")
-        found[device] = _EFFECTS[effect]
-    return found
+            raise ValueError(f"{entry!r}: expected an effect of {', '.join(_EFFECTS)}, found {effect!r}")
+        faults[device] = _EFFECTS[effect]
+    return faults

@@ -1,7 +1,7 @@
-"""Says that allocated devices are ready, for those whose pods wait for it (KEP-5007).
+"""A controller that sets the binding conditions of allocated devices to true (KEP-5007).
 
-Where devices are attached to a node on demand, this would attach them first. The scheduler holds the pod until the
-condition is true, so this cannot be the node's part of a driver: at that time the claim has no node's kubelet yet.
+A real one would first attach the devices to the node. The scheduler binds the pod after the condition is true, so this
+cannot be part of the node's driver: the kubelet does not know the claim yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MANAGER: Final = "dra-example-controller"
 
 
 def controller(driver: str, pool: str) -> Program:
-    """The program for the devices of one driver's pool."""
+    """Return the controller for the devices of a driver's pool."""
 
     async def run(context: Context) -> None:
         client = context.client_for(MANAGER, MANAGER)
@@ -29,7 +29,7 @@ def controller(driver: str, pool: str) -> Program:
 
         async def work(key: tuple[str, str]) -> None:
             item = claims.item(*key)
-            devices = _waiting(item, driver, pool, context.clock.now()) if item is not None else []
+            devices = _pending_status(item, driver, pool, context.clock.now()) if item is not None else []
             if item is None or not devices:
                 return
             tree: Tree = {
@@ -43,7 +43,7 @@ def controller(driver: str, pool: str) -> Program:
                     CLAIMS, item.name, tree, item.namespace, kind="apply", subresource="status", force=True
                 )
             except StatusError as error:
-                if error.code not in (404, 409):  # gone, or another one of that name
+                if error.code not in (404, 409):  # deleted or replaced
                     raise
 
         queue: WorkQueue[tuple[str, str]] = WorkQueue("binding", work, clock=context.clock, random=context.random)
@@ -57,8 +57,8 @@ def controller(driver: str, pool: str) -> Program:
     return run
 
 
-def _waiting(item: Item[ResourceClaim], driver: str, pool: str, now: str) -> list[Tree]:
-    """The status of all devices that bind under conditions, if one of them is not ready yet."""
+def _pending_status(item: Item[ResourceClaim], driver: str, pool: str, now: str) -> list[Tree]:
+    """Return the status of all devices with binding conditions, or nothing if all of them are true."""
     claim = item.value
     allocation = claim.status.allocation
     if allocation is None:
@@ -70,11 +70,11 @@ def _waiting(item: Item[ResourceClaim], driver: str, pool: str, now: str) -> lis
 
 
 def _is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> bool:
-    wanted = (result.driver, result.pool, result.device, result.share_id)
+    key = (result.driver, result.pool, result.device, result.share_id)
     true = {
         condition.type
         for device in claim.status.devices
-        if (device.driver, device.pool, device.device, device.share_id) == wanted
+        if (device.driver, device.pool, device.device, device.share_id) == key
         for condition in device.conditions
         if condition.status == "True"
     }
@@ -86,7 +86,13 @@ def _status(result: DeviceRequestAllocationResult, now: str) -> Tree:
     if result.share_id:
         status["shareID"] = result.share_id
     status["conditions"] = [
-        {"type": each, "status": "True", "reason": "Ready", "message": "Device is ready", "lastTransitionTime": now}
-        for each in result.binding_conditions
+        {
+            "type": condition,
+            "status": "True",
+            "reason": "Ready",
+            "message": "Device is ready",
+            "lastTransitionTime": now,
+        }
+        for condition in result.binding_conditions
     ]
     return status

@@ -1,4 +1,4 @@
-"""``cpu.example.com``: what containers are told of the processors that they were given."""
+"""``cpu.example.com``: the example driver of processors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from allotment.fleet.example.cpus import CAPACITY
 
 
 class ExampleCpus(ExampleDriver):
-    """The driver of a node."""
-
     def __init__(self, node: str, numa_nodes: int = 8) -> None:
         super().__init__(CPU_DRIVER, "CPU", node, DevicePool(cpu_groups(numa_nodes)))
 
-    def variables(self, granted: AllocatedDevice) -> Sequence[str]:
-        """Which NUMA node, and how many processors of it."""
-        name = f"CPU_DEVICE_{granted.device.removeprefix('numa-')}"
-        consumed = granted.consumed_capacity.get(CAPACITY)
-        return (f"{name}={granted.device}", *((f"{name}_CONSUMED_CPU={consumed}",) if consumed is not None else ()))
+    def variables(self, device: AllocatedDevice) -> Sequence[str]:
+        """Return the NUMA node and the number of processors."""
+        name = f"CPU_DEVICE_{device.device.removeprefix('numa-')}"
+        consumed = device.consumed_capacity.get(CAPACITY)
+        return (f"{name}={device.device}", *((f"{name}_CONSUMED_CPU={consumed}",) if consumed is not None else ()))

@@ -1,4 +1,4 @@
-"""``gpu.example.com``: what a claim may ask of GPUs, and what their containers are told."""
+"""``gpu.example.com``: the example driver of GPUs, with sharing settings."""
 
 from __future__ import annotations
 
@@ -25,31 +25,28 @@ DEFAULT_MODE: Final = Example()
 
 
 class ExampleGpus(ExampleDriver):
-    """The driver of a node."""
-
     def __init__(self, node: str, gpus: int = 8, mode: Example = DEFAULT_MODE) -> None:
         super().__init__(GPU_DRIVER, "GPU", node, DevicePool(*gpu_offering(node, gpus, mode)))
         self._publishes_status = mode.status
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """One kind."""
         return GPU_KINDS
 
     def validate(self, config: Any) -> None:
-        """The settings must be those of the strategy."""
+        """Check that the settings are those of the strategy. Raises ClaimError."""
         for problem in gpu_problems(config):
             raise ClaimError(str(problem), permanent=True)
 
-    def variables(self, granted: AllocatedDevice) -> Sequence[str]:
-        """Which GPU, how it is shared, and how much of it."""
-        return tuple(self._variables(granted))
+    def variables(self, device: AllocatedDevice) -> Sequence[str]:
+        """Return the GPU, its sharing settings and the consumed capacity."""
+        return tuple(self._variables(device))
 
-    def _variables(self, granted: AllocatedDevice) -> Iterator[str]:
-        name = f"GPU_DEVICE_{granted.device.removeprefix('gpu-').upper().replace('-', '_')}"
-        yield f"{name}={granted.device}"
-        if not granted.admin_access:  # who only looks on has no say in how others share
-            config = granted.config or GpuConfig()
+    def _variables(self, device: AllocatedDevice) -> Iterator[str]:
+        name = f"GPU_DEVICE_{device.device.removeprefix('gpu-').upper().replace('-', '_')}"
+        yield f"{name}={device.device}"
+        if not device.admin_access:  # with admin access, sharing must not change
+            config = device.config or GpuConfig()
             sharing = config.sharing or GpuSharing("TimeSlicing")
             yield f"{name}_SHARING_STRATEGY={sharing.strategy}"
             if sharing.strategy == "TimeSlicing":
@@ -58,11 +55,11 @@ class ExampleGpus(ExampleDriver):
                 parts = sharing.space_partitioning_config or SpacePartitioningConfig()
                 yield f"{name}_PARTITION_COUNT={parts.partition_count}"
         for capacity in ("memory", "compute"):
-            if capacity in granted.consumed_capacity:
-                yield f"{name}_{capacity.upper()}={granted.consumed_capacity[capacity]}"
+            if capacity in device.consumed_capacity:
+                yield f"{name}_{capacity.upper()}={device.consumed_capacity[capacity]}"
 
     def status_data(self, device: Device) -> Tree | None:
-        """Facts that stay known when the device is gone."""
+        """Return identifying attributes, which stay in the status when the device is gone."""
         if not self._publishes_status:
             return None
         return {name: to_tree(device.attributes[name]) for name in ("uuid", "model", "driverVersion")}

@@ -1,4 +1,4 @@
-"""``net.example.com``: what a claim may ask of network cards, and what their containers are told."""
+"""``net.example.com``: the example driver of network cards, with bandwidth and bursts."""
 
 from __future__ import annotations
 
@@ -12,30 +12,28 @@ from allotment.vocabulary.parameters.example import NET_KINDS, Burst, net_proble
 
 
 class ExampleNics(ExampleDriver):
-    """The driver of a node."""
-
     def __init__(self, node: str, nics: int = 8) -> None:
         super().__init__(NET_DRIVER, "NET", node, DevicePool(nic_groups(node, nics)))
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """One kind."""
         return NET_KINDS
 
     def validate(self, config: Any) -> None:
-        """Bursts have a limit."""
+        """Check the limits of bursts. Raises ClaimError."""
         for problem in net_problems(config):
             raise ClaimError(str(problem), permanent=True)
 
-    def variables(self, granted: AllocatedDevice) -> Sequence[str]:
-        """Rates and bursts."""
-        return tuple(self._variables(granted))
+    def variables(self, device: AllocatedDevice) -> Sequence[str]:
+        """Return the rates and bursts."""
+        return tuple(self._variables(device))
 
-    def _variables(self, granted: AllocatedDevice) -> Iterator[str]:
-        name = f"NET_DEVICE_{granted.device.removeprefix('nic-')}"
-        burst = (granted.config.burst if granted.config is not None else None) or Burst()
-        for way, bits in (("ingress", burst.ingress_burst), ("egress", burst.egress_burst)):
+    def _variables(self, device: AllocatedDevice) -> Iterator[str]:
+        name = f"NET_DEVICE_{device.device.removeprefix('nic-')}"
+        burst = (device.config.burst if device.config is not None else None) or Burst()
+        for direction, bits in (("ingress", burst.ingress_burst), ("egress", burst.egress_burst)):
             if bits:
-                yield f"{name}_{way.upper()}_BURST={bits}"
-            if f"{way}Bandwidth" in granted.consumed_capacity:
-                yield f"{name}_{way.upper()}_RATE={granted.consumed_capacity[f'{way}Bandwidth'].as_integer()}"
+                yield f"{name}_{direction.upper()}_BURST={bits}"
+            if f"{direction}Bandwidth" in device.consumed_capacity:
+                rate = device.consumed_capacity[f"{direction}Bandwidth"]
+                yield f"{name}_{direction.upper()}_RATE={rate.as_integer()}"

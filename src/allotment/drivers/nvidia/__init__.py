@@ -1,1 +1,3 @@
-"""NVIDIA's GPUs: whole, cut by MIG, time-sliced, shared by MPS or by the mebibyte, handed to virtual machines."""
+"""NVIDIA's driver (``gpu.nvidia.com``): whole GPUs, MIG devices, GPUs shared by time slices, MPS or memory, and GPUs
+for virtual machines.
+"""

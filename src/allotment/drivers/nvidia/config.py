@@ -1,6 +1,6 @@
-"""What is asked of the parameters that claims carry for NVIDIA's devices, on a node with its gates.
+"""Validates the parameters of claims for NVIDIA's devices, with the feature gates of the node.
 
-The kinds themselves, and what is wrong with a value by itself, are in :mod:`allotment.vocabulary.parameters.nvidia`.
+The kinds, and the checks that need no gates, are in :mod:`allotment.vocabulary.parameters.nvidia`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from allotment.vocabulary.parameters.nvidia import VfioDeviceConfig as VfioDevic
 
 CONFIGS: Final = nvidia.KINDS
 
-#: As ``nvidia-smi compute-policy --set-timeslice`` counts.
+#: The values of ``nvidia-smi compute-policy --set-timeslice``.
 INTERVALS: Final[Mapping[Interval, int]] = {"Default": 0, "Short": 1, "Medium": 2, "Long": 3}
 
 
 class FeatureGates(NamedTuple):
-    """Feature gates of the vendor's driver, by their names there. Off upstream unless asked for, on here."""
+    """Feature gates of NVIDIA's driver. They are off by default there, and on here."""
 
     time_slicing_settings: bool = True
     mps_support: bool = True
 
     def allows(self, strategy: Strategy) -> bool:
-        """Whether a way of sharing is switched on."""
+        """Whether a sharing strategy is enabled."""
         return self.time_slicing_settings if strategy == "TimeSlicing" else self.mps_support
 
 
@@ -48,39 +48,39 @@ _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 def parse_feature_gates(text: str) -> FeatureGates:
-    """Feature gates as the vendor's driver is told of them; those that are not named are on. Raises ValueError.
+    """Parse feature gates in the format of NVIDIA's driver; gates that are not listed are on. Raises ValueError.
 
-    >>> gates_of("TimeSlicingSettings=false")
-    Gates(time_slicing_settings=False, mps_support=True)
+    >>> parse_feature_gates("TimeSlicingSettings=false")
+    FeatureGates(time_slicing_settings=False, mps_support=True)
     """
     gates = dict.fromkeys(_GATES.values(), True)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         if name not in gates or value not in _BOOLEANS:
-            raise ValueError(f"wanted NAME=true or NAME=false with one of {', '.join(gates)}, found {part!r}")
+            raise ValueError(f"expected NAME=true or NAME=false with one of {', '.join(gates)}, found {part!r}")
         gates[name] = _BOOLEANS[value]
     return FeatureGates(*gates.values())
 
 
 def validate(config: Config, gates: FeatureGates) -> None:
-    """Check parameters by themselves. Raises Refused: for good, unless it is the node that lets them down."""
+    """Check parameters beyond their types. Raises ClaimError; permanent, unless a feature gate of the node is off."""
     off = {_GATES[strategy] for strategy in _GATES if not gates.allows(strategy)}
     for problem in nvidia.problems(config, off):
         if not problem.gate:
             raise ClaimError(str(problem), permanent=True)
         assert not isinstance(config, VfioDeviceConfig)
         assert config.sharing is not None
-        raise ClaimError(  # not for good: whoever runs the driver can switch it on
-            f"{problem.place}: {config.sharing.strategy} is switched off on this node: the driver's feature gate "
-            f"{problem.gate} is off, as it is in the vendor's driver by default; switch it on "
-            f"(featureGates.{problem.gate}=true), or leave sharing out and let the claim's pods share the GPU without "
+        raise ClaimError(  # not permanent: an administrator can turn the gate on
+            f"{problem.place}: {config.sharing.strategy} is disabled on this node, because the driver's feature gate "
+            f"{problem.gate} is off, which is the default of NVIDIA's driver; turn the gate on "
+            f"(featureGates.{problem.gate}=true), or remove sharing: the claim's pods then share the GPU without "
             "settings",
             permanent=False,
         )
 
 
 def mebibytes(limit: Quantity, path: str) -> int:
-    """A memory limit as MPS takes it, in whole MiB, rounded down. Raises Refused below one.
+    """A memory limit in whole MiB for MPS, rounded down. Raises ClaimError below 1 MiB.
 
     >>> mebibytes(Quantity.parse("5Gi"), "limit")
     5120
@@ -92,9 +92,9 @@ def mebibytes(limit: Quantity, path: str) -> int:
 
 
 def memory_limits(uuids: Sequence[str], default: int | None, by_device: Mapping[str, int]) -> dict[str, int]:
-    """Memory limits in MiB by UUID, of devices of one claim; ``by_device`` has UUIDs or indices of the sorted UUIDs.
+    """Memory limits in MiB by device UUID. The keys of ``by_device`` are UUIDs, or indexes of the sorted UUIDs.
 
-    Raises Refused for a device that the claim does not have.
+    Raises ClaimError for a device that the claim does not have.
 
     >>> memory_limits(["GPU-b", "GPU-a"], 10, {"1": 20})
     {'GPU-a': 10, 'GPU-b': 20}

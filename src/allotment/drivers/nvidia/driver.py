@@ -1,7 +1,8 @@
-"""NVIDIA's driver: whole GPUs, MIG devices, shares of GPUs and GPUs for virtual machines, on any hardware.
+"""NVIDIA's driver: whole GPUs, MIG devices, shares of GPUs and GPUs for virtual machines, on real or simulated
+hardware.
 
-Everything is decided in :mod:`.planning`, before hardware is touched; what is done and undone is in :mod:`.mig`,
-:mod:`.sharing`, :mod:`.shared` and :mod:`.vfio`. The hardware is NVML's or a simulation; nothing here can tell.
+:mod:`.planner` makes all decisions before hardware is changed; :mod:`.mig`, :mod:`.sharing` and :mod:`.vfio` execute
+and undo them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _CONFIG_TYPES: Final[Mapping[Kind, type]] = {"gpu": GpuConfig, "mig": MigDeviceC
 
 
 class NvidiaDriver:
-    """The driver of one node. ``mode``: what becomes of its GPUs."""
+    """The driver of one node. ``mode``: how the node's GPUs are published and shared."""
 
     def __init__(self, hardware: Hardware, mode: NvidiaMode, *, gates: FeatureGates = ALL_ON) -> None:
         self.hardware = hardware
@@ -62,27 +63,25 @@ class NvidiaDriver:
 
     @property
     def name(self) -> str:
-        """``gpu.nvidia.com``."""
         return DRIVER
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """GpuConfig, MigDeviceConfig and VfioDeviceConfig."""
         return CONFIGS
 
     def config_applies(self, device: str, config: Any) -> bool:
-        """Whether parameters are for a device's kind, which its name tells."""
+        """Whether the parameters are for the device's kind, which the device's name contains."""
         kind = kind_of(device)
         return kind is not None and isinstance(config, _CONFIG_TYPES[kind])
 
     def validate(self, config: Config) -> None:
-        """Check parameters by themselves. Raises Refused."""
+        """Check parameters beyond their types. Raises ClaimError."""
         validate(config, self.gates)
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- discovery ----------------------------------------------------------------------------------------------------
 
     async def discover(self) -> Sequence[DevicePool]:
-        """One pool: the node's GPUs as the mode has them. Raises HardwareError."""
+        """Return one pool with the node's GPUs in the driver's mode. Raises HardwareError."""
         gpus = await self.hardware.gpus()
         on_demand = isinstance(self.mode, DynamicMig)
         mig_devices: dict[str, tuple[MigDevice, ...]] = {}
@@ -91,7 +90,7 @@ class NvidiaDriver:
                 try:
                     mig_devices[gpu.pci] = await self.hardware.mig_devices(gpu.pci)
                 except GpuLost:
-                    # Still published, for its taint to be seen.
+                    # Still published, so that its taint is visible.
                     mig_devices[gpu.pci] = self._inventory.mig_devices.get(gpu.pci, ())
         self._inventory = NodeInventory(gpus, mig_devices, on_demand)
         published = offering(gpus, self.mode, mig_devices)
@@ -99,7 +98,7 @@ class NvidiaDriver:
         return (DevicePool(published.groups, published.counters),)
 
     async def watch(self) -> AsyncIterator[DeviceEvent]:
-        """Troubles of GPUs as conditions of their devices, and what comes and goes."""
+        """Report the health of GPUs as updates of their devices, and added and removed GPUs."""
         async for event in self.hardware.events():
             if isinstance(event, Xid | Unmonitored):
                 health = self._gpu_health.get(event.pci, GpuHealth()).with_event(event)
@@ -110,14 +109,14 @@ class NvidiaDriver:
             yield DevicesChanged()
             present = {gpu.pci for gpu in await self.hardware.gpus()}
             for pci in tuple(self._gpu_health):
-                # A GPU that is gone takes its troubles with it: should it come back, it has been reset.
+                # A removed GPU has no health state: if it is added again, it was reset.
                 if pci in event.recovered or pci not in present:
                     del self._gpu_health[pci]
                     for update in self._health_updates(pci, GpuHealth()):
                         yield update
 
     def _health_updates(self, pci: str, health: GpuHealth) -> list[HealthUpdate]:
-        # By its name: an address with a long domain is no attribute.
+        # By device name: an address with a long domain is not published as an attribute.
         return [
             HealthUpdate(device.name, health.status, health.message, health.taints)
             for group in self._device_groups
@@ -128,13 +127,13 @@ class NvidiaDriver:
     # --- claims -------------------------------------------------------------------------------------------------------
 
     def plan(self, claim: AllocatedClaim) -> Tree:
-        """What preparing will do. Raises Refused."""
+        """Return the plan of a claim. Raises ClaimError."""
         plan = plan_claim(claim, self._inventory, enforced=isinstance(self.mode, Shared))
         check_overlap(plan, decode_known(claim.other_plans))
         return plan.to_tree()
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
-        """Do it. Raises Refused."""
+        """Prepare a planned claim. Raises ClaimError."""
         decoded = decode(plan)
         try:
             return await self._prepare(decoded)
@@ -145,11 +144,11 @@ class NvidiaDriver:
     async def _prepare(self, plan: Plan) -> PreparedClaim:
         groups = await vfio.bind_to_vfio(self.hardware, plan)
         if isinstance(self.mode, DynamicMig):
-            # It goes off with the last MIG device, unless somebody (a monitor) had the GPU open just then.
+            # MIG was disabled after the last MIG device, unless another process (a monitor) had the GPU open then.
             for device in plan.devices:
                 if device.kind == "gpu" and not device.admin:
                     await self.hardware.disable_mig(device.pci)
-        # A claim may look at what it uses: then it is made before it is looked at, and using it is what counts.
+        # A claim can also have admin access to its own device: the device is created first, and the other use counts.
         mig_devices = {
             position: await mig.ensure_mig_device(self.hardware, device)
             for position, device in sorted(enumerate(plan.devices), key=lambda each: each[1].admin)
@@ -174,10 +173,10 @@ class NvidiaDriver:
         return PreparedClaim(devices, ContainerEdits() if only_virtual_machines else self.hardware.common_edits())
 
     def _lock_shared_settings(self, plan: Plan) -> AbstractAsyncContextManager[object]:
-        """The turn of who sets what claims on one GPU have in common.
+        """The lock for settings that claims on one GPU share.
 
-        Turns come in the order of asking, and a claim is known to those that are undone after it was planned. So one
-        that comes while another goes has its own settings in the end, whether they were the other's or not.
+        The lock is fair, and a claim is visible to claims that are unprepared after it was planned. So a claim that is
+        prepared while another is unprepared ends with its own settings, even if the other claim had the same ones.
         """
         return (
             self._settings_lock
@@ -208,13 +207,13 @@ class NvidiaDriver:
                 plan.claim, device.pci if mig_device is None else mig_device, daemon.key if daemon else ""
             )
         )
-        # A MIG device on demand has its UUID only now; of the others it is published.
+        # The UUID of an on-demand MIG device is known only now; those of other devices are published.
         return ReadyDevice(merge(edits), data, {"uuid": DeviceAttribute(string=data["uuid"])} if data["uuid"] else {})
 
     async def ensure_running(self, plan: Tree) -> None:
-        """Start control daemons that have died, with the driver's own container for one. Raises Refused.
+        """Start control daemons that have ended, for example with the driver's own container. Raises ClaimError.
 
-        Also where a MIG device is gone: one made anew would be another than the claim's containers were told of.
+        Also raised if a MIG device is missing: a new one would differ from the one in the claim's containers.
         """
         decoded = decode(plan)
         try:
@@ -229,20 +228,20 @@ class NvidiaDriver:
                 if daemon.key not in running:
                     await sharing.start_daemon(self.hardware, decoded, daemon, uuids)
         except HardwareError as error:
-            raise ClaimError(f"claim {decoded.claim} was prepared, and now: {error}") from error
+            raise ClaimError(f"claim {decoded.claim} was prepared, but is not ready any more: {error}") from error
 
-    async def sweep(self, staying: Sequence[Tree]) -> None:
-        """Undo what earlier processes made, but for these plans. Raises Refused."""
-        remaining = tuple(decode_known(staying))
-        if len(remaining) < len(staying):
-            raise ClaimError("what is on the GPUs stays: there are claims whose plans another version has written")
+    async def sweep(self, plans: Sequence[Tree]) -> None:
+        """Undo what earlier processes changed on the hardware, except for these plans. Raises ClaimError."""
+        remaining = tuple(decode_known(plans))
+        if len(remaining) < len(plans):
+            raise ClaimError("cannot clean up the GPUs: another version of the driver wrote the plans of some claims")
         try:
             await remove_orphans(self.hardware, remaining, on_demand=isinstance(self.mode, DynamicMig))
         except HardwareError as error:
             raise ClaimError(str(error)) from error
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
-        """Undo all that was done of a plan; what fails does not keep the rest from being undone. Raises Refused."""
+        """Undo everything in a plan; after a failure the remaining steps are still executed. Raises ClaimError."""
         decoded, remaining = decode(plan), tuple(decode_known(others))
         hardware = self.hardware
         failed: list[str] = []
@@ -251,7 +250,7 @@ class NvidiaDriver:
             try:
                 await operation
             except GpuLost:
-                pass  # and what was set or made on it is gone with it
+                pass  # what was set or created on it is gone, too
             except HardwareError as error:
                 failed.append(str(error))
 

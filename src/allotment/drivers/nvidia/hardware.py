@@ -1,7 +1,8 @@
-"""The one interface to NVIDIA's hardware: NVML and the driver's tools where a GPU is, a simulation elsewhere.
+"""The interface to NVIDIA's hardware, implemented by NVML and the driver's tools on a GPU node and by a simulation
+elsewhere.
 
-GPUs are named by their PCI address (``0000:07:00.0``), MIG devices by GPU, profile and place: these survive a crash, a
-restart and a reboot. Facts about a GPU are :class:`allotment.fleet.nvidia.Gpu`, whoever found them.
+GPUs are identified by their PCI address (``0000:07:00.0``), MIG devices by GPU, profile and start: these survive a
+crash, a restart and a reboot. GPUs are described by :class:`allotment.fleet.nvidia.Gpu`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ ComputeMode = Literal["DEFAULT", "EXCLUSIVE_PROCESS"]
 
 
 class HardwareError(Exception):
-    """The hardware or its driver refused; the text says what was asked of which device, and its answer."""
+    """The hardware or its driver refused an operation; the text contains the operation, the device and the error."""
 
 
 class GpuLost(HardwareError):
-    """The GPU is not there (any more), or no longer answers: what was set or made on it is gone with it."""
+    """The GPU was not found or no longer answers: everything that was set or created on it is gone."""
 
 
 class MigDevice(NamedTuple):
-    """A MIG device that exists: a GPU instance with a compute instance over all of it."""
+    """An existing MIG device: a GPU instance with a compute instance over all of it."""
 
     pci: str
     profile_id: int
@@ -35,9 +36,9 @@ class MigDevice(NamedTuple):
 
 
 class MpsDaemon(NamedTuple):
-    """An MPS control daemon. ``key`` names it for good. ``memory_limits``: MiB by GPU UUID.
+    """An MPS control daemon. ``key``: its stable name. ``memory_limits``: MiB by GPU UUID.
 
-    ``threads``: default active thread percentage, None for all. ``multi_user``: clients of any user.
+    ``threads``: default active thread percentage, None for all. ``multi_user``: accept clients of any user.
     """
 
     key: str
@@ -48,20 +49,20 @@ class MpsDaemon(NamedTuple):
 
 
 class Xid(NamedTuple):
-    """A critical event of a GPU; ``number`` 0: the GPU is lost."""
+    """A critical event of a GPU; with ``number`` 0 the GPU is lost."""
 
     pci: str
     number: int
 
 
 class Unmonitored(NamedTuple):
-    """A GPU's critical events cannot be had; only its loss is noticed."""
+    """Critical events of a GPU are not available; only its loss is noticed."""
 
     pci: str
 
 
 class GpusChanged(NamedTuple):
-    """GPUs came or went. ``fresh``: those that were reset or came back: whatever was wrong with them is over."""
+    """GPUs were added or removed. ``recovered``: GPUs that were reset or added again, and are healthy."""
 
     recovered: tuple[str, ...] = ()
 
@@ -70,34 +71,38 @@ Event: TypeAlias = Xid | Unmonitored | GpusChanged
 
 
 class Hardware(Protocol):
-    """The GPUs of a node. Every method may raise HardwareError, and GpuLost; what is asked twice is no error."""
+    """The GPUs of a node. Every method can raise HardwareError and GpuLost; repeating an operation is no error."""
 
     async def gpus(self) -> tuple[Gpu, ...]:
-        """All GPUs, in the order in which claims should get them; none where there is no driver."""
+        """All GPUs, in the order in which claims should get them; none without a driver."""
         ...
 
     async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
-        """The MIG devices that exist on a GPU."""
+        """The existing MIG devices of a GPU."""
         ...
 
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
-        """Make a MIG device, all or nothing; the one there if it is there. MIG goes on where that needs no reset."""
+        """Create a MIG device, or return the existing one; after an error nothing is left. Enables MIG if that needs no
+        reset.
+        """
         ...
 
     async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
-        """Destroy a MIG device (compute instance first); with the last one, MIG goes off where it was switched on."""
+        """Destroy a MIG device (compute instance first); after the last one, MIG is disabled if it was enabled on
+        demand.
+        """
         ...
 
     async def disable_mig(self, pci: str) -> None:
-        """Have MIG off on a GPU, so that it can be used as a whole; an error where that is not possible."""
+        """Disable MIG on a GPU, so that it can be used as a whole. Raises HardwareError if that is not possible."""
         ...
 
     async def set_time_slice(self, pci: str, interval: int) -> None:
-        """0 default, 1 short, 2 medium, 3 long; compute mode DEFAULT with it."""
+        """Set the time slice (0 default, 1 short, 2 medium, 3 long) and compute mode DEFAULT."""
         ...
 
     async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
-        """Who may use a GPU."""
+        """Set which processes can use a GPU."""
         ...
 
     async def start_mps(self, daemon: MpsDaemon) -> None:
@@ -105,51 +110,52 @@ class Hardware(Protocol):
         ...
 
     async def stop_mps(self, key: str) -> None:
-        """Stop a control daemon and remove its folders; unknown is stopped already."""
+        """Stop a control daemon and remove its folders; an unknown key is no error."""
         ...
 
     async def mps_daemons(self) -> frozenset[str]:
-        """Keys of the daemons that run."""
+        """Keys of the running daemons."""
         ...
 
     async def bind_vfio(self, pci: str, bound: bool, *, together_with: Collection[str] = ()) -> int:
-        """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group.
+        """Bind a GPU to vfio-pci, or back to NVIDIA's driver; returns its IOMMU group.
 
-        ``beside``: others that go the same way, and so are no obstacle where they are of the same group.
+        ``together_with``: other GPUs that are bound in the same way, so that they may be in the same group.
         """
         ...
 
     def common_edits(self) -> ContainerEdits:
-        """What every container with a GPU needs: control nodes, libraries, hooks."""
+        """Edits for every container with a GPU: control nodes, libraries, hooks."""
         ...
 
     def gpu_edits(self, pci: str) -> ContainerEdits:
-        """What a container needs of a whole GPU."""
+        """Edits for a container with a whole GPU."""
         ...
 
     def mig_edits(self, device: MigDevice) -> ContainerEdits:
-        """What a container needs of a MIG device."""
+        """Edits for a container with a MIG device."""
         ...
 
     def mps_edits(self, key: str) -> ContainerEdits:
-        """What a client of a control daemon needs."""
+        """Edits for a client of a control daemon."""
         ...
 
     def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
-        """What a virtual machine needs of a GPU handed to vfio-pci.
+        """Edits for a virtual machine with a GPU that is bound to vfio-pci.
 
-        ``api_device``: also what its monitor talks to the IOMMU through. ``iommu_fd``: the newer interface of both,
-        where the host has it.
+        ``api_device``: also the device through which the virtual machine monitor programs the IOMMU. ``iommu_fd``: use
+        IOMMUFD where the host has it.
         """
         ...
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
-        """What only a simulation needs: how a container's programs reach their device. Empty on real hardware.
+        """Edits with which programs reach a simulated device. Empty on real hardware.
 
-        ``device``: a whole GPU's PCI address or a MIG device. ``daemon``: key of the control daemon it is a client of.
+        ``device``: a whole GPU's PCI address or a MIG device. ``daemon``: key of the control daemon that it is a client
+        of.
         """
         ...
 
     def events(self) -> AsyncIterator[Event]:
-        """What happens to the GPUs, for ever."""
+        """Events of the GPUs, without end."""
         ...

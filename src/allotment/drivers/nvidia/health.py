@@ -1,6 +1,6 @@
-"""What the troubles of a GPU mean for its devices: taints for schedulers, words for people.
+"""Health of NVIDIA GPUs as Kubernetes reports it: device taints, a status and a message.
 
-As the vendor's driver does, with one difference: when a GPU was reset or came back, its taints go.
+The rules are those of NVIDIA's driver, with one difference: a reset of a GPU, or adding it again, removes its taints.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ XID_TAINT: Final = "gpu.nvidia.com/xid"
 LOST_TAINT: Final = "gpu.nvidia.com/gpu-lost"
 UNMONITORED_TAINT: Final = "gpu.nvidia.com/unmonitored"
 
-#: Faults of programs, not of the GPU: told, but no reason to keep others away.
+#: Faults of programs, not of the GPU: reported, but new pods can still use the GPU.
 IGNORED: Final = frozenset((13, 31, 43, 45, 68, 109))
 
 _MEANINGS: Final[Mapping[int, str]] = {
     13: "a program's graphics engine exception",
     31: "a program's memory page fault",
     43: "a program's GPU work was stopped",
-    45: "a program was ended, its work with it",
+    45: "a program was terminated, and its GPU work with it",
     48: "double-bit memory error",
     62: "internal micro-controller halted",
     63: "memory row remapped, or a page retired",
@@ -40,7 +40,9 @@ _MEANINGS: Final[Mapping[int, str]] = {
 
 
 class GpuHealth(NamedTuple):
-    """What is wrong with a GPU: its last critical event, its last ignored one, whether it is lost, or not watched."""
+    """The health of a GPU: its last critical event, its last ignored event, whether it is lost, and whether it is
+    monitored.
+    """
 
     critical: int = 0
     ignored: int = 0
@@ -48,7 +50,7 @@ class GpuHealth(NamedTuple):
     unmonitored: bool = False
 
     def with_event(self, event: Xid | Unmonitored) -> GpuHealth:
-        """With one more event; number 0 means that the GPU is lost."""
+        """The health after one more event; number 0 means that the GPU is lost."""
         if isinstance(event, Unmonitored):
             return self._replace(unmonitored=True)
         if event.number == 0:
@@ -59,7 +61,7 @@ class GpuHealth(NamedTuple):
 
     @property
     def taints(self) -> tuple[DeviceTaint, ...]:
-        """All that is to be on the GPU's devices. A critical event is not hidden by an ignored one after it."""
+        """All taints of the GPU's devices. An ignored event does not replace an earlier critical one."""
         taints = []
         if self.lost:
             taints.append(DeviceTaint(key=LOST_TAINT, effect="NoSchedule"))
@@ -73,17 +75,17 @@ class GpuHealth(NamedTuple):
 
     @property
     def status(self) -> Health:
-        """Whether it should be used."""
+        """Whether the GPU can be used."""
         if self.lost or self.critical:
             return "Unhealthy"
         return "Unknown" if self.unmonitored else "Healthy"
 
     @property
     def message(self) -> str:
-        """For people."""
+        """The health as text."""
         parts = ["the GPU is lost: it no longer answers"] if self.lost else []
         if number := self.critical or self.ignored:
             parts.append(f"Xid {number}" + (f": {_MEANINGS[number]}" if number in _MEANINGS else ""))
         if self.unmonitored:
-            parts.append("the driver does not tell the GPU's critical events")
+            parts.append("the driver does not report the GPU's critical events")
         return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""What a node had when it was last looked at, and what the names of published devices stand for."""
+"""The GPUs and MIG devices found by the last discovery, and the mapping from published device names to them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from allotment.drivers.nvidia.plan import Kind, PlannedDevice
 from allotment.fleet.nvidia import Gpu
 
 _WHOLE: Final = re.compile(r"gpu-(\d+)")
-# Dots and signs of a profile are lost in a name; its id tells profiles apart.
+# A device name cannot contain the dots and signs of a profile, so it also contains the profile's id.
 _MIG: Final = re.compile(r"gpu-(\d+)-mig-.+-(\d+)-(\d+)")
 _VFIO: Final = re.compile(r"gpu-vfio-(\d+)")
 
 
 def kind_of(device: str) -> Kind | None:
-    """What sort of device has such a name; None if none of ours.
+    """The kind of a device by its name; None for a name that this driver does not use.
 
     >>> kind_of("gpu-0"), kind_of("gpu-0-mig-3g20gb-9-4"), kind_of("gpu-vfio-0"), kind_of("nic-0")
     ('gpu', 'mig', 'vfio', None)
@@ -33,14 +33,16 @@ def kind_of(device: str) -> Kind | None:
 
 
 class NodeInventory(NamedTuple):
-    """GPUs by PCI address, and the MIG devices that exist on them. ``on_demand``: MIG devices are made for claims."""
+    """GPUs, and existing MIG devices by PCI address. ``dynamic_mig``: MIG devices are created for claims."""
 
     gpus: tuple[Gpu, ...] = ()
     mig_devices: Mapping[str, tuple[MigDevice, ...]] = {}
     dynamic_mig: bool = False
 
     def plan_device(self, allocated: AllocatedDevice) -> PlannedDevice:
-        """The device that a claim was given, by what it will be called for good. Raises Refused if there is none."""
+        """The planned device for an allocated one, with stable identifiers. Raises ClaimError if the device does not
+        exist.
+        """
         match kind_of(allocated.device):
             case "gpu":
                 return self._whole(allocated)
@@ -48,7 +50,7 @@ class NodeInventory(NamedTuple):
                 return self._mig(allocated)
             case "vfio":
                 return self._vfio(allocated)
-        raise ClaimError(f"device {allocated.device}: no device of this driver has such a name", permanent=True)
+        raise ClaimError(f"device {allocated.device}: not a device name of this driver", permanent=True)
 
     def gpu_of(self, device: str) -> Gpu | None:
         """The GPU that a published device is, or is part of."""
@@ -58,7 +60,7 @@ class NodeInventory(NamedTuple):
         return next((gpu for gpu in self.gpus if gpu.minor in numbers[:1]), None)
 
     def gpu(self, pci: str) -> Gpu | None:
-        """The GPU at an address."""
+        """The GPU at a PCI address."""
         return next((gpu for gpu in self.gpus if gpu.pci == pci), None)
 
     def _whole(self, allocated: AllocatedDevice) -> PlannedDevice:
@@ -72,10 +74,10 @@ class NodeInventory(NamedTuple):
             if (device.profile_id, device.start) == (profile_id, start):
                 return _planned_device("mig", allocated, gpu, uuid=device.uuid, profile_id=profile_id, start=start)
         if not self.dynamic_mig:
-            raise _missing(allocated, "its MIG device was destroyed, or MIG was switched off")
+            raise _missing(allocated, "its MIG device was destroyed, or MIG was disabled")
         profiles = gpu.mig.profiles if gpu.mig else ()
         if not any(profile.gi_id == profile_id and start in profile.starts for profile in profiles):
-            raise _missing(allocated, f"{gpu.product} has no MIG profile {profile_id} at {start}")
+            raise _missing(allocated, f"{gpu.product} has no MIG profile {profile_id} with start {start}")
         return _planned_device(
             "mig", allocated, gpu, profile_id=profile_id, start=start, dynamic=not allocated.admin_access
         )
@@ -93,7 +95,7 @@ class NodeInventory(NamedTuple):
         for gpu in self.gpus:
             if gpu.minor == minor:
                 return gpu
-        raise _missing(allocated, f"there is no GPU with minor number {minor}")
+        raise _missing(allocated, f"no GPU with minor number {minor}")
 
 
 def _planned_device(
@@ -126,5 +128,5 @@ def _numbers_in(pattern: re.Pattern[str], name: str) -> list[int]:
 
 
 def _missing(allocated: AllocatedDevice, reason: str) -> ClaimError:
-    # It may come back, so this is not for good.
-    return ClaimError(f"device {allocated.device} is not on this node (any more): {reason}")
+    # Not permanent: the device may be added again.
+    return ClaimError(f"device {allocated.device} not found on this node: {reason}")

@@ -1,4 +1,4 @@
-"""MIG devices of a claim: made for it, or looked up where an administrator made them."""
+"""MIG devices of a claim: created on demand, or looked up in an administrator's layout."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from allotment.drivers.nvidia.plan import Plan, PlannedDevice
 
 
 async def ensure_mig_device(hardware: Hardware, device: PlannedDevice) -> MigDevice:
-    """The MIG device that a claim holds; made now if it is one that is made for claims. Raises Refused."""
+    """The MIG device of a claim, created if it is on demand. Raises ClaimError."""
     if device.dynamic:
         return await hardware.create_mig(device.pci, device.profile_id, device.start)
     return await find_mig_device(hardware, device)
 
 
 async def find_mig_device(hardware: Hardware, device: PlannedDevice) -> MigDevice:
-    """The MIG device that a claim holds, which must be there. Raises Refused."""
+    """The existing MIG device of a claim. Raises ClaimError."""
     for existing in await hardware.mig_devices(device.pci):
         if (existing.profile_id, existing.start) == (device.profile_id, device.start):
             return existing
     reason = (
-        "it went with a reset of the GPU, or somebody destroyed it; delete the claim's pods, so that it is made anew"
+        "it was destroyed, for example by a reset of the GPU; delete the claim's pods, so that it is created again"
         if device.dynamic
         else "it was destroyed after it was published"
     )
     raise ClaimError(
-        f"device {device.device}: no MIG device of profile {device.profile_id} is at {device.start} of GPU {device.pci}; {reason}"
+        f"device {device.device}: no MIG device of profile {device.profile_id} with start {device.start} "
+        f"on GPU {device.pci}; {reason}"
     )
 
 
 def to_destroy(plan: Plan, others: Iterable[Plan]) -> list[PlannedDevice]:
-    """The MIG devices that exist for this plan only."""
+    """The MIG devices that were created for this plan only."""
     still_needed = {
         (device.pci, device.profile_id, device.start) for other in others for device in other.devices if device.dynamic
     }

@@ -1,7 +1,7 @@
-"""What an earlier process made of which no plan is left: found on the hardware, and undone.
+"""Undoes changes of earlier processes for which no plan is left.
 
-Only what nobody but the driver makes: MPS daemons in its own folder, and where it makes MIG devices for claims, the
-MIG devices. Those of a fixed layout are an administrator's. What is in use is refused by the hardware, and stays.
+Only what the driver alone creates is removed: MPS daemons in its own folder, and MIG devices if they are created for
+claims. A fixed MIG layout belongs to an administrator. The hardware refuses to destroy what is in use, so that stays.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from allotment.fleet.nvidia import Gpu
 
 
 async def remove_orphans(hardware: Hardware, plans: Sequence[Plan], *, on_demand: bool) -> None:
-    """Undo all but what these plans have. ``on_demand``: MIG devices are made for claims. Raises Refused."""
+    """Undo everything that is in none of the plans. ``on_demand``: MIG devices are created for claims. Raises
+    ClaimError.
+    """
     failed: list[str] = []
 
     async def undo(operation: Awaitable[object]) -> None:
         try:
             await operation
         except GpuLost:
-            pass  # and what was on it is gone with it
+            pass  # what was on it is gone, too
         except HardwareError as error:
             failed.append(str(error))
 
@@ -51,7 +53,7 @@ async def remove_orphans(hardware: Hardware, plans: Sequence[Plan], *, on_demand
 
 
 def gpus_of_daemon(key: str, gpus: Iterable[Gpu]) -> tuple[str, ...]:
-    """The whole GPUs that a daemon owned, which its key was made of; none of a daemon for MIG devices."""
+    """PCI addresses of the whole GPUs that a daemon owned, found from its key; none for a daemon of MIG devices."""
     claim = key.rpartition("-")[0]
     uuids = {gpu.uuid: gpu.pci for gpu in gpus}
     for count in range(1, len(uuids) + 1):

@@ -1,7 +1,7 @@
-"""What preparing a claim does to the hardware, written down before it is done, and enough to undo it.
+"""The plan of a claim: every change to the hardware, stored before it is made, and sufficient to undo it.
 
-GPUs are named by PCI address, MIG devices by GPU, profile and place, MPS daemons by their keys; none of it needs the
-hardware, or the driver's memory, to be understood. A later version may add fields, and must not change these.
+GPUs are identified by PCI address, MIG devices by GPU, profile and start, MPS daemons by key, so a plan can be undone
+without the hardware or the driver's memory. A later version can add fields, and must not change these.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Kind: TypeAlias = Literal["gpu", "mig", "vfio"]
 
 
 class _PlanStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Names as in JSON. Unknown fields are passed over: a newer driver may have written them."""
+    """Fields are named as in JSON. Unknown fields are ignored: a newer driver may have written them."""
 
 
 class PlannedDevice(_PlanStruct, frozen=True):
-    """A device of the claim. ``uuid``: of a GPU, or of a MIG device that was there before.
+    """A device of the claim. ``uuid``: of a GPU, or of a MIG device that existed before.
 
-    ``made``: a MIG device that exists only for this claim. ``admin``: merely looked at, nothing is done to it. ``api``:
-    the monitor of a virtual machine also gets the API device; ``iommu_fd``: through the newer interface, if it can.
-    ``group``: the IOMMU group of a GPU that is handed over, -1 if unknown.
+    ``dynamic``: a MIG device that is created for this claim. ``admin``: admin access, the device is not changed.
+    ``api``: the virtual machine monitor also gets the API device; ``iommu_fd``: through IOMMUFD if possible. ``group``:
+    the IOMMU group of a GPU for a virtual machine, -1 if unknown.
     """
 
     kind: Kind
@@ -37,7 +37,7 @@ class PlannedDevice(_PlanStruct, frozen=True):
     uuid: str = ""
     profile_id: int = -1
     start: int = -1
-    dynamic: bool = False
+    dynamic: bool = msgspec.field(default=False, name="made")
     admin: bool = False
     api: bool = False
     iommu_fd: bool = False
@@ -45,22 +45,22 @@ class PlannedDevice(_PlanStruct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """What it is called before it exists: its UUID, or where it will be."""
+        """A stable name, also before the device exists: its UUID, or its location."""
         return self.uuid or f"{self.pci}/{self.profile_id}/{self.start}"
 
 
 class TimeSlice(_PlanStruct, frozen=True):
-    """Programs on these GPUs take turns of a length, 0 (default) to 3 (long)."""
+    """The time slice of some GPUs, 0 (default) to 3 (long)."""
 
     gpus: tuple[str, ...]
     interval: int
 
 
 class PlannedDaemon(_PlanStruct, frozen=True):
-    """An MPS daemon for some of the devices held, by their positions.
+    """An MPS daemon for some of the claim's devices, by their positions.
 
-    ``exclusive``: it owns its whole GPUs, so that nobody gets past it. ``limit``, ``limits``: MiB of memory for each
-    program, in general and by UUID or index.
+    ``exclusive``: it owns its whole GPUs, so that every program uses it. ``limit``, ``limits``: MiB of memory for each
+    program, by default and by UUID or index.
     """
 
     key: str
@@ -73,24 +73,24 @@ class PlannedDaemon(_PlanStruct, frozen=True):
 
 
 class Plan(_PlanStruct, frozen=True):
-    """All of one claim."""
+    """The plan of one claim."""
 
     claim: str
-    devices: tuple[PlannedDevice, ...] = ()
+    devices: tuple[PlannedDevice, ...] = msgspec.field(default=(), name="held")
     time_slices: tuple[TimeSlice, ...] = ()
     daemons: tuple[PlannedDaemon, ...] = ()
 
     def to_tree(self) -> Tree:
-        """As JSON."""
+        """The plan as JSON."""
         tree: Tree = msgspec.json.decode(msgspec.json.encode(self))
         return tree
 
     def daemon_of(self, position: int) -> PlannedDaemon | None:
-        """The daemon that a device's programs are clients of."""
+        """The daemon that serves a device."""
         return next((daemon for daemon in self.daemons if position in daemon.members), None)
 
     def sharing_setting(self, pci: str) -> tuple[object, ...]:
-        """What the plan sets a whole GPU to; claims that share the GPU must agree on it."""
+        """The sharing setting of a whole GPU; claims that share the GPU must have the same."""
         for time_slice in self.time_slices:
             if pci in time_slice.gpus:
                 return ("time slice", time_slice.interval)
@@ -100,18 +100,18 @@ class Plan(_PlanStruct, frozen=True):
         return ()
 
     def gpus_of(self, daemon: PlannedDaemon) -> tuple[str, ...]:
-        """The whole GPUs that a daemon serves."""
+        """PCI addresses of the whole GPUs that a daemon serves."""
         devices = (self.devices[position] for position in daemon.members)
         return tuple(dict.fromkeys(device.pci for device in devices if device.kind == "gpu"))
 
 
 def decode(tree: Tree) -> Plan:
-    """A plan from JSON. Raises msgspec.ValidationError."""
+    """Decode a plan. Raises msgspec.ValidationError."""
     return msgspec.convert(tree, Plan)
 
 
 def decode_known(trees: Iterable[Tree]) -> Iterator[Plan]:
-    """Plans from JSON, but for those that no version that we know has written."""
+    """Decode plans, without those of unknown versions."""
     for tree in trees:
         try:
             yield decode(tree)
@@ -120,7 +120,7 @@ def decode_known(trees: Iterable[Tree]) -> Iterator[Plan]:
 
 
 def daemon_key(claim: str, identities: Iterable[str]) -> str:
-    """The name of a claim's MPS daemon over some devices: unique, and the same again after a restart.
+    """The name of a claim's MPS daemon for some devices: unique, and the same after a restart.
 
     >>> daemon_key("7c9e", ["GPU-b", "GPU-a"]) == daemon_key("7c9e", ["GPU-a", "GPU-b"])
     True

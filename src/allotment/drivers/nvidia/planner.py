@@ -1,4 +1,4 @@
-"""From a claim to its plan: which devices, shared how, and whether others are in the way. Nothing is touched."""
+"""Makes the plan of a claim: its devices, how they are shared, and whether other claims prevent it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from allotment.drivers.nvidia.plan import Plan, PlannedDaemon, PlannedDevice, Ti
 from allotment.drivers.nvidia.vfio import several_groups_error
 from allotment.model.quantity import Quantity
 
-#: The capacity that claims consume, by itself or with the driver's domain.
+#: The capacity that claims consume, without or with the driver's domain.
 _MEMORY_CAPACITIES = ("memory", "gpu.nvidia.com/memory")
 
 
 def limited_daemon(
     claim: str, position: int, device: PlannedDevice, allocated: AllocatedDevice, config: MpsConfig
 ) -> PlannedDaemon:
-    """The daemon that holds a claim's programs to the memory that the claim consumed. Raises Refused."""
+    """The daemon that limits a claim's programs to the memory that the claim consumed. Raises ClaimError."""
     consumed = _consumed_memory(allocated)
     if device.kind != "gpu" or consumed is None:
         raise ClaimError(
-            f"device {device.device}: this node shares GPUs by memory, and the claim's allocation does not say how much "
-            "it consumed; the cluster needs the feature DRAConsumableCapacity",
+            f"device {device.device}: this node shares GPUs by memory, but the claim's allocation has no consumed "
+            "memory; enable the feature gate DRAConsumableCapacity in the cluster",
             permanent=True,
         )
     return PlannedDaemon(
-        # A claim may hold several shares of one GPU.
+        # A claim can have several shares of one GPU.
         key=daemon_key(claim, (device.uuid, device.share_id)),
         members=(position,),
         exclusive=False,
@@ -50,19 +50,19 @@ def limited_daemon(
 
 
 def mps_config_of(config: Any) -> MpsConfig:
-    """What parameters still may say where the consumed memory is the limit. Raises Refused."""
+    """The MPS parameters that a claim can set when its consumed memory is the limit. Raises ClaimError."""
     sharing = config.sharing if isinstance(config, GpuConfig) else None
     if sharing is None:
         return MpsConfig()
     if sharing.strategy != "MPS":
         raise ClaimError(
-            "sharing.strategy: this node shares GPUs by memory, which needs MPS; found TimeSlicing", permanent=True
+            "sharing.strategy: expected MPS, because this node shares GPUs by memory; found TimeSlicing", permanent=True
         )
     mps: MpsConfig = sharing.mps_config or MpsConfig()
     if mps.default_pinned_device_memory_limit is not None or mps.default_per_device_pinned_memory_limit:
         raise ClaimError(
-            "sharing.mpsConfig: this node shares GPUs by memory, and the limit is what the claim asked for; ask for it "
-            "with capacity.requests.memory and leave the memory limits out",
+            "sharing.mpsConfig: this node shares GPUs by memory, and the requested memory is the limit; set "
+            "capacity.requests.memory and remove the memory limits",
             permanent=True,
         )
     return mps
@@ -74,12 +74,12 @@ def _consumed_memory(allocated: AllocatedDevice) -> Quantity | None:
     )
 
 
-#: Clients of several users need per-client address spaces, which Volta brought.
+#: Clients of several users need per-client address spaces, which were added in Volta.
 _MULTI_USER_SINCE = (7, 0)
 
 
 def plan_claim(claim: AllocatedClaim, inventory: NodeInventory, *, enforced: bool) -> Plan:
-    """What preparing a claim will do. ``enforced``: GPUs are shared by memory, and held to it. Raises Refused."""
+    """Return the plan of a claim. ``enforced``: enforce the memory limits of shared GPUs. Raises ClaimError."""
     devices = tuple(_with_config(inventory.plan_device(allocated), allocated) for allocated in claim.devices)
     groups = {device.device: device.group for device in devices if device.group >= 0}
     if len(set(groups.values())) > 1:
@@ -101,15 +101,15 @@ def plan_claim(claim: AllocatedClaim, inventory: NodeInventory, *, enforced: boo
                 slicing = config.sharing.time_slicing_config or TimeSlicingConfig()
                 gpus = tuple(dict.fromkeys(devices[position].pci for position in members))
                 time_slices.append(TimeSlice(gpus, INTERVALS[slicing.interval]))
-            # MIG devices have no setting for time slices: their programs take turns as they are.
+            # MIG devices have no time-slice setting: their programs use the default.
     return Plan(claim.uid, devices, tuple(time_slices), tuple(daemons))
 
 
 def _with_config(device: PlannedDevice, allocated: AllocatedDevice) -> PlannedDevice:
     if device.kind == "vfio" and allocated.admin_access:
         raise ClaimError(
-            f"device {device.device}: admin access to a GPU for virtual machines: handing it over would take it away "
-            "from others; ask for it without admin access",
+            f"device {device.device}: admin access to a GPU for virtual machines is not possible; request it without "
+            "admin access",
             permanent=True,
         )
     if isinstance(allocated.config, VfioDeviceConfig) and allocated.config.iommu is not None:
@@ -119,12 +119,12 @@ def _with_config(device: PlannedDevice, allocated: AllocatedDevice) -> PlannedDe
 
 
 def _by_config(allocated: Sequence[AllocatedDevice]) -> Iterable[tuple[int, ...]]:
-    """Positions of the devices that get the same parameters: each group is set up once, as one."""
+    """Positions of the devices with the same parameters: each group is configured together."""
     groups: dict[int, list[int]] = {}
-    for position, each in enumerate(allocated):
-        if not each.admin_access:
-            # By identity: two entries of a claim are two groups, even if they say the same.
-            groups.setdefault(id(each.config), []).append(position)
+    for position, device in enumerate(allocated):
+        if not device.admin_access:
+            # By identity: two configuration entries of a claim are two groups, even if they are equal.
+            groups.setdefault(id(device.config), []).append(position)
     return [tuple(group) for group in groups.values()]
 
 
@@ -139,25 +139,25 @@ def _planned_daemon(
     for device in devices:
         if device.share_id:
             raise ClaimError(
-                f"device {device.device}: MPS for a GPU that claims share by counting only: its daemon would have to "
-                "be that of all of them; publish the node's GPUs in mode shared, where each claim has its own",
+                f"device {device.device}: claims that share the GPU by count cannot have separate MPS daemons; publish "
+                "the node's GPUs in mode shared, in which each claim has its own",
                 permanent=True,
             )
         gpu = inventory.gpu(device.pci)
         if config.multi_user and gpu is not None and _capability(gpu.compute_capability) < _MULTI_USER_SINCE:
             raise ClaimError(
-                f"device {device.device}: sharing.mpsConfig.multiUser: wanted compute capability 7.0 or more, "
+                f"device {device.device}: sharing.mpsConfig.multiUser: expected compute capability >= 7.0, "
                 f"{gpu.product} has {gpu.compute_capability}",
                 permanent=True,
             )
     limit = config.default_pinned_device_memory_limit
     default = None if limit is None else mebibytes(limit, "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit")
     by_device = {
-        key: mebibytes(limit_, f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]")
-        for key, limit_ in (config.default_per_device_pinned_memory_limit or {}).items()
+        key: mebibytes(device_limit, f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]")
+        for key, device_limit in (config.default_per_device_pinned_memory_limit or {}).items()
     }
     identities = list(dict.fromkeys(device.identity for device in devices))
-    # Whom the limits are for shows now, even where a MIG device gets its UUID only later.
+    # Check the keys of the limits now, although on-demand MIG devices get their UUIDs only later.
     memory_limits(identities, default, by_device)
     return PlannedDaemon(
         key=daemon_key(claim, identities),
@@ -173,11 +173,11 @@ def _capability(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")) if text else (0,)
 
 
-# --- others -----------------------------------------------------------------------------------------------------------
+# --- conflicts --------------------------------------------------------------------------------------------------------
 
 
 def check_overlap(plan: Plan, others: Iterable[Plan]) -> None:
-    """Refuse a plan that would change what other claims have. Raises Refused; trying again may help."""
+    """Check that a plan changes nothing that other claims use. Raises ClaimError; retrying may help."""
     others = tuple(others)
     by_gpu: Mapping[str, list[PlannedDevice]] = _by_gpu(plan)
     for other in others:
@@ -189,8 +189,8 @@ def check_overlap(plan: Plan, others: Iterable[Plan]) -> None:
             for device in plan.devices if other_device.group >= 0 else ():
                 if device.group == other_device.group:
                     raise ClaimError(
-                        f"device {device.device} is in IOMMU group {device.group} with {other_device.device}, which is still "
-                        f"prepared for claim {other.claim}; one virtual machine at a time can have the group"
+                        f"device {device.device} is in IOMMU group {device.group} with {other_device.device}, which is "
+                        f"still prepared for claim {other.claim}; only one virtual machine at a time can have the group"
                     )
 
 
@@ -212,15 +212,15 @@ def _check_devices(plan: Plan, device: PlannedDevice, other: Plan, other_device:
     setting, existing = plan.sharing_setting(device.pci), other.sharing_setting(device.pci)
     if setting != existing:
         raise ClaimError(
-            f"device {device.device}: claim {other.claim} has a share of it with {_describe(existing)}, this claim wants "
+            f"device {device.device}: claim {other.claim} shares it with {_describe(existing)}, this claim requests "
             f"{_describe(setting)}; all claims on one GPU need the same sharing parameters"
         )
 
 
 def _in_use_error(device: PlannedDevice, other: Plan, other_device: PlannedDevice) -> ClaimError:
     return ClaimError(
-        f"device {device.device} (GPU {device.pci}) is in the way of {other_device.device}, which is still prepared for claim "
-        f"{other.claim}; it is free when that claim's last pod has ended"
+        f"device {device.device} (GPU {device.pci}) conflicts with {other_device.device}, which is still prepared for "
+        f"claim {other.claim}; wait until that claim's last pod has ended"
     )
 
 

@@ -1,4 +1,4 @@
-"""GPUs for virtual machines: taken from the vendor's driver, and given back."""
+"""GPUs for virtual machines: bound to ``vfio-pci`` for a claim, and released after it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.drivers.nvidia.plan import Plan
 
 
 async def bind_to_vfio(hardware: Hardware, plan: Plan) -> Mapping[int, int]:
-    """Bind the GPUs of a claim to ``vfio-pci``; their IOMMU groups by position. Raises Refused, HardwareError."""
+    """Bind a claim's GPUs to ``vfio-pci``; returns their IOMMU groups by position. Raises ClaimError, HardwareError."""
     together_with = frozenset(device.pci for device in plan.devices if device.kind == "vfio")
     groups = {
         position: await hardware.bind_vfio(device.pci, True, together_with=together_with)
@@ -18,21 +18,21 @@ async def bind_to_vfio(hardware: Hardware, plan: Plan) -> Mapping[int, int]:
         if device.kind == "vfio"
     }
     if len(set(groups.values())) > 1:
-        # Where it was not known before.
+        # The groups were not known when the plan was made.
         raise several_groups_error({plan.devices[position].device: group for position, group in groups.items()})
     return groups
 
 
 def several_groups_error(groups: Mapping[str, int]) -> ClaimError:
-    """Of a claim whose devices are in several IOMMU groups."""
+    """The error for a claim with devices in several IOMMU groups."""
     devices = ", ".join(f"{device} in {group}" for device, group in groups.items())
     return ClaimError(
-        f"a claim can have GPUs of one IOMMU group only, and this one has {devices}; give each GPU its own claim",
+        f"a claim can have GPUs of one IOMMU group only, found {devices}; request each GPU in a claim of its own",
         permanent=True,
     )
 
 
 def to_release(plan: Plan, others: Iterable[Plan]) -> list[str]:
-    """GPUs that only this plan has handed over."""
+    """PCI addresses of the GPUs that only this plan bound to ``vfio-pci``."""
     still_used = {device.pci for other in others for device in other.devices if device.kind == "vfio"}
     return [device.pci for device in plan.devices if device.kind == "vfio" and device.pci not in still_used]

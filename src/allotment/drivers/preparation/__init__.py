@@ -1,1 +1,1 @@
-"""The framework around a vendor's driver: claims prepared and undone, whatever crashes in between."""
+"""The framework around a vendor's driver: crash-safe preparation and release of claims."""

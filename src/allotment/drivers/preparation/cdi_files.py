@@ -1,7 +1,7 @@
-"""A driver's CDI files: one for each prepared claim, ``k8s.<driver>-claim_<uid>``, and never another's.
+"""The CDI files of a driver: one for each prepared claim, ``k8s.<driver>-claim_<uid>``.
 
-Each device of a claim has an id of its own, so that a container which names one request sees that one's devices only.
-The name of a device holds the claim's uid: runtimes remember names, so one must never mean something else later.
+Each device of a claim has its own ID, so that a container with only one of the requests gets only its devices. Device
+names contain the claim's UID: runtimes cache names, so a name must never be reused for something else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from allotment.drivers.preparation.metadata import MetadataFiles
 
 
 class ClaimFiles:
-    """The files of one driver. ``folder``: its own, for metadata; None: there are none, of whatever claim."""
+    """The files of one driver. ``folder``: the driver's folder for metadata, or None for no metadata files."""
 
     def __init__(self, driver: str, store: SpecStore, folder: Path | None = None) -> None:
         self._store = store
@@ -29,59 +29,66 @@ class ClaimFiles:
         self._kind = f"k8s.{driver}/claim"
         self._prefix = transient_name(self._kind, "")
 
-    def checkpoint_devices(self, uid: str, given: Sequence[AllocatedDevice]) -> tuple[CheckpointDevice, ...]:
-        """The devices of a claim with their CDI ids."""
-        return tuple(self._checkpoint_device(uid, each, given) for each in given)
+    def checkpoint_devices(self, uid: str, devices: Sequence[AllocatedDevice]) -> tuple[CheckpointDevice, ...]:
+        """Return the devices of a claim with their CDI IDs."""
+        return tuple(self._checkpoint_device(uid, device, devices) for device in devices)
 
-    def _checkpoint_device(self, uid: str, each: AllocatedDevice, given: Sequence[AllocatedDevice]) -> CheckpointDevice:
-        name = f"{uid}-{each.device}"
-        if any(other.device == each.device and other.pool != each.pool for other in given):
-            name = f"{uid}-{each.pool.replace('/', '_')}-{each.device}"
+    def _checkpoint_device(
+        self, uid: str, device: AllocatedDevice, devices: Sequence[AllocatedDevice]
+    ) -> CheckpointDevice:
+        name = f"{uid}-{device.device}"
+        if any(other.device == device.device and other.pool != device.pool for other in devices):
+            name = f"{uid}-{device.pool.replace('/', '_')}-{device.device}"
         return CheckpointDevice(
-            requests=(each.request.partition("/")[0],),
-            pool=each.pool,
-            device=each.device,
-            share_id=each.share_id,
-            cdi_ids=(qualified_name(self._kind, f"{name}-{each.share_id}" if each.share_id else name),),
-            use="admin" if each.admin_access else "shared" if each.share_id else "alone",
+            requests=(device.request.partition("/")[0],),
+            pool=device.pool,
+            device=device.device,
+            share_id=device.share_id,
+            cdi_ids=(qualified_name(self._kind, f"{name}-{device.share_id}" if device.share_id else name),),
+            use="admin" if device.admin_access else "shared" if device.share_id else "alone",
         )
 
     def build_spec(
-        self, parts: Sequence[CheckpointDevice], prepared: PreparedClaim
+        self, devices: Sequence[CheckpointDevice], prepared: PreparedClaim
     ) -> tuple[tuple[CheckpointDevice, ...], Spec | None]:
-        """The parts as they are told, and the file; a device without edits has no CDI id, for runtimes refuse it."""
+        """Return the devices with status data, and the CDI file, if any.
+
+        Devices without edits get no ID, since runtimes reject those.
+        """
         edits: dict[str, ContainerEdits] = {}
-        told = []
-        for part in parts:
-            ready = prepared.devices.get((part.pool, part.device, part.share_id))
+        described = []
+        for device in devices:
+            ready = prepared.devices.get((device.pool, device.device, device.share_id))
             if ready is None:
-                raise RuntimeError(f"the driver did not say how device {part.pool}/{part.device} is used")
-            # A device that needs nothing of its own stands for what all devices of the claim share.
+                raise RuntimeError(f"the driver did not return device {device.pool}/{device.device}")
+            # A device without edits of its own gets the common edits of the claim's devices.
             own = ready.edits or prepared.edits
             if own:
-                edits[part.cdi_ids[0].partition("=")[2]] = own
-            told.append(msgspec.structs.replace(part, cdi_ids=part.cdi_ids if own else (), data=ready.status_data))
+                edits[device.cdi_ids[0].partition("=")[2]] = own
+            described.append(
+                msgspec.structs.replace(device, cdi_ids=device.cdi_ids if own else (), data=ready.status_data)
+            )
         if not edits:
-            return tuple(told), None
-        devices = tuple(CdiDevice(name, own) for name, own in edits.items())
-        return tuple(told), Spec(self._kind, devices, prepared.edits)
+            return tuple(described), None
+        cdi_devices = tuple(CdiDevice(name, own) for name, own in edits.items())
+        return tuple(described), Spec(self._kind, cdi_devices, prepared.edits)
 
     async def write(self, uid: str, spec: Spec) -> None:
-        """Write a claim's file. Raises InvalidSpec and OSError."""
+        """Write the claim's file. Raises InvalidSpec and OSError."""
         await self._run(lambda: self._store.write(self._prefix + uid, spec))
 
-    async def write_metadata(self, uid: str, told: Mapping[str, Tree]) -> None:
-        """Write what programs can read of a claim's devices. Raises InvalidSpec and OSError."""
+    async def write_metadata(self, uid: str, documents: Mapping[str, Tree]) -> None:
+        """Write the metadata files of the claim's devices. Raises InvalidSpec and OSError."""
         metadata = self.metadata
         if metadata is not None:
-            await self._run(lambda: metadata.write(uid, told))
+            await self._run(lambda: metadata.write(uid, documents))
 
     async def remove(self, uid: str) -> None:
-        """Remove it; none is no error. Raises Refused."""
+        """Delete the claim's files, if any. Raises ClaimError."""
         try:
             await self._run(lambda: self._remove(uid))
         except OSError as error:
-            raise ClaimError(f"the CDI file could not be removed: {error}") from error
+            raise ClaimError(f"cannot delete the CDI file: {error}") from error
 
     def _remove(self, uid: str) -> None:
         self._store.remove(self._prefix + uid)
@@ -89,7 +96,7 @@ class ClaimFiles:
             self.metadata.remove(uid)
 
     async def restore(self, uid: str, entry: CheckpointEntry) -> None:
-        """Write it again where it is missing: its folder does not outlive a restart of the machine. Raises Refused."""
+        """Rewrite missing files: their folder may not survive a reboot. Raises ClaimError."""
         metadata = self.metadata
         try:
             if metadata is not None and entry.metadata:
@@ -97,17 +104,17 @@ class ClaimFiles:
             if entry.cdi is not None and self._prefix + uid not in self._store.names():
                 await self.write(uid, msgspec.convert(entry.cdi, Spec))
         except (msgspec.ValidationError, InvalidSpec, OSError) as error:
-            raise ClaimError(f"the CDI file could not be written again: {error}") from error
+            raise ClaimError(f"cannot rewrite the CDI file: {error}") from error
 
     def uids(self) -> frozenset[str]:
-        """The claims that have a file."""
+        """Return the UIDs of the claims that have a file."""
         names = (name for name in self._store.names() if name.startswith(self._prefix) and not name.endswith(".yaml"))
         return frozenset(name.removeprefix(self._prefix) for name in names)
 
     async def remove_others(self, uids: Collection[str]) -> None:
-        """Remove the driver's own files but those of these claims.
+        """Delete the driver's files except those of these claims.
 
-        Another make of it writes YAML under the same names; those are not ours.
+        YAML files with the same names are those of another implementation of the driver and stay.
         """
         for uid in self.uids() - set(uids):
             await self.remove(uid)
@@ -116,10 +123,10 @@ class ClaimFiles:
             try:
                 await self._run(lambda: metadata.remove_others(uids))
             except OSError as error:
-                raise ClaimError(f"metadata of claims that are gone could not be removed: {error}") from error
+                raise ClaimError(f"cannot delete the metadata of removed claims: {error}") from error
 
-    async def _run(self, act: Callable[[], None]) -> None:
+    async def _run(self, action: Callable[[], None]) -> None:
         if isinstance(self._store, MemoryStore):
-            act()
+            action()
         else:
-            await asyncio.to_thread(act)
+            await asyncio.to_thread(action)

@@ -1,10 +1,11 @@
-"""What a driver has done and begun, kept so that nothing is lost or left behind however its process ends.
+"""The checkpoint: the completed and started preparations of a driver, which survive a crash.
 
-An entry is written as ``started`` with the plan before hardware is touched, and as ``completed`` after the CDI file is
-there; undoing goes back over ``started``. So whatever a crash leaves has a plan on record that undoes it.
+An entry is written as ``started``, with the plan, before hardware is changed, and as ``completed`` after the CDI file
+is written; unpreparing sets it to ``started`` again. Everything that a crash leaves can be undone with a stored plan.
 
-Other versions of the driver read and write the same file. Fields that this one does not know stay in it; an entry that
-it cannot read is set aside and is never a reason not to start: one bad entry must not take a node down.
+Other versions of the driver read and write the same file. Fields that this version does not know are preserved. An
+entry that cannot be read is set aside and does not keep the driver from starting: one bad entry must not take a node
+down.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ VERSION: Final = 1
 
 
 class CheckpointDevice(Value, frozen=True):
-    """One device of an entry, and how it is used: alone, shared with other claims, or looked at by an administrator.
+    """A device of an entry and its use: alone, shared with other claims, or with admin access.
 
-    ``data``: what the claim's status says of it.
+    ``data``: the driver's data for the claim's status.
     """
 
     requests: tuple[str, ...] = ()
@@ -40,15 +41,15 @@ class CheckpointDevice(Value, frozen=True):
     data: Tree | None = None
 
     def excludes(self, other: CheckpointDevice) -> bool:
-        """Whether a device cannot be this for one claim and that for another."""
+        """Whether two claims cannot use a device in these ways at the same time."""
         uses = {self.use, other.use}
         return "alone" in uses and "admin" not in uses
 
 
 class CheckpointEntry(Value, frozen=True, omit_defaults=False):
-    """What is known of one claim. ``cdi``: what its file says, so that it can be written again.
+    """The state of one claim. ``cdi``: the content of its file, for restoring it.
 
-    ``since``: when it came into its state. ``metadata``: what programs can read of its devices, by request.
+    ``since``: the time of the last state change. ``metadata``: the metadata documents of its devices, by request.
     """
 
     version: int
@@ -63,7 +64,7 @@ class CheckpointEntry(Value, frozen=True, omit_defaults=False):
 
 
 class Checkpoint:
-    """The entries of a driver on a node, by claim uid. Changes are in memory at once, on disk after :meth:`save`."""
+    """The entries of a driver on a node, by claim UID. Changes are made in memory and written by :meth:`save`."""
 
     def __init__(self, storage: CheckpointStorage, driver: str, boot_id: str) -> None:
         self._storage = storage
@@ -73,20 +74,20 @@ class Checkpoint:
         self._encoded: dict[str, msgspec.Raw] = {}
         self._unknown: Tree = {}
         self._unreadable: list[bytes] = []
-        self._writing: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
-        #: Of the boot that the entries were written in; empty: there was no checkpoint.
+        self._current_write: asyncio.Task[None] | None = None
+        self._next_write: asyncio.Task[None] | None = None
+        #: The boot ID with which the checkpoint was written; empty if there was none.
         self.written_boot_id = ""
-        #: Entries could not be read, and nobody has looked since for what their plans made. Kept on disk.
+        #: Whether entries could not be read and the changes of their plans have not been searched for yet. Stored on
+        #: disk.
         self.lost = False
 
-    # --- reading and changing -------------------------------------------------------------------------------------
+    # --- entries ----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, uid: str) -> CheckpointEntry:
         return self._entries[uid]
 
     def get(self, uid: str) -> CheckpointEntry | None:
-        """The entry of a claim."""
         return self._entries.get(uid)
 
     def __iter__(self) -> Iterator[tuple[str, CheckpointEntry]]:
@@ -96,31 +97,29 @@ class Checkpoint:
         return len(self._entries)
 
     def put(self, uid: str, entry: CheckpointEntry) -> None:
-        """Set an entry; fields of the one before that are not known here stay."""
-        before = self._encoded.get(uid)
+        """Set an entry; unknown fields of the previous entry are preserved."""
+        previous = self._encoded.get(uid)
         data = _ENCODER.encode(entry)
-        if before is not None:
-            kept = {key: value for key, value in msgspec.json.decode(before).items() if key not in _FIELDS}
-            if kept:
-                data = msgspec.json.encode({**msgspec.json.decode(data), **kept})
+        if previous is not None:
+            unknown = {key: value for key, value in msgspec.json.decode(previous).items() if key not in _ENTRY_FIELDS}
+            if unknown:
+                data = msgspec.json.encode({**msgspec.json.decode(data), **unknown})
         self._entries[uid] = entry
         self._encoded[uid] = msgspec.Raw(data)
 
     def delete(self, uid: str) -> None:
-        """Forget an entry."""
         self._entries.pop(uid, None)
         self._encoded.pop(uid, None)
 
     def clear(self) -> None:
-        """Forget all entries."""
         self._entries.clear()
         self._encoded.clear()
         self.lost = False
 
-    # --- the file -------------------------------------------------------------------------------------------------
+    # --- the file ---------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Take what is stored in place of what is in memory. What cannot be read is set aside with the next save."""
+        """Replace the entries by the stored ones. Data that cannot be read is set aside by the next save."""
         self.clear()
         self._unknown = {}
         self._unreadable.clear()
@@ -130,24 +129,24 @@ class Checkpoint:
             return
         try:
             document = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-            head = _HEAD.decode(data)
-            if head.version != VERSION:
-                raise ValueError(f"version: wanted {VERSION}, found {head.version}")
+            header = _HEADER_DECODER.decode(data)
+            if header.version != VERSION:
+                raise ValueError(f"version: expected {VERSION}, found {header.version}")
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-            log.error("%s: the checkpoint is set aside, for it cannot be read: %s", self._driver, error)
+            log.error("%s: cannot read the checkpoint, which is set aside: %s", self._driver, error)
             self._unreadable.append(data.replace(b"\n", b" "))
             self.lost = True
             return
-        self.written_boot_id = head.boot_id
-        self.lost = head.lost
-        self._unknown = {key: value for key, value in document.items() if key not in _HEAD_FIELDS}
-        for uid, raw in head.claims.items():
+        self.written_boot_id = header.boot_id
+        self.lost = header.lost
+        self._unknown = {key: value for key, value in document.items() if key not in _HEADER_FIELDS}
+        for uid, raw in header.claims.items():
             try:
-                entry = _DECODER.decode(raw)
+                entry = _ENTRY_DECODER.decode(raw)
                 if entry.version != VERSION:
-                    raise ValueError(f"version: wanted {VERSION}, found {entry.version}")
+                    raise ValueError(f"version: expected {VERSION}, found {entry.version}")
             except (msgspec.MsgspecError, ValueError) as error:
-                log.error("%s: the checkpoint of claim %s is set aside: %s", self._driver, uid, error)
+                log.error("%s: cannot read the entry of claim %s, which is set aside: %s", self._driver, uid, error)
                 self._unreadable.append(msgspec.json.encode({"claim": uid, "error": str(error), "entry": raw}))
                 self.lost = True
             else:
@@ -155,27 +154,27 @@ class Checkpoint:
                 self._encoded[uid] = msgspec.Raw(bytes(raw))
 
     def refresh(self) -> None:
-        """Read again where another process has written."""
+        """Load the entries again if another process has written them."""
         if self._storage.changed():
             self.load()
 
     async def save(self) -> None:
-        """Return when everything that was changed before this call is stored. Raises OSError.
+        """Return when all changes before this call are stored. Raises OSError.
 
-        Whoever comes while a write runs waits for the next one, which takes all of them along.
+        Calls during a write wait for the next one, which covers all of them.
         """
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
-            await asyncio.shield(self._writing)
+        if self._current_write is None:
+            self._current_write = asyncio.create_task(self._write())
+            await asyncio.shield(self._current_write)
             return
-        if self._next is None:
-            self._next = asyncio.create_task(self._after(self._writing))
-        await asyncio.shield(self._next)
+        if self._next_write is None:
+            self._next_write = asyncio.create_task(self._write_after(self._current_write))
+        await asyncio.shield(self._next_write)
 
-    async def _after(self, writing: asyncio.Task[None]) -> None:
-        await asyncio.wait((writing,))
-        # From here on changes belong to the write after this one.
-        self._writing, self._next = self._next, None
+    async def _write_after(self, current: asyncio.Task[None]) -> None:
+        await asyncio.wait((current,))
+        # Later changes belong to the next write.
+        self._current_write, self._next_write = self._next_write, None
         await self._write()
 
     async def _write(self) -> None:
@@ -183,22 +182,22 @@ class Checkpoint:
             for data in self._unreadable:
                 await self._storage.set_aside(data)
             self._unreadable.clear()
-            head = {"version": VERSION, "bootID": self.boot_id, **({"lost": True} if self.lost else {})}
-            await self._storage.save(msgspec.json.encode({**self._unknown, **head, "claims": self._encoded}))
+            header = {"version": VERSION, "bootID": self.boot_id, **({"lost": True} if self.lost else {})}
+            await self._storage.save(msgspec.json.encode({**self._unknown, **header, "claims": self._encoded}))
         finally:
-            if self._next is None:
-                self._writing = None
+            if self._next_write is None:
+                self._current_write = None
 
 
-class _Head(msgspec.Struct):
+class _Header(msgspec.Struct):
     version: int
     boot_id: str = msgspec.field(default="", name="bootID")
     lost: bool = False
     claims: dict[str, msgspec.Raw] = {}
 
 
-_HEAD: Final = msgspec.json.Decoder(_Head)
-_DECODER: Final = msgspec.json.Decoder(CheckpointEntry)
+_HEADER_DECODER: Final = msgspec.json.Decoder(_Header)
+_ENTRY_DECODER: Final = msgspec.json.Decoder(CheckpointEntry)
 _ENCODER: Final = msgspec.json.Encoder()
-_HEAD_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(_Head))
-_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(CheckpointEntry))
+_HEADER_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(_Header))
+_ENTRY_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(CheckpointEntry))

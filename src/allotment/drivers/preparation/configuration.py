@@ -1,12 +1,12 @@
-"""Which parameters win for a device, and their strict reading.
+"""The parameters that apply to a device, from the configuration of an allocation.
 
-Parameters come with the class and with the claim; the claim's count more, and later ones more than earlier ones. An
-entry is for the requests that it names, or for all. One claim can mix kinds of devices (whole GPUs and MIG): parameters
-for all requests pass over devices that they are not for, while parameters that name a request must suit its device.
+Parameters are set in the class and in the claim. The claim's have priority, and of several entries the last one. An
+entry applies to the requests that it names, or to all. A claim can have devices of several kinds (whole GPUs and MIG):
+parameters for all requests are skipped for devices that they do not apply to; parameters that name a request must apply
+to its devices.
 
-They are opaque to Kubernetes, so on a cluster this is the first place that looks into them. What is wrong here stays
-wrong however often it is tried, so a refusal is permanent unless the driver says otherwise, and tells all that is
-needed to correct it.
+Kubernetes does not validate parameters, so the driver is the first to read them. Errors are permanent unless the driver
+says otherwise, and their text has everything that is needed to fix them.
 """
 
 from __future__ import annotations
@@ -22,29 +22,27 @@ Configs = Mapping[tuple[str, str], type]
 
 
 class DriverParameters(Protocol):
-    """The part of a driver that knows its parameters."""
+    """The part of a driver that defines its parameters."""
 
     @property
-    def name(self) -> str:
-        """The driver's name."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def configs(self) -> Configs:
-        """Types by (apiVersion, kind)."""
+        """The types by (apiVersion, kind)."""
         ...
 
     def config_applies(self, device: str, config: Any) -> bool:
-        """Whether parameters are for that kind of device."""
+        """Whether parameters apply to this kind of device."""
         ...
 
     def validate(self, config: Any) -> None:
-        """Check parameters beyond their types. Raises Refused."""
+        """Check parameters beyond their types. Raises ClaimError."""
         ...
 
 
 class ParameterEntry(NamedTuple):
-    """Parameters of one entry, read. ``place`` says in messages where it stands."""
+    """The decoded parameters of an entry, and the location of the entry for messages."""
 
     location: str
     requests: tuple[str, ...]
@@ -53,34 +51,34 @@ class ParameterEntry(NamedTuple):
 
 
 def read(driver: DriverParameters, entries: Iterable[DeviceAllocationConfiguration]) -> tuple[ParameterEntry, ...]:
-    """The entries for a driver, weakest first, all of them read and validated. Raises Refused."""
-    found = []
+    """Return the decoded and validated entries for a driver, in ascending priority. Raises ClaimError."""
+    decoded = []
     for index, entry in enumerate(entries):
         if entry.opaque is None:
-            raise ClaimError(f"config[{index}]: wanted opaque parameters, found another sort of them", permanent=True)
+            raise ClaimError(f"config[{index}]: expected opaque parameters", permanent=True)
         if entry.opaque.driver != driver.name:
             continue
         origin = "of the device class" if entry.source == "FromClass" else "of the claim"
-        place = f"config[{index}] ({origin})"
+        location = f"config[{index}] ({origin})"
         try:
             config = decode(entry.opaque.parameters, driver.configs)
             driver.validate(config)
         except ClaimError as error:
-            raise ClaimError(f"{place}: {error}", permanent=error.permanent is not False) from None
-        found.append(
+            raise ClaimError(f"{location}: {error}", permanent=error.permanent is not False) from None
+        decoded.append(
             (
                 entry.source != "FromClass",
-                ParameterEntry(place, entry.requests, entry.opaque.parameters["kind"], config),
+                ParameterEntry(location, entry.requests, entry.opaque.parameters["kind"], config),
             )
         )
-    # Class before claim, whatever the order in the list (KEP-4381); each in its own order.
-    return tuple(entry for _, entry in sorted(found, key=lambda pair: pair[0]))
+    # Class before claim, whatever the order of the list (KEP-4381); each in its own order.
+    return tuple(entry for _, entry in sorted(decoded, key=lambda pair: pair[0]))
 
 
 def effective_config(driver: DriverParameters, entries: Sequence[ParameterEntry], request: str, device: str) -> Any:
-    """The parameters for a device that a request was given; None where there are none. Raises Refused.
+    """Return the parameters for a device of a request, or None. Raises ClaimError.
 
-    ``request``: as the allocation has it, ``main`` or ``main/sub``; entries may name either.
+    ``request``: as in the allocation, ``main`` or ``main/sub``; entries may name either.
     """
     names = {request, request.partition("/")[0]}
     for entry in reversed(entries):
@@ -90,15 +88,15 @@ def effective_config(driver: DriverParameters, entries: Sequence[ParameterEntry]
             return entry.config
         if entry.requests:
             raise ClaimError(
-                f"{entry.location}: {entry.kind} is not for device {device}, which request {request} was given; "
-                f"name only requests for devices that {entry.kind} suits",
+                f"{entry.location}: {entry.kind} does not apply to device {device} of request {request}; "
+                f"name only requests whose devices {entry.kind} applies to",
                 permanent=True,
             )
     return None
 
 
 def decode(parameters: Any, configs: Configs) -> Any:
-    """The value of a driver's parameters. Raises Refused with the path, what was found and what is wanted.
+    """Decode a driver's parameters. Raises ClaimError with the path, the value and the expected values.
 
     >>> import msgspec
     >>> class Mode(msgspec.Struct):
@@ -106,7 +104,7 @@ def decode(parameters: Any, configs: Configs) -> Any:
     >>> decode({"apiVersion": "v1", "kind": "Mode", "sped": 2}, {("v1", "Mode"): Mode})
     Traceback (most recent call last):
     ...
-    allotment.drivers.driver.Refused: sped: Mode has no such field; did you mean "speed"?
+    allotment.drivers.driver.ClaimError: sped: Mode has no such field; did you mean "speed"?
     """
     try:
         return strict_decoding.read(parameters, configs)

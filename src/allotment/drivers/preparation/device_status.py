@@ -1,8 +1,8 @@
-"""What the claim's status says of prepared devices: beside, never in the way of, preparing them.
+"""The status of prepared devices in their claim, written in the background.
 
-Written by server-side apply under the driver's own name, so that drivers who share a claim do not disturb each other.
-The API server drops it with the allocation. A driver that may not write here, or a cluster that is away, costs nothing
-but the status; a claim that is undone meanwhile is not written any more.
+It is written with server-side apply and the driver's name as field manager, so that drivers of the same claim do not
+conflict. The API server removes it with the allocation. If the driver has no permission or the cluster is not
+reachable, only the status is missing. For a claim that is unprepared, pending writes are cancelled.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from allotment.model.trees import Tree
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 6
-#: The server's limit on one device's ``data``.
+#: The API server's limit for the ``data`` of a device.
 MAX_DATA_BYTES = 10 * 1024
 
 
-def device_status(driver: str, part: CheckpointDevice, since: str) -> Tree:
-    """The status of a device that can be used. What the driver says of it is left out where it is too much."""
-    tree: Tree = {"driver": driver, "pool": part.pool, "device": part.device}
-    if part.share_id:
-        tree["shareID"] = part.share_id
+def device_status(driver: str, device: CheckpointDevice, since: str) -> Tree:
+    """Return the status of a prepared device, without the driver's data if it exceeds the limit."""
+    tree: Tree = {"driver": driver, "pool": device.pool, "device": device.device}
+    if device.share_id:
+        tree["shareID"] = device.share_id
     tree["conditions"] = [
         {
             "type": "Ready", "status": "True", "reason": "Prepared", "message": "prepared for containers",
             "lastTransitionTime": since,
         }
     ]  # fmt: skip
-    if part.data is not None and len(msgspec.json.encode(part.data)) <= MAX_DATA_BYTES:
-        tree["data"] = part.data
+    if device.data is not None and len(msgspec.json.encode(device.data)) <= MAX_DATA_BYTES:
+        tree["data"] = device.data
     return tree
 
 
 class StatusWriter:
-    """Writes statuses in the background. ``client``: with the driver's name as its field manager."""
+    """Writes statuses in the background. The field manager of ``client`` must be the driver's name."""
 
     def __init__(self, driver: str, client: Client, clock: Clock, random: Random) -> None:
         self._driver = driver
@@ -57,37 +57,37 @@ class StatusWriter:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def enqueue(self, uid: str, entry: CheckpointEntry) -> None:
-        """Write a claim's devices, soon. Returns at once."""
-        if all(part.data is None for part in entry.parts):
-            return  # a driver that has nothing to say of its devices costs the API nothing
-        # A device that several requests have is told once.
-        parts = {(part.pool, part.device, part.share_id): part for part in entry.parts}.values()
-        devices = [device_status(self._driver, part, entry.since) for part in parts]
+        """Write the status of a claim's devices in the background."""
+        if all(device.data is None for device in entry.parts):
+            return  # no API request for drivers without data
+        # A device of several requests has one status.
+        unique = {(device.pool, device.device, device.share_id): device for device in entry.parts}.values()
+        statuses = [device_status(self._driver, device, entry.since) for device in unique]
         self.cancel(uid)
         ref = ClaimRef(entry.namespace, uid, entry.name)
-        task = self._tasks[uid] = asyncio.create_task(self._write(ref, devices), name=f"status {ref.name}")
+        task = self._tasks[uid] = asyncio.create_task(self._write(ref, statuses), name=f"status {ref.name}")
         task.add_done_callback(lambda done: self._tasks.pop(uid, None) if self._tasks.get(uid) is done else None)
 
     def cancel(self, uid: str) -> None:
-        """Write nothing more for a claim."""
+        """Cancel the pending write of a claim."""
         task = self._tasks.pop(uid, None)
         if task is not None:
             task.cancel()
 
     async def wait_idle(self) -> None:
-        """Wait until everything is written or given up."""
+        """Wait until all statuses are written or given up."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks.values()))
 
-    async def _write(self, ref: ClaimRef, devices: Sequence[Tree]) -> None:
+    async def _write(self, ref: ClaimRef, statuses: Sequence[Tree]) -> None:
         tree: Tree = {
             "apiVersion": CLAIMS.api_version,
             "kind": CLAIMS.kind,
-            # With the uid, so that a claim of the same name that came later is left alone.
+            # The UID keeps a newer claim of the same name from being changed.
             "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": ref.uid},
-            "status": {"devices": list(devices)},
+            "status": {"devices": list(statuses)},
         }
-        waits = Backoff(self._random, first=0.5, longest=30.0)
+        backoff = Backoff(self._random, first=0.5, longest=30.0)
         while True:
             try:
                 await self._client.patch(
@@ -95,15 +95,19 @@ class StatusWriter:
                 )
                 return
             except StatusError as error:
-                if error.code in (404, 409):  # gone, or replaced
+                if error.code in (404, 409):  # deleted or replaced
                     return
                 reason = str(error)
                 if error.code in (400, 403, 405, 415, 422):
-                    log.warning("%s: the status of claim %s/%s: %s", self._driver, ref.namespace, ref.name, reason)
+                    log.warning(
+                        "%s: cannot write the status of claim %s/%s: %s", self._driver, ref.namespace, ref.name, reason
+                    )
                     return
             except Unreachable as error:
                 reason = str(error)
-            if waits.failures >= _ATTEMPTS:
-                log.warning("%s: gave up the status of claim %s/%s: %s", self._driver, ref.namespace, ref.name, reason)
+            if backoff.failures >= _ATTEMPTS:
+                log.warning(
+                    "%s: gave up writing the status of claim %s/%s: %s", self._driver, ref.namespace, ref.name, reason
+                )
                 return
-            await self._clock.sleep(waits.next())
+            await self._clock.sleep(backoff.next())

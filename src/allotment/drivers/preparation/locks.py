@@ -1,7 +1,7 @@
-"""Whose turn it is: one call at a time for a claim, one process at a time for a checkpoint.
+"""Locks: one call at a time for each claim, one process at a time for the checkpoint.
 
-Claims are worked on side by side. While any of them is, this process holds the checkpoint's lock; it lets go when the
-last is done, so that in a rolling update the other process gets its turn between calls.
+Calls for different claims run concurrently. The process holds the checkpoint's lock while any call runs and releases it
+after the last one, so that in a rolling update the other process can acquire it between calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from allotment.drivers.host import CheckpointStorage
 
 
 class _ClaimLock:
-    """A claim's lock, and how many hold it or wait for it."""
+    """The lock of a claim, and the number of its holders and waiters."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -22,45 +22,45 @@ class _ClaimLock:
 
 
 class ClaimLocks:
-    """See the module. ``begun`` is called when the lock of the checkpoint was taken: others may have written before."""
+    """The locks of a driver. ``on_acquired`` is called after the checkpoint was locked: others may have changed it."""
 
-    def __init__(self, storage: CheckpointStorage, begun: Callable[[], None]) -> None:
+    def __init__(self, storage: CheckpointStorage, on_acquired: Callable[[], None]) -> None:
         self._storage = storage
-        self._on_acquired = begun
+        self._on_acquired = on_acquired
         self._claims: dict[str, _ClaimLock] = {}
-        self._quiet = asyncio.Lock()
+        self._all = asyncio.Lock()
         self._users = 0
         self._acquiring: asyncio.Task[None] | None = None
         self._lock: AsyncExitStack | None = None
 
     def is_busy(self, uid: str) -> bool:
-        """Whether a call for a claim is under way or waits."""
+        """Whether a call for the claim is in progress or waiting."""
         return uid in self._claims
 
     @asynccontextmanager
     async def claim(self, uid: str) -> AsyncIterator[None]:
-        """The turn of a claim. Raises Held."""
-        if self._quiet.locked():
-            async with self._quiet:
+        """Lock a claim. Raises CheckpointLocked."""
+        if self._all.locked():
+            async with self._all:
                 pass
-        turn = self._claims.setdefault(uid, _ClaimLock())
-        turn.users += 1
+        lock = self._claims.setdefault(uid, _ClaimLock())
+        lock.users += 1
         try:
-            # In this order: a call that begins while the lock of the checkpoint is being taken must not pass others.
-            async with turn.lock, self.checkpoint():
+            # In this order: a call that arrives while the checkpoint's lock is being acquired must not overtake others.
+            async with lock.lock, self.checkpoint():
                 yield
         finally:
-            turn.users -= 1
-            if not turn.users:
+            lock.users -= 1
+            if not lock.users:
                 del self._claims[uid]
 
     @asynccontextmanager
     async def all_claims(self) -> AsyncIterator[None]:
-        """Nobody's turn: begun ones end first, new ones wait. Raises Held."""
-        async with self._quiet:
-            for turn in tuple(self._claims.values()):
-                while turn.users:
-                    async with turn.lock:
+        """Lock all claims: wait for calls in progress, block new ones. Raises CheckpointLocked."""
+        async with self._all:
+            for lock in tuple(self._claims.values()):
+                while lock.users:
+                    async with lock.lock:
                         pass
                     await asyncio.sleep(0)
             async with self.checkpoint():
@@ -68,13 +68,13 @@ class ClaimLocks:
 
     @asynccontextmanager
     async def checkpoint(self) -> AsyncIterator[None]:
-        """No other process meanwhile. Raises Held."""
+        """Exclude other processes. Raises CheckpointLocked."""
         self._users += 1
         try:
             while self._lock is None:
                 if self._acquiring is None:
                     self._acquiring = asyncio.create_task(self._acquire())
-                # Those who wait together get the lock together, or the same answer.
+                # All waiters share one acquisition and its result.
                 await asyncio.shield(self._acquiring)
             yield
         finally:
@@ -88,7 +88,7 @@ class ClaimLocks:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._storage.lock())
                 self._on_acquired()
-                if self._users:  # else everybody has gone meanwhile
+                if self._users:  # otherwise all waiters were cancelled
                     self._lock = stack.pop_all()
         finally:
             self._acquiring = None

@@ -1,8 +1,8 @@
-"""What programs can read of their devices: a file of attributes for each request of a claim (KEP-5304).
+"""Device metadata for programs: a file of attributes for each request of a claim (KEP-5304).
 
-A program knows the name by which its pod calls a claim, and the name of a request; where the file is follows from
-these and the driver's name. It has what is published of the devices, and what is known of them only when they are
-prepared. On the host it is in the driver's own folder; a CDI file of its own mounts it.
+The path of a file in the container follows from the pod's name for the claim, the request and the driver. It contains
+the published attributes of the devices and those that are known only after preparation. On the host the file is in the
+driver's folder; a separate CDI file mounts it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from allotment.model.trees import Tree
 
 _CONTAINER_FOLDER: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _FOLDER: Final = "dra-device-metadata"
-#: What the kubelet's own helper for drivers writes, whatever the fields need.
+#: The version that upstream's kubeletplugin helper writes for all files.
 _CDI_VERSION: Final = "0.5.0"
 
 
@@ -36,36 +36,36 @@ def metadata_documents(
     driver: str, claim: AllocatedClaim, pod_claim: str, prepared: PreparedClaim,
     published: Mapping[tuple[str, str], PublishedDevice],
 ) -> dict[str, Tree]:  # fmt: skip
-    """What is told of a claim's devices, by request. ``pod_claim``: what its pod calls a claim made of a template.
+    """Return the metadata of a claim's devices by request. ``pod_claim``: the pod's name for a claim from a template.
 
     ``published``: devices by pool and name.
     """
-    found: dict[str, Tree] = {}
-    for granted in claim.devices:
-        base = granted.request.partition("/")[0]
-        if base not in found:
-            found[base] = {
+    documents: dict[str, Tree] = {}
+    for allocated in claim.devices:
+        request = allocated.request.partition("/")[0]
+        if request not in documents:
+            documents[request] = {
                 "apiVersion": "metadata.resource.k8s.io/v1alpha1",
                 "kind": "DeviceMetadata",
                 "metadata": {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid, "generation": 1},
                 **({"podClaimName": pod_claim} if pod_claim else {}),
-                "requests": [{"name": granted.request, "devices": []}],
+                "requests": [{"name": allocated.request, "devices": []}],
             }
-        device, ready = published.get((granted.pool, granted.device)), prepared.devices.get(granted.key)
+        device, ready = published.get((allocated.pool, allocated.device)), prepared.devices.get(allocated.key)
         attributes = {**(device.attributes if device is not None else {}), **(ready.attributes if ready else {})}
-        found[base]["requests"][0]["devices"].append(
+        documents[request]["requests"][0]["devices"].append(
             {
                 "driver": driver,
-                "pool": granted.pool,
-                "name": granted.device,
+                "pool": allocated.pool,
+                "name": allocated.device,
                 **({"attributes": msgspec.to_builtins(attributes)} if attributes else {}),
             }
         )
-    return found
+    return documents
 
 
 class MetadataFiles:
-    """The files of one driver, of which ``folder`` is the own one. Its methods take the disk's time."""
+    """The metadata files of one driver in its ``folder``. The methods block on disk I/O."""
 
     def __init__(self, driver: str, store: SpecStore, folder: Path) -> None:
         self._driver = driver
@@ -74,39 +74,41 @@ class MetadataFiles:
         self._prefix = f"{driver}_metadata_"
         self._root = folder / _FOLDER
 
-    def with_cdi_ids(self, uid: str, parts: Sequence[CheckpointDevice]) -> tuple[CheckpointDevice, ...]:
-        """Parts with the ids of the files; the first part of a request has it."""
-        told: set[str] = set()
-        found = []
-        for part in parts:
-            ids = [qualified_name(self._kind, f"{uid}_{request}") for request in part.requests if request not in told]
-            told.update(part.requests)
-            found.append(replace(part, cdi_ids=(*part.cdi_ids, *ids)))
-        return tuple(found)
+    def with_cdi_ids(self, uid: str, devices: Sequence[CheckpointDevice]) -> tuple[CheckpointDevice, ...]:
+        """Return the devices with the IDs of the metadata files; the first device of a request gets them."""
+        assigned: set[str] = set()
+        result = []
+        for device in devices:
+            ids = [
+                qualified_name(self._kind, f"{uid}_{request}") for request in device.requests if request not in assigned
+            ]
+            assigned.update(device.requests)
+            result.append(replace(device, cdi_ids=(*device.cdi_ids, *ids)))
+        return tuple(result)
 
-    def write(self, uid: str, told: Mapping[str, Tree]) -> None:
-        """Write a claim's files: first what is mounted, then what mounts it. Raises OSError, InvalidSpec."""
-        for request, document in told.items():
+    def write(self, uid: str, documents: Mapping[str, Tree]) -> None:
+        """Write the files of a claim, each before the CDI file that mounts it. Raises OSError, InvalidSpec."""
+        for request, document in documents.items():
             path = self._path(document, request)
             path.parent.mkdir(parents=True, exist_ok=True)
             content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
             atomic_write.replace(path, content, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
             self._store.write(f"{self._prefix}{uid}_{request}", self._spec(uid, request, document))
 
-    def restore(self, uid: str, told: Mapping[str, Tree]) -> None:
-        """Write again what is missing. Raises OSError, InvalidSpec."""
-        there = self._store.names() if told else frozenset()
+    def restore(self, uid: str, documents: Mapping[str, Tree]) -> None:
+        """Rewrite missing files. Raises OSError, InvalidSpec."""
+        present = self._store.names() if documents else frozenset()
         self.write(
             uid,
             {
                 request: document
-                for request, document in told.items()
-                if f"{self._prefix}{uid}_{request}" not in there or not self._path(document, request).exists()
+                for request, document in documents.items()
+                if f"{self._prefix}{uid}_{request}" not in present or not self._path(document, request).exists()
             },
         )
 
     def remove(self, uid: str) -> None:
-        """Remove a claim's files; none is no error. Raises OSError."""
+        """Delete the files of a claim, if any. Raises OSError."""
         for name in self._store.names():
             if name.startswith(f"{self._prefix}{uid}_") and not name.endswith(".yaml"):
                 self._store.remove(name)
@@ -115,7 +117,7 @@ class MetadataFiles:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def remove_others(self, uids: Collection[str]) -> None:
-        """Remove all files but those of these claims. Raises OSError."""
+        """Delete all files except those of these claims. Raises OSError."""
         for name in self._store.names():
             uid = name.removeprefix(self._prefix).rpartition("_")[0]
             if name.startswith(self._prefix) and uid not in uids and not name.endswith(".yaml"):
@@ -125,7 +127,7 @@ class MetadataFiles:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[tuple[Path, str]]:
-        """Every claim's folder and the uid of the claim; names alone would be those of later claims, too."""
+        """Yield the folders with their claims' UIDs; a later claim can have the same name."""
         if self._root.is_dir():
             for entry in os.scandir(self._root):
                 yield Path(entry.path), _claim_uid(Path(entry.path))

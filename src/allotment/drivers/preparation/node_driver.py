@@ -1,16 +1,16 @@
-"""The framework around a vendor's :class:`~allotment.drivers.driver.Driver`: a plugin that a kubelet can call.
+"""The kubelet plugin that runs a vendor's :class:`~allotment.drivers.driver.Driver`.
 
-For one claim, in this order::
+The steps for a claim are, in this order::
 
     prepare    read and check the claim - decode parameters - plan - checkpoint "started" - hardware - CDI file
                - checkpoint "completed" - answer
     unprepare  checkpoint "started" - hardware - CDI file - checkpoint entry
 
-A crash between any two of these steps leaves an entry whose plan undoes whatever was done. Undoing needs nothing but
-the entry: neither the API, where the claim may be gone, nor the hardware, which may be gone, too.
+A crash between any two of these steps leaves an entry with the plan that undoes them. Undoing needs only the entry:
+neither the API, where the claim may have been deleted, nor the hardware, which may have been removed.
 
-Work on a claim goes on when the kubelet hangs up (it does, after 45 s): hardware cannot be left in the middle. The next
-call for the claim finds what came of it. Calls for different claims run side by side.
+Work on a claim continues if the kubelet hangs up (after 45 s), since hardware must not be left half-configured. The
+next call for the claim gets the result. Calls for different claims run concurrently.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 
-_T = TypeVar("T")
+_T = TypeVar("_T")
 
-#: How often begun entries are looked through for claims that are gone.
+#: Interval at which started entries of deleted claims are searched for.
 CLEANUP_SECONDS: Final = 600.0
-#: So long a claim that was undone is prepared again only when somebody has reserved it.
+#: Time after an unprepare during which the claim is prepared again only if a pod has reserved it.
 UNPREPARED_SECONDS: Final = 600.0
 
 
 class PoolPublisher(Protocol):
-    """Takes offers: :class:`allotment.drivers.publishing.publisher.Publisher`."""
+    """Publishes pools: :class:`allotment.drivers.publishing.publisher.Publisher`."""
 
-    def set_pools(self, driver: str, node: str, offers: Sequence[DevicePool]) -> None:
-        """Publish these and no others."""
+    def set_pools(self, driver: str, node: str, pools: Sequence[DevicePool]) -> None:
+        """Publish these pools and no others."""
         ...
 
 
 class NodeDriver:
-    """A driver on a node, as its kubelet calls it. ``client``: with the driver's name as its field manager.
+    """A driver on a node, as its kubelet calls it. The field manager of ``client`` must be the driver's name.
 
-    Call :meth:`recover` before anything else. ``status``: whether claims are told of their devices. ``metadata``:
-    whether programs can read of their devices in files (KEP-5304); the host must have a folder for these.
+    Call :meth:`recover` before anything else. ``status``: whether to write device status to claims. ``metadata``:
+    whether to write device metadata files (KEP-5304), for which the host must have a folder.
     """
 
     def __init__(
-        self, driver: Driver, host: DriverHost, client: Client, clock: Clock, *, status: bool = True, metadata: bool = False,
-        random: Random | None = None, observing: Observing = UNOBSERVED,
+        self, driver: Driver, host: DriverHost, client: Client, clock: Clock, *, status: bool = True,
+        metadata: bool = False, random: Random | None = None, observing: Observing = UNOBSERVED,
     ) -> None:  # fmt: skip
         if metadata and host.folder is None:
-            raise ValueError("metadata: wanted a host with a folder for the files")
+            raise ValueError("metadata files require a host with a folder")
         self.driver = driver
         self.host = host
         self._client = client
@@ -86,31 +86,30 @@ class NodeDriver:
         self._health = HealthTable(host.node, clock)
         self._status_writer = StatusWriter(driver.name, client, clock, self._random) if status else None
         self._pool_names: frozenset[str] = frozenset()
-        self._pools_found: Sequence[DevicePool] = ()
+        self._pools: Sequence[DevicePool] = ()
         self._files = ClaimFiles(driver.name, host.cdi, host.folder)
         self._metadata = self._files.metadata if metadata else None
         self._locks = ClaimLocks(host.checkpoint, self._checkpoint.refresh)
         self._calls = 0
-        self._unprepared: dict[str, tuple[int, float]] = {}  # by uid: after which call, and when
+        self._unprepared: dict[str, tuple[int, float]] = {}  # by uid: number of the last call before it, time
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def name(self) -> str:
-        """The driver's name."""
         return self.driver.name
 
-    # --- what the kubelet calls -----------------------------------------------------------------------------------
+    # --- called by the kubelet --------------------------------------------------------------------------------------
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, messages.PrepareResult]:
-        """Make the claims' devices usable. A claim that cannot be prepared does not hold up the others."""
+        """Prepare the devices of claims. A failure does not affect the other claims of the call."""
         self._calls += 1
-        arrived = self._calls
+        call = self._calls
 
-        async def one(ref: ClaimRef) -> messages.PrepareResult:
+        async def prepare_claim(ref: ClaimRef) -> messages.PrepareResult:
             try:
                 with self._observing.work("prepare", ref.uid) as work:
                     work.attributes |= {"claim": f"{ref.namespace}/{ref.name}", "driver": self.name}
-                    prepared = messages.PrepareResult(await self._prepare(ref, arrived))
+                    prepared = messages.PrepareResult(await self._prepare(ref, call))
                     work.result = "prepared"
                 return prepared
             except ClaimError as error:
@@ -120,12 +119,12 @@ class NodeDriver:
                 text = _unexpected_error(error)
             return messages.PrepareResult(error=f"claim {ref.namespace}/{ref.name}: {text}")
 
-        return await self._for_each(claims, one)
+        return await self._for_each(claims, prepare_claim)
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
-        """Undo it. Works without the API, and for claims that nobody knows."""
+        """Release the devices of claims. Works without the API, and for unknown claims."""
 
-        async def one(ref: ClaimRef) -> str:
+        async def unprepare_claim(ref: ClaimRef) -> str:
             if self._status_writer is not None:
                 self._status_writer.cancel(ref.uid)
             try:
@@ -142,18 +141,18 @@ class NodeDriver:
                 return ""
             return f"claim {ref.namespace}/{ref.name}: {text}"
 
-        return await self._for_each(claims, one)
+        return await self._for_each(claims, unprepare_claim)
 
     async def _for_each(
-        self, claims: Sequence[ClaimRef], one: Callable[[ClaimRef], Coroutine[Any, Any, _T]]
+        self, claims: Sequence[ClaimRef], process: Callable[[ClaimRef], Coroutine[Any, Any, _T]]
     ) -> dict[str, _T]:
-        """Work on claims side by side, to the end even if nobody waits for the answer any more."""
+        """Process claims concurrently, to the end even if the kubelet hangs up."""
 
-        async def turn(ref: ClaimRef) -> _T:
+        async def locked(ref: ClaimRef) -> _T:
             async with self._locks.claim(ref.uid):
-                return await one(ref)
+                return await process(ref)
 
-        tasks = {ref.uid: asyncio.create_task(turn(ref), name=f"{self.name} {ref.name}") for ref in claims}
+        tasks = {ref.uid: asyncio.create_task(locked(ref), name=f"{self.name} {ref.name}") for ref in claims}
         for task in tasks.values():
             self._tasks.add(task)
             task.add_done_callback(self._done)
@@ -167,11 +166,11 @@ class NodeDriver:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # it is told by the call, if anybody still listens
+            task.exception()  # the caller gets it, if it still waits
 
-    # --- one claim ------------------------------------------------------------------------------------------------
+    # --- one claim --------------------------------------------------------------------------------------------------
 
-    async def _prepare(self, ref: ClaimRef, arrived: int) -> tuple[PreparedDevice, ...]:
+    async def _prepare(self, ref: ClaimRef, call: int) -> tuple[PreparedDevice, ...]:
         uid = ref.uid
         entry = self._checkpoint.get(uid)
         if entry is not None and entry.state == "completed":
@@ -179,23 +178,23 @@ class NodeDriver:
             await ensure_running(self.driver, entry)
             return _prepared_devices(entry)
         undone = self._unprepared.get(uid)
-        if undone is not None and undone[0] >= arrived:
-            raise ClaimError("the claim was unprepared while this call waited")
+        if undone is not None and undone[0] >= call:
+            raise ClaimError("the claim was unprepared while this call was waiting")
         if entry is not None:
             await self._undo(uid, entry)
         tree = await fetch_claim(self._client, ref)
         if undone is not None and not tree["status"].get("reservedFor"):
-            raise ClaimError("the claim was unprepared, and nobody has reserved it since")
+            raise ClaimError("the claim was unprepared and has no reservation")
         await self._discover_first()
-        given = allocated_devices(self.driver, tree, self.host.node, self._pool_names)
-        if not given:
+        devices = allocated_devices(self.driver, tree, self.host.node, self._pool_names)
+        if not devices:
             return ()
-        parts = self._files.checkpoint_devices(uid, given)
+        parts = self._files.checkpoint_devices(uid, devices)
         self._check_overlap(uid, parts)
-        claim = AllocatedClaim(uid, ref.namespace, ref.name, given, self._other_plans(uid))
+        claim = AllocatedClaim(uid, ref.namespace, ref.name, devices, self._other_plans(uid))
         plan = self.driver.plan(claim)
         entry = CheckpointEntry(VERSION, "started", ref.namespace, ref.name, plan, self._clock.now(), parts)
-        # From here to the end no await without the entry being there, so that nobody else gets the devices.
+        # The entry must exist during all awaits from here on, so that no other call gets the devices.
         self._checkpoint.put(uid, entry)
         try:
             await save(self._checkpoint)
@@ -204,11 +203,11 @@ class NodeDriver:
             raise
         try:
             prepared = await self.driver.prepare(claim, plan)
-            told: dict[str, Tree] = {}
+            documents: dict[str, Tree] = {}
             if self._metadata is not None:
                 pod_claim = (tree["metadata"].get("annotations") or {}).get(POD_CLAIM_NAME, "")
-                told = metadata_documents(self.name, claim, pod_claim, prepared, self._published_devices())
-            entry = await self._complete(uid, entry, prepared, told)
+                documents = metadata_documents(self.name, claim, pod_claim, prepared, self._published_devices())
+            entry = await self._complete(uid, entry, prepared, documents)
         except Exception as error:
             await self._roll_back(uid, error)
             raise as_claim_error(error) from error
@@ -218,25 +217,25 @@ class NodeDriver:
         return _prepared_devices(entry)
 
     async def _discover_first(self) -> None:
-        """A kubelet may call as soon as it sees the driver, before anything was published."""
-        if not self._pools_found:
+        """Discover devices if the kubelet calls before the first publication."""
+        if not self._pools:
             try:
                 await self.discover_pools()
             except Exception as error:
-                raise ClaimError(f"the driver could not find its devices: {error}") from error
+                raise ClaimError(f"cannot discover the driver's devices: {error}") from error
 
     def _check_overlap(self, uid: str, parts: Sequence[CheckpointDevice]) -> None:
-        """A device has one owner at a time, whatever the cluster says: pods deleted by force may still run."""
-        wanted: dict[tuple[str, str], list[CheckpointDevice]] = {}
+        """Reject devices of other claims, whatever the cluster says: pods that were force-deleted may still run."""
+        requested: dict[tuple[str, str], list[CheckpointDevice]] = {}
         for part in parts:
-            wanted.setdefault((part.pool, part.device), []).append(part)
+            requested.setdefault((part.pool, part.device), []).append(part)
         for other, entry in self._checkpoint:
             for part in entry.parts if other != uid else ():
-                if any(mine.excludes(part) for mine in wanted.get((part.pool, part.device), ())):
-                    how = "is still prepared" if entry.state == "completed" else "is being prepared or undone"
+                if any(device.excludes(part) for device in requested.get((part.pool, part.device), ())):
+                    state = "is still prepared" if entry.state == "completed" else "is being prepared or undone"
                     raise ClaimError(
-                        f"device {part.pool}/{part.device} {how} for claim {entry.namespace}/{entry.name} ({other}); "
-                        "it is free when that claim's pods on this node have ended"
+                        f"device {part.pool}/{part.device} {state} for claim {entry.namespace}/{entry.name} ({other}); "
+                        "it is available when that claim's pods on this node have ended"
                     )
 
     def _other_plans(self, uid: str) -> tuple[Tree, ...]:
@@ -244,38 +243,38 @@ class NodeDriver:
 
     def _published_devices(self) -> dict[tuple[str, str], Device]:
         return {
-            (offer.name or self.host.node, device.name): device
-            for offer in self._pools_found for group in offer.groups for device in group
+            (pool.name or self.host.node, device.name): device
+            for pool in self._pools for group in pool.groups for device in group
         }  # fmt: skip
 
     async def _complete(
-        self, uid: str, entry: CheckpointEntry, prepared: PreparedClaim, told: dict[str, Tree]
+        self, uid: str, entry: CheckpointEntry, prepared: PreparedClaim, documents: dict[str, Tree]
     ) -> CheckpointEntry:
         parts, spec = self._files.build_spec(entry.parts, prepared)
         if spec is not None:
             await self._files.write(uid, spec)
         if self._metadata is not None:
-            await self._files.write_metadata(uid, told)
+            await self._files.write_metadata(uid, documents)
             parts = self._metadata.with_cdi_ids(uid, parts)
         cdi = msgspec.to_builtins(spec) if spec is not None else None
         since = self._clock.now()
-        entry = msgspec.structs.replace(entry, state="completed", parts=parts, cdi=cdi, since=since, metadata=told)
+        entry = msgspec.structs.replace(entry, state="completed", parts=parts, cdi=cdi, since=since, metadata=documents)
         self._checkpoint.put(uid, entry)
         await save(self._checkpoint)
         return entry
 
     async def _roll_back(self, uid: str, error: Exception) -> None:
-        """After a failure: undo what was done, or leave it on record for the next attempt."""
+        """Undo a failed preparation, or leave it on record for the next attempt."""
         if not isinstance(error, ClaimError):
-            log.warning("%s: preparing claim %s: %r", self.name, uid, error)
+            log.warning("%s: error in preparing claim %s: %r", self.name, uid, error)
         entry = self._checkpoint.get(uid)
         if entry is not None:
             entry = msgspec.structs.replace(entry, state="started")
             self._checkpoint.put(uid, entry)
             try:
                 await self._undo(uid, entry)
-            except ClaimError as second:
-                log.error("%s: claim %s is left half prepared, and undone later: %s", self.name, uid, second)
+            except ClaimError as undo_error:
+                log.error("%s: cannot undo the preparation of claim %s, will retry: %s", self.name, uid, undo_error)
 
     async def _unprepare(self, uid: str) -> None:
         entry = self._checkpoint.get(uid)
@@ -288,11 +287,13 @@ class NodeDriver:
         else:
             await self._files.remove(uid)
         now = self._clock.seconds()
-        self._unprepared = {each: one for each, one in self._unprepared.items() if now - one[1] < UNPREPARED_SECONDS}
+        self._unprepared = {
+            key: unprepared for key, unprepared in self._unprepared.items() if now - unprepared[1] < UNPREPARED_SECONDS
+        }
         self._unprepared[uid] = self._calls, now
 
     async def _undo(self, uid: str, entry: CheckpointEntry) -> None:
-        """Undo an entry that is on record as started, and forget it. Raises Refused."""
+        """Undo a started entry and delete it. Raises ClaimError."""
         try:
             await self.driver.unprepare(entry.plan, self._other_plans(uid))
         except Exception as error:
@@ -305,33 +306,33 @@ class NodeDriver:
             self._checkpoint.put(uid, entry)
             raise
 
-    # --- starting and keeping house -------------------------------------------------------------------------------
+    # --- recovery and cleanup ---------------------------------------------------------------------------------------
 
     async def recover(self) -> None:
-        """Come back after whatever ended the last process. Only a lock that stays held is an error (Held).
+        """Recover from the end of the last process. Raises only CheckpointLocked.
 
-        What cannot be undone now stays on record, and is tried again with the next call or round.
+        Entries that cannot be undone now stay on record and are retried by later calls and cleanups.
         """
         async with self._locks.checkpoint():
             await recover(self.driver, self.host.boot_id, self._checkpoint, self._files, self._undo)
             await sweep(self.driver, self._checkpoint, self._files)
             for uid, entry in self._checkpoint:
                 if self._status_writer is not None and entry.state == "completed":
-                    self._status_writer.enqueue(uid, entry)  # the last process may have had no time to
+                    self._status_writer.enqueue(uid, entry)  # the last process may have ended before it was written
 
     async def clean_up(self) -> None:
-        """Undo what was begun for claims that are gone, or without a record: no kubelet will ask for it."""
+        """Undo started entries of deleted claims and lost entries, for which no kubelet will call."""
         if self._checkpoint.lost:
             async with self._locks.all_claims():
                 await sweep(self.driver, self._checkpoint, self._files)
         for uid, entry in self._checkpoint:
             if entry.state == "started" and not self._locks.is_busy(uid):
                 ref = ClaimRef(entry.namespace, uid, entry.name)
-                if await self._is_gone(ref):
-                    log.info("%s: claim %s/%s is gone; what was begun is undone", self.name, ref.namespace, ref.name)
+                if await self._is_deleted(ref):
+                    log.info("%s: claim %s/%s was deleted; undoing its preparation", self.name, ref.namespace, ref.name)
                     await self.unprepare([ref])
 
-    async def _is_gone(self, ref: ClaimRef) -> bool:
+    async def _is_deleted(self, ref: ClaimRef) -> bool:
         try:
             tree = await self._client.get(CLAIMS, ref.name, ref.namespace)
         except StatusError as error:
@@ -340,67 +341,63 @@ class NodeDriver:
             return False
         return str(tree["metadata"]["uid"]) != ref.uid
 
-    # --- devices --------------------------------------------------------------------------------------------------
+    # --- devices ----------------------------------------------------------------------------------------------------
 
     async def discover_pools(self) -> tuple[DevicePool, ...]:
-        """What the driver has now, with the taints of what is not well. Raises what the driver raises."""
-        self._pools_found = tuple(await self.driver.discover())
-        self._pool_names = frozenset(offer.name or self.host.node for offer in self._pools_found)
-        self._health.set_devices(self._pools_found)
-        return self._health.with_taints(self._pools_found)
+        """Return the driver's current pools with the taints of unhealthy devices. Raises what the driver raises."""
+        self._pools = tuple(await self.driver.discover())
+        self._pool_names = frozenset(pool.name or self.host.node for pool in self._pools)
+        self._health.set_devices(self._pools)
+        return self._health.with_taints(self._pools)
 
     def publish(self, publisher: PoolPublisher) -> None:
-        """Publish once more what is known: a kubelet that starts has removed it. Nothing before the first discovery."""
-        if self._pools_found:
-            publisher.set_pools(self.name, self.host.node, self._health.with_taints(self._pools_found))
+        """Publish the known pools again: a kubelet removes them at startup. Does nothing before the first discovery."""
+        if self._pools:
+            publisher.set_pools(self.name, self.host.node, self._health.with_taints(self._pools))
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
-        """The health of all devices: now, when it changes, and every 20 s."""
+        """Return the stream of device health: now, after each change, and every 20 s."""
         return self._health.stream()
 
     async def run(self, publisher: PoolPublisher) -> None:
-        """Publish what there is, follow what happens to it, and keep house, for ever."""
+        """Publish pools, watch devices and clean up until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_devices(publisher), name=f"{self.name} devices")
-            group.create_task(self._clean_up_periodically(), name=f"{self.name} house")
+            group.create_task(self._clean_up_periodically(), name=f"{self.name} cleanup")
 
     async def _watch_devices(self, publisher: PoolPublisher) -> None:
-        waits = Backoff(self._random, first=0.5, longest=60.0)
+        backoff = Backoff(self._random, first=0.5, longest=60.0)
         while True:
             try:
                 publisher.set_pools(self.name, self.host.node, await self.discover_pools())
                 self._health.set_watching(True)
-                async for news in self.driver.watch():
-                    waits.reset()
-                    if not isinstance(news, HealthUpdate):
-                        before = self._pools_found
+                async for event in self.driver.watch():
+                    backoff.reset()
+                    if not isinstance(event, HealthUpdate):
+                        before = self._pools
                         await self.discover_pools()
-                        if self._pools_found != before:  # drivers may ask as often as they like
+                        if self._pools != before:  # drivers may send the event without a change
                             self.publish(publisher)
-                    elif self._health.update(news):
+                    elif self._health.update(event):
                         self.publish(publisher)
                 self._health.set_watching(False)
-                log.debug("%s: does not watch its devices", self.name)
+                log.debug("%s: the driver does not watch its devices", self.name)
                 return
             except Exception:
                 self._health.set_watching(False)
-                log.warning("%s: looking for devices failed; it is tried again", self.name, exc_info=True)
-            await self._clock.sleep(waits.next())
+                log.warning("%s: error in watching devices, will retry", self.name, exc_info=True)
+            await self._clock.sleep(backoff.next())
 
     async def _clean_up_periodically(self) -> None:
         while True:
             await self._clock.sleep(CLEANUP_SECONDS)
             try:
                 await self.clean_up()
-            except (
-                PluginCallError,
-                CheckpointLocked,
-                OSError,
-            ) as error:  # another process has its turn, or a disk is full
+            except (PluginCallError, CheckpointLocked, OSError) as error:  # the lock is held, or a disk is full
                 log.warning("%s: %s", self.name, error)
 
     async def wait_idle(self) -> None:
-        """Wait until everything that was begun is done: before an orderly end."""
+        """Wait until all work in progress is done, for a graceful shutdown."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
         if self._status_writer is not None:
@@ -414,5 +411,5 @@ def _prepared_devices(entry: CheckpointEntry) -> tuple[PreparedDevice, ...]:
 
 
 def _unexpected_error(error: Exception) -> str:
-    """Of a driver's mistake, which must not become that of the call's other claims."""
+    """Return the text for a bug in the driver, which must not affect the other claims of the call."""
     return f"the driver failed unexpectedly: {type(error).__name__}: {error}"

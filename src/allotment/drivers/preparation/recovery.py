@@ -1,4 +1,4 @@
-"""How a driver comes back: what its last process left is put right before anybody calls."""
+"""Recovery of a driver from the end of its last process, before the kubelet calls."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ async def recover(
     driver: Driver, boot_id: str, checkpoint: Checkpoint, files: ClaimFiles,
     undo: Callable[[str, CheckpointEntry], Awaitable[None]],
 ) -> None:  # fmt: skip
-    """Load the checkpoint, write CDI files again, and undo what was begun.
+    """Load the checkpoint, rewrite missing CDI files, and undo started entries.
 
-    ``undo`` forgets the entry, or raises Refused. What cannot be put right now stays on record and is logged.
+    ``undo`` deletes the entry or raises ClaimError. Failures are logged, and the entry stays on record.
     """
     checkpoint.load()
     restarted = checkpoint.written_boot_id not in ("", boot_id)
     if restarted:
-        log.info("%s: the node was restarted; %d prepared claims are gone", driver.name, len(checkpoint))
+        log.info("%s: the node was restarted; removed %d checkpoint entries", driver.name, len(checkpoint))
         checkpoint.clear()
     for uid, entry in checkpoint:
         try:
@@ -35,7 +35,7 @@ async def recover(
         except ClaimError as error:
             log.error("%s: claim %s/%s: %s", driver.name, entry.namespace, entry.name, error)
     try:
-        if not checkpoint.lost:  # else nobody knows whose files may go
+        if not checkpoint.lost:  # otherwise the files of lost entries cannot be identified
             await files.remove_others({uid for uid, _ in checkpoint})
         await save(checkpoint)
     except ClaimError as error:
@@ -44,13 +44,13 @@ async def recover(
         try:
             driver.restore(tuple(entry.plan for _, entry in checkpoint))
         except Exception:
-            log.exception("%s: what was prepared before could not be recalled", driver.name)
+            log.exception("%s: unexpected error in restoring the prepared claims", driver.name)
 
 
 async def sweep(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> None:
-    """After plans were lost: undo what they made, once no claim without a plan has a file that containers use.
+    """After entries were lost: undo the changes of their plans once no file remains that their containers use.
 
-    Nobody else may work on claims meanwhile. What fails is logged, and tried the next time.
+    The caller must hold the locks of all claims. Failures are logged and retried by the next call.
     """
     if not checkpoint.lost or files.uids() - {uid for uid, _ in checkpoint}:
         return
@@ -60,15 +60,15 @@ async def sweep(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> No
         checkpoint.lost = False
         await save(checkpoint)
     except ClaimError as error:
-        log.error("%s: not all that was left without a record could be undone: %s", driver.name, error)
+        log.error("%s: cannot undo all changes of lost checkpoint entries: %s", driver.name, error)
     except Exception:
-        log.exception("%s: what was left without a record could not be undone", driver.name)
+        log.exception("%s: unexpected error in undoing the changes of lost checkpoint entries", driver.name)
     else:
-        log.info("%s: nothing is left of what had no record", driver.name)
+        log.info("%s: undid the changes of lost checkpoint entries", driver.name)
 
 
 async def ensure_running(driver: Driver, entry: CheckpointEntry) -> None:
-    """Have everything run that a prepared claim needs. Raises Refused."""
+    """Restart the processes that a prepared claim needs. Raises ClaimError."""
     if isinstance(driver, DaemonDriver):
         try:
             await driver.ensure_running(entry.plan)
@@ -77,13 +77,13 @@ async def ensure_running(driver: Driver, entry: CheckpointEntry) -> None:
 
 
 def as_claim_error(error: Exception) -> ClaimError:
-    """Whatever a driver raised, as an answer for a claim."""
+    """Return an exception of a driver as the error of a claim."""
     return error if isinstance(error, ClaimError) else ClaimError(str(error) or type(error).__name__)
 
 
 async def save(checkpoint: Checkpoint) -> None:
-    """Return when a checkpoint is on disk. Raises Refused."""
+    """Return when the checkpoint is on disk. Raises ClaimError."""
     try:
         await checkpoint.save()
     except OSError as error:
-        raise ClaimError(f"the driver's checkpoint could not be written: {error}") from error
+        raise ClaimError(f"cannot write the driver's checkpoint: {error}") from error

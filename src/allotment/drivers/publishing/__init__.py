@@ -1,1 +1,1 @@
-"""What drivers offer, as ResourceSlices in the cluster."""
+"""Publication of device pools as ResourceSlices."""

@@ -1,4 +1,4 @@
-"""What a slice should hold against what a server holds: taints keep their times; fields behind a gate may be gone."""
+"""Comparison of desired slices with those of the API server, which may drop fields of disabled feature gates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from allotment.model.resource import Device, DeviceTaint, ResourcePool, ResourceSliceSpec
 from allotment.model.trees import to_tree
 
-#: Which gate a field of a slice is behind.
+#: The feature gate of each gated field in a slice.
 _GATES: Final = {
     "allowMultipleAllocations": "DRAConsumableCapacity",
     "bindingConditions": "DRADeviceBindingConditions",
@@ -30,9 +30,9 @@ _GATES: Final = {
 _NO_POOL: Final = ResourcePool()
 
 
-def same_content(one: ResourceSliceSpec, other: ResourceSliceSpec) -> bool:
-    """Whether two slices hold the same; their pools' generation and number of slices aside."""
-    return _content(one) == _content(other)
+def same_content(a: ResourceSliceSpec, b: ResourceSliceSpec) -> bool:
+    """Whether two slices have the same content, except for generation and number of slices of their pools."""
+    return _content(a) == _content(b)
 
 
 def _content(spec: ResourceSliceSpec) -> ResourceSliceSpec:
@@ -42,53 +42,55 @@ def _content(spec: ResourceSliceSpec) -> ResourceSliceSpec:
 
 
 def with_taint_times(spec: ResourceSliceSpec, present: Iterable[ResourceSliceSpec], now: str) -> ResourceSliceSpec:
-    """The slice with every taint since when it has been there: a taint that was published is not a new one.
+    """Return the slice with the time of each taint that is already published.
 
-    A new time would start every eviction that waits for a toleration to end from the beginning (KEP-5055).
+    A new time would restart all evictions that wait for a toleration to expire (KEP-5055).
     """
     if not any(device.taints for device in spec.devices or ()):
         return spec
-    # ``present`` is read only now: most slices have no taints, and reading them costs.
+    # ``present`` is read only here: most slices have no taints, and decoding them is expensive.
     known = {
         (device.name, taint.key, taint.value, taint.effect): taint.time_added
-        for one in present for device in one.devices or () for taint in device.taints
+        for spec in present for device in spec.devices or () for taint in device.taints
     }  # fmt: skip
 
-    def timed(device: Device, taint: DeviceTaint) -> DeviceTaint:
+    def with_time(device: Device, taint: DeviceTaint) -> DeviceTaint:
         since = known.get((device.name, taint.key, taint.value, taint.effect)) or taint.time_added or now
         return replace(taint, time_added=since)
 
     return replace(
         spec,
         devices=tuple(
-            replace(device, taints=tuple(timed(device, taint) for taint in device.taints)) if device.taints else device
+            replace(device, taints=tuple(with_time(device, taint) for taint in device.taints))
+            if device.taints
+            else device
             for device in spec.devices or ()
         ),
     )
 
 
-def dropped_fields(asked: ResourceSliceSpec, kept: ResourceSliceSpec) -> str:
-    """The fields that a server left out, and the gates that they are behind; empty if it kept all.
+def dropped_fields(sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> str:
+    """Return the fields that the server dropped, with their gates; empty if it stored all.
 
     >>> from allotment.model.resource import DeviceAttribute
     >>> device = Device(name="d", taints=(DeviceTaint(key="k", effect="NoSchedule"),))
-    >>> dropped(ResourceSliceSpec(devices=(device,)), ResourceSliceSpec(devices=(Device(name="d"),)))
+    >>> dropped_fields(ResourceSliceSpec(devices=(device,)), ResourceSliceSpec(devices=(Device(name="d"),)))
     'devices[].taints (gate DRADeviceTaints)'
     """
-    fields = dict.fromkeys(_dropped_fields(to_tree(asked), to_tree(kept), ""))
+    fields = dict.fromkeys(_dropped_fields(to_tree(sent), to_tree(stored), ""))
     return ", ".join(fields)
 
 
-def _dropped_fields(asked: Any, kept: Any, path: str) -> Iterator[str]:
-    if isinstance(asked, dict) and isinstance(kept, dict):
-        for name, value in asked.items():
-            at = f"{path}.{name}" if path else name
-            if name in kept:
-                yield from _dropped_fields(value, kept[name], at)
+def _dropped_fields(sent: Any, stored: Any, path: str) -> Iterator[str]:
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        for name, value in sent.items():
+            field_path = f"{path}.{name}" if path else name
+            if name in stored:
+                yield from _dropped_fields(value, stored[name], field_path)
             else:
-                yield f"{at} (gate {_GATES[name]})" if name in _GATES else at
-    elif isinstance(asked, list) and isinstance(kept, list):
-        for one, other in zip(asked, kept, strict=False):
-            yield from _dropped_fields(one, other, f"{path}[]")
-        if len(kept) < len(asked):
+                yield f"{field_path} (gate {_GATES[name]})" if name in _GATES else field_path
+    elif isinstance(sent, list) and isinstance(stored, list):
+        for sent_item, stored_item in zip(sent, stored, strict=False):
+            yield from _dropped_fields(sent_item, stored_item, f"{path}[]")
+        if len(stored) < len(sent):
             yield f"{path}[]"

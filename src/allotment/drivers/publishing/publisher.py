@@ -1,8 +1,7 @@
-"""What drivers offer, as ResourceSlices in the cluster: written when it changes, mended when others change it.
+"""Publication of pools as ResourceSlices: written when they change, repaired when other programs change them.
 
-One publisher serves all drivers and nodes of a process. Work is done for a pool that changed and for no other, and for
-many pools at once. What a driver published stays when the driver goes, so that one that starts again finds all as it
-should be and writes nothing.
+One publisher serves all drivers and nodes of a process. It processes only the pools that changed, many of them
+concurrently. Slices stay when the driver ends, so that a restarted driver finds them and writes nothing.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ from allotment.model.trees import Tree, read_value, to_tree
 
 log = logging.getLogger(__name__)
 
-#: Others may have a reason for what they do, and two that mend each other's work at once would never end.
+#: Delay before slices are repaired: two programs that repair each other's changes immediately would never stop.
 REPAIR_SECONDS: Final = 30.0
-#: So many pools are written at once.
+#: Maximum number of pools that are written concurrently.
 MAX_WRITES: Final = 64
-#: The label of slices whose devices are not there.
+#: The label of slices with simulated devices.
 SIMULATED: Final = "allotment.dev/simulated"
 
 
 class PoolWarning(NamedTuple):
-    """Something that an administrator should know of a pool; publishing goes on.
+    """A problem with a pool that an administrator should know of; publishing continues.
 
-    ``InvalidAttribute``: left out, for the server would refuse the slice. ``DroppedFields``: the server does not keep
-    them, because a feature gate is off. ``Failed``: the server refused or did not answer; it is tried again.
+    ``InvalidAttribute``: omitted, since the server would reject the slice. ``DroppedFields``: not stored by the server,
+    because a feature gate is disabled. ``Failed``: the server rejected the write or is not reachable; it is retried.
     """
 
     driver: str
@@ -58,7 +57,7 @@ class PoolWarning(NamedTuple):
 
 
 class PoolKey(NamedTuple):
-    """Whose pool, of which node, and its name."""
+    """A pool's driver, node and name."""
 
     driver: str
     node: str
@@ -66,15 +65,15 @@ class PoolKey(NamedTuple):
 
 
 class _ServerState(NamedTuple):
-    """What a server made of what was asked of it, and the revision that says so."""
+    """The spec that the server stored for a desired spec, and its resource version."""
 
     revision: int
     desired: ResourceSliceSpec
-    kept: ResourceSliceSpec
+    stored: ResourceSliceSpec
 
 
 def _driver_and_node(item: Item[ResourceSlice]) -> tuple[tuple[str, str], ...]:
-    """The driver of a slice, and the node that it names or belongs to."""
+    """Return the driver of a slice with its node, from nodeName or the owner."""
     node = item.spec.get("nodeName") or ""
     if not node and (owner := item.controller) is not None and owner.get("kind") == "Node":
         node = owner["name"]
@@ -82,9 +81,9 @@ def _driver_and_node(item: Item[ResourceSlice]) -> tuple[tuple[str, str], ...]:
 
 
 class Publisher:
-    """See the module. ``slices`` and ``nodes`` must at least show what belongs to the nodes that are published for.
+    """Publishes pools. The caches must contain at least the nodes of the drivers and their slices.
 
-    ``simulated``: the devices are not there, which a label of the slices says.
+    ``simulated``: mark the slices with a label as those of simulated devices.
     """
 
     def __init__(
@@ -106,41 +105,41 @@ class Publisher:
         self._server_states: dict[str, _ServerState] = {}  # by uid of a slice
         self._pending: dict[tuple[str, str], set[PoolKey]] = {}
         self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
-        self._tainted: dict[PoolKey, tuple[ResourceSliceSpec, ...]] = {}  # as published last, for the taints' times
+        self._tainted: dict[PoolKey, tuple[ResourceSliceSpec, ...]] = {}  # last published, for the times of taints
         self._reported: set[PoolWarning] = set()
-        self._synced = asyncio.Event()  # whether it is known what is published already
+        self._synced = asyncio.Event()  # set when the published slices are known
         self._queue: WorkQueue[PoolKey] = WorkQueue(
             "publishing", self._work, clock=clock, random=random or Random(), workers=MAX_WRITES
         )
         observing.level("queue", self._queue.name, self._queue.__len__)
 
-    # --- what is wanted -----------------------------------------------------------------------------------------
+    # --- desired pools ----------------------------------------------------------------------------------------------
 
-    def set_pools(self, driver: str, node: str, offers: Sequence[DevicePool]) -> None:
-        """Publish these pools for a driver on a node, and no others. Returns at once.
+    def set_pools(self, driver: str, node: str, pools: Sequence[DevicePool]) -> None:
+        """Publish these pools for a driver on a node, and no others. Returns immediately.
 
-        Raises InvalidOffer, and then nothing changes. Say it again when a kubelet has registered the driver: kubelets
-        remove what was published before they started.
+        Raises InvalidPool and changes nothing if a pool is invalid. Must be called again when a kubelet has registered
+        the driver: kubelets remove slices at startup.
         """
         key = driver, node
-        known = self._desired.get(key, {})
-        pools: dict[str, PoolSlices] = {}
-        for offer in offers:
-            name = offer.name or node
-            if name in pools:
-                raise InvalidPool([f"two pools called {name!r}"])
-            pool = build_slices(offer, driver, node, self._features)
-            # What did not change stays the very object, which makes comparing cheap.
-            pools[name] = known[name] if known.get(name) == pool else pool
-        for name, pool in pools.items():
-            for text in pool.notes:
+        previous = self._desired.get(key, {})
+        desired: dict[str, PoolSlices] = {}
+        for pool in pools:
+            name = pool.name or node
+            if name in desired:
+                raise InvalidPool([f"two pools are named {name!r}"])
+            slices = build_slices(pool, driver, node, self._features)
+            # Unchanged pools stay the same object, which makes comparisons fast.
+            desired[name] = previous[name] if previous.get(name) == slices else slices
+        for name, slices in desired.items():
+            for text in slices.notes:
                 self._report_once(PoolWarning(driver, node, name, "InvalidAttribute", text))
-        self._desired[key] = pools
+        self._desired[key] = desired
         self._drivers.setdefault(node, set()).add(driver)
         self._enqueue(key)
 
     def remove(self, driver: str, node: str) -> None:
-        """Look after them no longer; what is published stays."""
+        """Stop publishing for a driver on a node; its slices stay."""
         key = driver, node
         self._desired.pop(key, None)
         drivers = self._drivers.get(node, set())
@@ -152,7 +151,7 @@ class Publisher:
         self._notify_waiters(key)
 
     async def wait_published(self, driver: str, node: str) -> None:
-        """Wait until the cluster has what was wanted last."""
+        """Wait until the cluster has the pools that were set last."""
         await self._synced.wait()
         if self._pending.get((driver, node)):
             done = asyncio.get_running_loop().create_future()
@@ -160,9 +159,9 @@ class Publisher:
             await done
 
     async def run(self) -> None:
-        """Publish, for ever."""
+        """Publish until cancelled."""
         await all_synced(self._slices, self._nodes)
-        for key in self._desired:  # only now it is known which pools are there that should not be
+        for key in self._desired:  # obsolete pools are known only now
             self._enqueue(key)
         self._synced.set()
         await follow([self._queue], [(self._slices, self._slice_changed), (self._nodes, self._node_changed)])
@@ -176,23 +175,22 @@ class Publisher:
 
     def _notify_waiters(self, key: tuple[str, str]) -> None:
         if not self._pending.get(key):
-            for one in self._waiters.pop(key, ()):
-                if not one.done():
-                    one.set_result(None)
+            for waiter in self._waiters.pop(key, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
 
     def _pools(self, driver: str, node: str) -> Iterable[PoolKey]:
-        """Pools that should be there, and others that are."""
+        """Return the desired pools and those that exist."""
         names = dict.fromkeys(self._desired.get((driver, node), ()))
         names.update(dict.fromkeys(item.spec["pool"]["name"] for item in self._index[driver, node]))
         return (PoolKey(driver, node, name) for name in names)
 
-    def _report_once(self, note: PoolWarning) -> None:
-        """Once."""
-        if note not in self._reported:
-            self._reported.add(note)
-            self._report(note)
+    def _report_once(self, warning: PoolWarning) -> None:
+        if warning not in self._reported:
+            self._reported.add(warning)
+            self._report(warning)
 
-    # --- what happens in the cluster ------------------------------------------------------------------------------
+    # --- changes in the cluster -------------------------------------------------------------------------------------
 
     def _slice_changed(self, old: Item[ResourceSlice] | None, new: Item[ResourceSlice] | None) -> None:
         item = new or old
@@ -200,7 +198,7 @@ class Publisher:
         if new is None:
             self._server_states.pop(item.uid, None)
         elif (known := self._server_states.get(item.uid)) is not None and known.revision == item.revision:
-            return  # our own write
+            return  # this publisher's own write
         for driver, node in _driver_and_node(item):
             if (driver, node) in self._desired:
                 self._queue.add(PoolKey(driver, node, item.spec["pool"]["name"]), after=REPAIR_SECONDS)
@@ -211,7 +209,7 @@ class Publisher:
                 for pool in self._pools(driver, new.name):
                     self._queue.add(pool)
 
-    # --- one pool -------------------------------------------------------------------------------------------------
+    # --- one pool ---------------------------------------------------------------------------------------------------
 
     async def _work(self, pool: PoolKey) -> None:
         with self._observing.work("publish") as work:
@@ -221,95 +219,96 @@ class Publisher:
 
     async def _publish(self, pool: PoolKey) -> None:
         key = pool.driver, pool.node
-        wanted, node = self._desired.get(key), self._nodes.item("", pool.node)
-        if wanted is None or node is None:  # not ours any more, or the kubelet has not registered the node yet
+        desired, node = self._desired.get(key), self._nodes.item("", pool.node)
+        if desired is None or node is None:  # removed, or the kubelet has not registered the node yet
             return
-        specs = wanted[pool.name].specs if pool.name in wanted else ()
+        specs = desired[pool.name].specs if pool.name in desired else ()
         try:
             await self._reconcile(pool, specs, node)
         except (StatusError, Unreachable) as error:
-            # That somebody was faster is no news.
+            # Conflicts with other writers are not worth a warning.
             if not isinstance(error, StatusError) or error.code not in (404, 409):
                 self._report_once(PoolWarning(*pool, "Failed", str(error)))
             raise
-        if self._reported:  # a failure that comes back is told again
-            self._reported = {note for note in self._reported if note[:4] != (*pool, "Failed")}
-        if self._desired.get(key) is wanted:
+        if self._reported:  # a failure that occurs again is reported again
+            self._reported = {warning for warning in self._reported if warning[:4] != (*pool, "Failed")}
+        if self._desired.get(key) is desired:
             self._pending.get(key, set()).discard(pool)
             self._notify_waiters(key)
 
     async def _reconcile(self, pool: PoolKey, specs: Sequence[ResourceSliceSpec], node: Item[Node]) -> None:
         present = self._slices_of(pool)
-        found = match_slices(present, specs)
+        matched = match_slices(present, specs)
         wrong = [
             index
-            for index, item in found.by_index.items()
+            for index, item in matched.by_index.items()
             if not await self._is_current(pool, item, specs[index], node)
         ]
-        todo = plan_writes(found, frozenset(wrong), specs)
-        # What is gone goes first: even if nothing can be published any more, nobody is given what is not there.
-        for item in found.obsolete:
+        plan = plan_writes(matched, frozenset(wrong), specs)
+        # Obsolete slices are deleted first: even if nothing can be published any more, missing devices must not be
+        # allocated.
+        for item in matched.obsolete:
             await self._delete(item)
-        place = {"name": pool.name, "generation": todo.generation, "resourceSliceCount": len(specs)}
+        pool_tree = {"name": pool.name, "generation": plan.generation, "resourceSliceCount": len(specs)}
         now = self._clock.now()
-        # Updates before creations; places are in order, so lower indexes come first.
-        for index in sorted(todo.indexes, key=lambda index: (index not in found.by_index, index)):
-            # A kubelet that starts removes slices; what is wrong with a device is so for as long as it was.
-            known = itertools.chain(self._tainted.get(pool, ()), (one.value.spec for one in present))
-            asked = with_taint_times(specs[index], known, now)
-            spec = {**to_tree(asked), "pool": place}
-            if index in found.by_index:
-                answer = await self._update(found.by_index[index], spec, node)
+        # Updates before creations, in the order of the indexes.
+        for index in sorted(plan.indexes, key=lambda index: (index not in matched.by_index, index)):
+            # Kubelets remove slices at startup, but taints keep their times.
+            known = itertools.chain(self._tainted.get(pool, ()), (item.value.spec for item in present))
+            sent = with_taint_times(specs[index], known, now)
+            spec = {**to_tree(sent), "pool": pool_tree}
+            if index in matched.by_index:
+                answer = await self._update(matched.by_index[index], spec, node)
             else:
                 answer = await self._create(name_prefix(index, pool.driver, pool.node), spec, node)
-            self._record(pool, specs[index], asked, spec, answer)
+            self._record(pool, specs[index], sent, spec, answer)
             self._slices.noted(answer)
         if any(device.taints for spec in specs for device in spec.devices or ()):
-            self._tainted[pool] = tuple(one.value.spec for one in self._slices_of(pool))
+            self._tainted[pool] = tuple(item.value.spec for item in self._slices_of(pool))
         else:
             self._tainted.pop(pool, None)
 
     def _slices_of(self, pool: PoolKey) -> list[Item[ResourceSlice]]:
-        return [one for one in self._index[pool.driver, pool.node] if one.spec["pool"]["name"] == pool.name]
+        return [item for item in self._index[pool.driver, pool.node] if item.spec["pool"]["name"] == pool.name]
 
     async def _is_current(
-        self, pool: PoolKey, item: Item[ResourceSlice], wanted: ResourceSliceSpec, node: Item[Node]
+        self, pool: PoolKey, item: Item[ResourceSlice], desired: ResourceSliceSpec, node: Item[Node]
     ) -> bool:  # fmt: skip
-        """Whether a slice holds what it should, as far as the server keeps it."""
+        """Whether a slice has the desired content, as far as the server stores it."""
         known = self._server_states.get(item.uid)
         if not _is_owned_by(item, node) or not self._has_right_label(item):
             return False
-        if known is not None and known.desired is wanted and known.revision == item.revision:
+        if known is not None and known.desired is desired and known.revision == item.revision:
             return True
-        asked = with_taint_times(wanted, (item.value.spec,), self._clock.now())
-        spec = {**to_tree(asked), "pool": item.spec["pool"]}
-        if spec == item.spec:  # by far the most frequent, and cheap to see
-            self._record(pool, wanted, asked, spec, item.tree)
+        sent = with_taint_times(desired, (item.value.spec,), self._clock.now())
+        spec = {**to_tree(sent), "pool": item.spec["pool"]}
+        if spec == item.spec:  # the most frequent case, and cheap to detect
+            self._record(pool, desired, sent, spec, item.tree)
             return True
-        found = item.value.spec
-        if same_content(found, asked) or (
-            known is not None and known.desired == wanted and same_content(found, known.kept)
+        current = item.value.spec
+        if same_content(current, sent) or (
+            known is not None and known.desired == desired and same_content(current, known.stored)
         ):
             return True
         if known is not None:
             return False
-        # From before this process. The server may hold less than is wanted because it never keeps more, or hold
-        # defaults: it is asked what it would make of it, for a write that changes nothing would wake everybody.
+        # Written by an earlier process. The server may have dropped fields or added defaults: a dry run shows what it
+        # would store. A write without changes would wake up all watchers.
         answer = await self._client.update(SLICES, {**item.tree, "spec": spec}, dry_run=True)
-        if not same_content(found, read_value(answer["spec"], ResourceSliceSpec)):
+        if not same_content(current, read_value(answer["spec"], ResourceSliceSpec)):
             return False
-        self._record(pool, wanted, asked, spec, item.tree)
+        self._record(pool, desired, sent, spec, item.tree)
         return True
 
     def _record(
-        self, pool: PoolKey, wanted: ResourceSliceSpec, asked: ResourceSliceSpec, spec: Tree, answer: Tree
+        self, pool: PoolKey, desired: ResourceSliceSpec, sent: ResourceSliceSpec, spec: Tree, answer: Tree
     ) -> None:  # fmt: skip
-        """Remember what the server keeps of what was wanted: that is what the slice should be from now on."""
+        """Store what the server keeps of the desired spec, which is what the slice must have from now on."""
         metadata = answer["metadata"]
-        kept = asked if answer["spec"] == spec else read_value(answer["spec"], ResourceSliceSpec)
-        self._server_states[metadata["uid"]] = _ServerState(int(metadata["resourceVersion"]), wanted, kept)
-        if not same_content(kept, asked) and (fields := dropped_fields(asked, kept)):
-            self._report_once(PoolWarning(*pool, "DroppedFields", f"the cluster does not keep {fields}"))
+        stored = sent if answer["spec"] == spec else read_value(answer["spec"], ResourceSliceSpec)
+        self._server_states[metadata["uid"]] = _ServerState(int(metadata["resourceVersion"]), desired, stored)
+        if not same_content(stored, sent) and (fields := dropped_fields(sent, stored)):
+            self._report_once(PoolWarning(*pool, "DroppedFields", f"the cluster does not store {fields}"))
 
     async def _create(self, prefix: str, spec: Tree, node: Item[Node]) -> Tree:
         metadata: Tree = {"generateName": prefix, "ownerReferences": [_owner_reference(node)]}
@@ -319,17 +318,17 @@ class Publisher:
         return await self._client.create(SLICES, tree)
 
     async def _update(self, item: Item[ResourceSlice], spec: Tree, node: Item[Node]) -> Tree:
-        """Of the slice as it was seen: if it is another by now, the server refuses."""
+        """Update the slice as it is in the cache; the server rejects the update if it was changed since."""
         tree = {**item.tree, "spec": spec}
         if not _is_owned_by(item, node):
             tree["metadata"] = {**item.metadata, "ownerReferences": [_owner_reference(node)]}
         if not self._has_right_label(item):
-            others = {name: text for name, text in item.metadata.get("labels", {}).items() if name != SIMULATED}
-            tree["metadata"] = {**tree["metadata"], "labels": others | self._label}
+            other_labels = {name: text for name, text in item.metadata.get("labels", {}).items() if name != SIMULATED}
+            tree["metadata"] = {**tree["metadata"], "labels": other_labels | self._label}
         return await self._client.update(SLICES, tree)
 
     def _has_right_label(self, item: Item[ResourceSlice]) -> bool:
-        """Whether a slice says of its devices what they are: what a simulation left may become that of real ones."""
+        """Whether the slice is labelled correctly: slices of a simulation may be reused for real devices."""
         return (SIMULATED in (item.metadata.get("labels") or {})) == bool(self._label)
 
     async def _delete(self, item: Item[ResourceSlice]) -> None:
@@ -346,9 +345,11 @@ def _is_owned_by(item: Item[ResourceSlice], node: Item[Node]) -> bool:
 
 
 def _owner_reference(node: Item[Node]) -> Tree:
-    """A node's slices go with it."""
+    """The garbage collector deletes the slices with the node."""
     return {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid, "controller": True}
 
 
-def _log_warning(note: PoolWarning) -> None:
-    log.warning("%s on %s: pool %s: %s: %s", note.driver, note.node, note.pool, note.reason, note.message)
+def _log_warning(warning: PoolWarning) -> None:
+    log.warning(
+        "%s on %s: pool %s: %s: %s", warning.driver, warning.node, warning.pool, warning.reason, warning.message
+    )

@@ -1,8 +1,8 @@
-"""A pool as a driver offers it, made into ResourceSlices that an API server takes.
+"""Conversion of a device pool to ResourceSlices that an API server accepts.
 
-One bad attribute would have the server refuse the whole slice, and with it every device of the node: a kernel module's
-four-part version did that in a released driver, while its pod stayed ready. So an attribute that cannot be published is
-left out and told; anything else that is wrong makes the whole offer invalid before a byte of it is sent.
+The server rejects a slice, with all devices of the node, for one invalid attribute: in a released driver, a kernel
+module's version with four parts did that, while the pod stayed ready. An attribute that cannot be published is
+therefore omitted and reported; any other problem makes the whole pool invalid before anything is written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from allotment.model.validation.slices import resource_slice
 
 
 class InvalidPool(ValueError):
-    """Raised for an offer that no API server or no scheduler would take; ``problems`` says all that is wrong."""
+    """Raised for a pool that the API server or schedulers would reject; ``problems`` has all reasons."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -37,27 +37,28 @@ class InvalidPool(ValueError):
 
 
 class PoolSlices(NamedTuple):
-    """The slices of one pool, in the order of the scheduler; their generation and number are the publisher's to set.
+    """The slices of a pool in the scheduler's order, without generation.
 
-    ``notes``: attributes that were left out, and why.
+    ``notes``: the omitted attributes and the reasons.
     """
 
     specs: tuple[ResourceSliceSpec, ...]
     notes: tuple[str, ...] = ()
 
 
-def build_slices(offer: DevicePool, driver: str, node: str, features: Features) -> PoolSlices:
-    """The slices of an offer in the form that the cluster's release accepts. Raises InvalidOffer."""
-    groups, notes = _publishable(offer.groups, lists=features.enabled("DRAListTypeAttributes"))
-    problems = list(_pool_problems(groups, offer))
+def build_slices(pool: DevicePool, driver: str, node: str, features: Features) -> PoolSlices:
+    """Return the slices of a pool for the cluster's release. Raises InvalidPool."""
+    groups, notes = _publishable(pool.groups, lists=features.enabled("DRAListTypeAttributes"))
+    problems = list(_pool_problems(groups, pool))
     try:
-        parts = split(groups, offer.counter_sets, together=features.kube == "1.34")
+        parts = split(groups, pool.counter_sets, together=features.kube == "1.34")
     except FleetError as error:
         raise InvalidPool((*problems, str(error))) from None
-    pool = ResourcePool(name=offer.name or node, resource_slice_count=len(parts))
+    resource_pool = ResourcePool(name=pool.name or node, resource_slice_count=len(parts))
     specs = tuple(
         ResourceSliceSpec(
-            driver=driver, pool=pool, node_name=None if offer.node_selector else node, node_selector=offer.node_selector,
+            driver=driver, pool=resource_pool, node_name=None if pool.node_selector else node,
+            node_selector=pool.node_selector,
             devices=part.devices or None, shared_counters=part.counters or None,
         )
         for part in parts
@@ -68,57 +69,63 @@ def build_slices(offer: DevicePool, driver: str, node: str, features: Features) 
     return PoolSlices(specs, notes)
 
 
-# --- attributes ---------------------------------------------------------------------------------------------------
+# --- attributes -------------------------------------------------------------------------------------------------------
 
 
 def _publishable(
     groups: Sequence[Sequence[Device]], *, lists: bool
 ) -> tuple[tuple[tuple[Device, ...], ...], tuple[str, ...]]:
-    """The devices without attributes that would be refused. ``lists``: whether the server knows list attributes."""
+    """Return the devices without attributes that would be rejected. ``lists``: whether lists are supported."""
     notes: dict[str, list[str]] = {}
 
-    def cleaned(device: Device) -> Device:
-        wrong = {name: text for name, value in device.attributes.items() if (text := _attribute_problem(name, value))}
+    def without_invalid(device: Device) -> Device:
+        problems = {
+            name: text for name, value in device.attributes.items() if (text := _attribute_problem(name, value))
+        }
         if not lists and has_list(device):
-            # Without the gate the server takes the value out and then refuses the attribute for having none.
+            # Without the gate the server drops the value and then rejects the attribute as empty.
             for name, value in device.attributes.items():
                 if has_list(Device(attributes={name: value})):
-                    wrong[name] = f"attribute {name}: the cluster does not know lists (gate DRAListTypeAttributes)"
-        if not wrong:
+                    problems[name] = (
+                        f"attribute {name}: the cluster does not support lists (gate DRAListTypeAttributes)"
+                    )
+        if not problems:
             return device
-        for text in wrong.values():
+        for text in problems.values():
             notes.setdefault(text, []).append(device.name)
-        return replace(device, attributes={k: v for k, v in device.attributes.items() if k not in wrong})
+        return replace(device, attributes={k: v for k, v in device.attributes.items() if k not in problems})
 
-    clean = tuple(tuple(cleaned(device) for device in group) for group in groups)
-    told = (f"{text}; not published for {', '.join(devices)}" for text, devices in notes.items())
-    return clean, tuple(told)
+    clean = tuple(tuple(without_invalid(device) for device in group) for group in groups)
+    note_texts = (f"{text}; not published for {', '.join(devices)}" for text, devices in notes.items())
+    return clean, tuple(note_texts)
 
 
-@lru_cache(maxsize=8192)  # the same on every device of a model, but for the few that identify it
+@lru_cache(maxsize=8192)  # the same for all devices of a model, except for a few identifiers
 def _attribute_problem(name: str, value: DeviceAttribute) -> str:
-    """Why an attribute cannot be published; empty if it can."""
+    """Return why an attribute cannot be published, or an empty string."""
     errors = check_map({name: value}, None, NAME_MAX, qualified_name, attribute, "")
-    found = next(iter(errors), None)
-    return f"attribute {name}: {str(found).partition(': ')[2]}" if found is not None else ""
+    error = next(iter(errors), None)
+    return f"attribute {name}: {str(error).partition(': ')[2]}" if error is not None else ""
 
 
-# --- the rest -----------------------------------------------------------------------------------------------------
+# --- validation -------------------------------------------------------------------------------------------------------
 
 
-def _pool_problems(groups: Sequence[Sequence[Device]], offer: DevicePool) -> Iterator[str]:
-    """What the API server does not see, because it judges one slice at a time; a scheduler ignores such a pool."""
+def _pool_problems(groups: Sequence[Sequence[Device]], pool: DevicePool) -> Iterator[str]:
+    """Yield the inconsistencies for which schedulers ignore a pool; the API server validates only single slices."""
     devices = [device for group in groups for device in group]
-    yield from (f"two devices called {name!r}" for name in _duplicates(device.name for device in devices))
-    yield from (f"two counter sets called {name!r}" for name in _duplicates(one.name for one in offer.counter_sets))
-    sets = {one.name: one.counters for one in offer.counter_sets}
+    yield from (f"two devices are named {name!r}" for name in _duplicates(device.name for device in devices))
+    yield from (
+        f"two counter sets are named {name!r}" for name in _duplicates(counters.name for counters in pool.counter_sets)
+    )
+    sets = {counters.name: counters.counters for counters in pool.counter_sets}
     for device in devices:
-        for taken in device.consumes_counters:
-            if taken.counter_set not in sets:
-                yield f"device {device.name!r} consumes of counter set {taken.counter_set!r}, which the pool has not"
+        for consumed in device.consumes_counters:
+            if consumed.counter_set not in sets:
+                yield f"device {device.name!r} consumes unknown counter set {consumed.counter_set!r}"
                 continue
-            for name in taken.counters.keys() - sets[taken.counter_set].keys():
-                yield f"device {device.name!r} consumes {name!r}, which counter set {taken.counter_set!r} has not"
+            for name in consumed.counters.keys() - sets[consumed.counter_set].keys():
+                yield f"device {device.name!r} consumes {name!r}, which is not in counter set {consumed.counter_set!r}"
 
 
 def _duplicates(names: Iterable[str]) -> list[str]:
@@ -126,17 +133,17 @@ def _duplicates(names: Iterable[str]) -> list[str]:
 
 
 def _slice_problems(spec: ResourceSliceSpec, features: Features) -> Iterator[str]:
-    """What the API server would say of a slice; of its attributes only that they are too many, for all are checked."""
+    """Yield the API server's errors for a slice. Attributes were checked before, except for their number."""
     context = ValidationContext(features, lambda expression, *, stored: ())  # slices have no expressions
     for device in spec.devices or ():
         entries, values = len(device.attributes) + len(device.capacity), value_count(device)
         if entries > ENTRIES_MAX or values > VALUES_MAX:
             yield (
-                f"device {device.name!r}: {entries} attributes and capacities with {values} values: wanted at most "
-                f"{ENTRIES_MAX} with {VALUES_MAX}"
+                f"device {device.name!r}: {entries} attributes and capacities with {values} values; at most "
+                f"{ENTRIES_MAX} with {VALUES_MAX} are possible"
             )
-    bare = tuple(replace(device, attributes={}) for device in spec.devices or ())
-    # Counters and devices apart, for only releases since 1.35 forbid them in one slice.
-    for half in (replace(spec, devices=bare or None, shared_counters=None), replace(spec, devices=None)):
-        for error in resource_slice(ResourceSlice(metadata=ObjectMeta(name="offer"), spec=half), context):
+    bare_devices = tuple(replace(device, attributes={}) for device in spec.devices or ())
+    # Separate counters and devices, since only releases from 1.35 on forbid them in one slice.
+    for partial in (replace(spec, devices=bare_devices or None, shared_counters=None), replace(spec, devices=None)):
+        for error in resource_slice(ResourceSlice(metadata=ObjectMeta(name="offer"), spec=partial), context):
             yield str(error)

@@ -1,1 +1,1 @@
-"""Any DRA driver, driven as a kubelet would drive it: what kubelets expect, one check after the other."""
+"""Verification of any DRA driver: checks that call the driver like a kubelet."""

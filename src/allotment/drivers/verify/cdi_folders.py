@@ -1,4 +1,4 @@
-"""The folders in which container runtimes look for CDI files: what ids mean there, and what a claim left in them."""
+"""The CDI folders of container runtimes: resolution of IDs, and the files of a claim."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from allotment.cdi.store import FolderStore
 from allotment.drivers.verify.verdict import CheckFailed
 from allotment.phrases import counted
 
-_ROOT = "if the driver writes CDI files elsewhere, say where with --cdi-root"
+_ROOT = "if the driver writes CDI files elsewhere, set --cdi-root"
 
 
 class CdiFolders:
-    """Some folders; later ones win, as for a runtime."""
+    """CDI folders; later ones have priority, as in a runtime."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
         self._devices = CdiDevices([FolderStore(root) for root in roots])
 
     def resolve(self, ids: Sequence[str]) -> str:
-        """What containers get by these ids, in words. Raises Wrong if a runtime could not make it."""
+        """Return a summary of the edits for these IDs. Raises CheckFailed if a runtime would reject them."""
         for name in ids:
             if parse_name(name) is None:
                 raise CheckFailed(
-                    f"CDI id {name!r}", "use the form vendor/class=device, e.g. k8s.gpu.example.com/claim=<uid>-gpu-0",
-                    "ids that a runtime takes",
+                    f"CDI ID {name!r}", "use the form vendor/class=device, e.g. k8s.gpu.example.com/claim=<uid>-gpu-0",
+                    "IDs that a runtime accepts",
                 )  # fmt: skip
         try:
             edits = self._devices.edits(ids)
@@ -35,38 +35,37 @@ class CdiFolders:
             reasons = "".join(f"; {text}" for text in error.reasons)
             raise CheckFailed(
                 f"{error} in {self}{reasons}",
-                f"write the CDI file before prepare is answered; {_ROOT}",
-                "every id resolves",
+                f"write the CDI file before answering prepare; {_ROOT}",
+                "every ID can be resolved",
             ) from None
         if not edits:
             raise CheckFailed(
-                f"no edits behind {', '.join(ids)}",
-                "leave ids out for devices that need no edits: runtimes refuse them",
+                f"{', '.join(ids)} without edits", "omit IDs of devices without edits: runtimes reject them"
             )
-        parts = {
+        counts = {
             "variable": len(edits.env), "device node": len(edits.device_nodes), "mount": len(edits.mounts),
             "hook": len(edits.hooks), "network device": len(edits.net_devices),
         }  # fmt: skip
-        told = [counted(count, what) for what, count in parts.items() if count]
-        return ", ".join(told) or "edits"
+        summary = [counted(count, noun) for noun, count in counts.items() if count]
+        return ", ".join(summary) or "edits"
 
     def names(self) -> frozenset[str]:
-        """All ids that mean something now."""
+        """Return all IDs that can be resolved now."""
         return self._devices.names()
 
     def files(self) -> Mapping[Path, bytes]:
-        """All files, hidden ones, too: a crash may have left one."""
-        found = {}
+        """Return the content of all files, including hidden ones, which a crash may have left."""
+        contents = {}
         for root in self._roots:
             for path in sorted(root.iterdir()) if root.is_dir() else ():
                 try:
-                    found[path] = path.read_bytes()
-                except OSError:  # a folder, or gone meanwhile
+                    contents[path] = path.read_bytes()
+                except OSError:  # a subfolder, or removed after the listing
                     continue
-        return found
+        return contents
 
     def files_of(self, uids: Collection[str], before: Mapping[Path, bytes] | None = None) -> Mapping[Path, bytes]:
-        """The files that speak of claims in their names or contents, and were not there before."""
+        """Return the files with these claims in their names or contents, except those in ``before``."""
         return {
             path: data
             for path, data in self.files().items()

@@ -1,4 +1,4 @@
-"""What a check is, and the row that tells how it came out."""
+"""A check of a driver, and its result."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Literal, NamedTuple
 
 from allotment.drivers.verify.driver_session import DriverSession
 
-#: ``warn``: no contract asks for it, and users are worse off without it.
+#: ``warn``: not required by a specification, but a disadvantage for users.
 Result = Literal["pass", "FAIL", "warn", "skipped"]
 
 
 class DriverCheck(NamedTuple):
-    """One thing that kubelets expect of drivers.
+    """An expectation of kubelets.
 
-    ``run`` returns what was seen; raises Wrong and NotChecked. ``source``: where the expectation is written, or what
-    behaviour of kubelets makes it one.
+    ``run`` returns what was observed; it raises CheckFailed and CheckSkipped. ``source``: the specification, or the
+    kubelet's behaviour that requires it.
     """
 
     name: str
@@ -24,11 +24,11 @@ class DriverCheck(NamedTuple):
     run: Callable[[DriverSession], Awaitable[str]]
     needs_command: bool = False
     advice: bool = False
-    """No contract asks for it: a driver that does otherwise is warned."""
+    """Not required by a specification: a failure is a warning."""
 
 
 class CheckResult(NamedTuple):
-    """How a check came out."""
+    """The result of a check."""
 
     check: DriverCheck
     result: Result

@@ -1,11 +1,11 @@
-"""Claims to try a driver with: made for devices that nobody has, in a namespace of their own, and gone afterwards.
+"""Claims for testing a driver: on free devices, in a separate namespace, and deleted afterwards.
 
-The kit does the scheduler's part itself, so that it works where no scheduler runs and never waits for one: it reads
-what is published and who has what, chooses, and writes the allocation. Before a driver hears of a claim everybody's
-claims are read once more; a device that a scheduler gave away meanwhile is left to whom it belongs.
+They are allocated here, so that no scheduler is needed: the published slices and all claims are read, devices are
+chosen, and the allocation is written. Before the driver is called, all claims are read again; if a scheduler has
+allocated one of the devices in the meantime, the claim is deleted.
 
-Claims are reserved for a pod, because kubelets ask drivers for no others. That pod has a scheduling gate: it exists,
-and never runs.
+The claims are reserved for a pod, because kubelets prepare no others. The pod has a scheduling gate, so it exists but
+never runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from allotment.phrases import counted
 
 log = logging.getLogger(__name__)
 
-#: The class that claims name when nobody chose one. It is not in the cluster: a scheduler would miss it, nobody else.
+#: The default class of claims. It is not in the cluster, which only a scheduler would need.
 DEFAULT_CLASS: Final = "allotment-verify"
 LABEL: Final = "allotment.dev/verifies"
 _ATTEMPTS: Final = 3
@@ -51,11 +51,11 @@ ClaimChange = Callable[[Tree, Tree], None]
 
 
 def unchanged(spec: Tree, allocation: Tree) -> None:
-    """Change nothing."""
+    """Do not change the claim."""
 
 
 class FixtureDevice(NamedTuple):
-    """A device that a claim was given of the driver. ``request``: as allocated, with the subrequest."""
+    """A device of the driver in a claim. ``request``: as in the allocation, with the subrequest."""
 
     request: str
     pool: str
@@ -64,7 +64,7 @@ class FixtureDevice(NamedTuple):
 
 
 class ClaimFixture(NamedTuple):
-    """A claim of the kit, and its devices of the driver."""
+    """A test claim, with its devices of the driver."""
 
     ref: ClaimRef
     devices: tuple[FixtureDevice, ...]
@@ -72,7 +72,7 @@ class ClaimFixture(NamedTuple):
 
 
 class ClaimFixtures:
-    """Makes claims for one driver on one node. ``class_name``: a class of the cluster that chooses the devices."""
+    """Creates claims for one driver on one node. ``class_name``: a class of the cluster that selects the devices."""
 
     def __init__(self, client: Client, driver: str, node: str, features: Features, class_name: str = "") -> None:
         self._client = client
@@ -86,69 +86,69 @@ class ClaimFixtures:
         self._setup_lock = asyncio.Lock()
         self._count = 0
 
-    # --- making ---------------------------------------------------------------------------------------------------
+    # --- creation ---------------------------------------------------------------------------------------------------
 
     async def create_unallocated(self) -> ClaimRef:
-        """A claim that nobody has allocated."""
+        """Return a claim without allocation."""
         return _ref(await self._create({"requests": [self.request("gpu")]}))
 
-    async def create_allocated(self, specs: Sequence[Tree], changed: ClaimChange = unchanged) -> list[ClaimFixture]:
-        """Allocated claims with these ``spec.devices``. Raises NotChecked if there are not devices enough."""
+    async def create_allocated(self, specs: Sequence[Tree], change: ClaimChange = unchanged) -> list[ClaimFixture]:
+        """Return allocated claims with these ``spec.devices``. Raises CheckSkipped if too few devices are free."""
         lost = ""
         for _ in range(_ATTEMPTS):
-            chosen = await self._allocate(specs)
-            made: list[ClaimFixture] = []
+            allocations = await self._allocate(specs)
+            claims: list[ClaimFixture] = []
             try:
-                for spec, allocation in zip(copy.deepcopy(list(specs)), chosen, strict=True):
-                    changed(spec, allocation)
-                    made.append(await self.create(spec, allocation))
-                lost = await self._lost_device(made)
+                for spec, allocation in zip(copy.deepcopy(list(specs)), allocations, strict=True):
+                    change(spec, allocation)
+                    claims.append(await self.create(spec, allocation))
+                lost = await self._lost_device(claims)
                 if not lost:
-                    return made
+                    return claims
             except BaseException:
-                await self._remove_all(made)
+                await self._remove_all(claims)
                 raise
-            await self._remove_all(made)
-        raise CheckSkipped(f"device {lost} was given to another claim at the same moment: try again")
+            await self._remove_all(claims)
+        raise CheckSkipped(f"device {lost} was allocated to another claim at the same time: try again")
 
-    async def _remove_all(self, made: Sequence[ClaimFixture]) -> None:
-        for each in made:
-            await self.remove(each.ref)
+    async def _remove_all(self, claims: Sequence[ClaimFixture]) -> None:
+        for claim in claims:
+            await self.remove(claim.ref)
 
     async def create(self, spec: Tree, allocation: Tree) -> ClaimFixture:
-        """A claim that has this allocation, whoever else has it."""
+        """Return a claim with this allocation, even if other claims have the devices."""
         tree = await self._create(spec)
         pod = (await self._ensure_pod())["metadata"]
         reserved = [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]}]
         status = {"allocation": allocation, "reservedFor": reserved}
         tree = await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status")
-        parts = tuple(
+        devices = tuple(
             FixtureDevice(r["request"], r["pool"], r["device"], r.get("shareID", ""))
             for r in tree["status"]["allocation"]["devices"].get("results") or ()
             if r["driver"] == self._driver
         )
-        return ClaimFixture(_ref(tree), parts, tree["status"]["allocation"])
+        return ClaimFixture(_ref(tree), devices, tree["status"]["allocation"])
 
     def request(self, name: str) -> Tree:
-        """A request for one device."""
+        """Return a request for one device."""
         return {"name": name, "exactly": self._exactly_one()}
 
     def alternatives(self, name: str, *choices: str) -> Tree:
-        """A request that prefers the first of some choices, which ask for the same."""
-        return {"name": name, "firstAvailable": [{"name": each, **self._exactly_one()} for each in choices]}
+        """Return a request with several equal alternatives."""
+        return {"name": name, "firstAvailable": [{"name": choice, **self._exactly_one()} for choice in choices]}
 
     def _exactly_one(self) -> Tree:
         return {"deviceClassName": self._class_name, "allocationMode": "ExactCount", "count": 1}
 
     def config(self, parameters: Tree) -> Tree:
-        """Parameters for the driver."""
+        """Return the configuration with these parameters for the driver."""
         return {"opaque": {"driver": self._driver, "parameters": parameters}}
 
-    # --- choosing -------------------------------------------------------------------------------------------------
+    # --- allocation -------------------------------------------------------------------------------------------------
 
     async def _allocate(self, specs: Sequence[Tree]) -> list[Tree]:
         names = [{"namespace": self.namespace, "name": f"c-{number}"} for number in range(len(specs))]
-        wanted = [
+        pending_claims = [
             read_value({"metadata": metadata, "spec": {"devices": spec}}, ResourceClaim)
             for metadata, spec in zip(names, specs, strict=True)
         ]
@@ -162,14 +162,14 @@ class ClaimFixtures:
             classes=classes,
             claims=[read_value(tree, ResourceClaim) for tree in claims.items],
         )
-        outcome = Allocator(inventory, lambda: str(uuid.uuid4())).allocate(self._node, wanted)
+        outcome = Allocator(inventory, lambda: str(uuid.uuid4())).allocate(self._node, pending_claims)
         if isinstance(outcome, Allocated):
             return [to_tree(result) for result in outcome.results]
-        why = f": {outcome.text}" if isinstance(outcome, Aborted) else ""
+        reason = f": {outcome.text}" if isinstance(outcome, Aborted) else ""
         count = sum(len(spec["requests"]) for spec in specs)
         free = counted(count, "free device")
         kind = "" if self._class_name == DEFAULT_CLASS else f" of class {self._class_name}"
-        raise CheckSkipped(f"needs {free}{kind}: {self._node} has {'none' if count == 1 else 'fewer'}{why}")
+        raise CheckSkipped(f"requires {free}{kind}; {self._node} has {'none' if count == 1 else 'fewer'}{reason}")
 
     async def _classes(self) -> list[DeviceClass]:
         if self._class_name != DEFAULT_CLASS:
@@ -177,19 +177,19 @@ class ClaimFixtures:
         selector = DeviceSelector(cel=CELDeviceSelector(expression=f'device.driver == "{self._driver}"'))
         return [DeviceClass(metadata=ObjectMeta(name=DEFAULT_CLASS), spec=DeviceClassSpec(selectors=(selector,)))]
 
-    async def _lost_device(self, made: Sequence[ClaimFixture]) -> str:
-        """A device of ours that somebody else has as well; empty if there is none."""
-        ours = {(part.pool, part.device) for each in made for part in each.devices if not part.share_id}
+    async def _lost_device(self, claims: Sequence[ClaimFixture]) -> str:
+        """Return a device of these claims that another claim has, too, or ""."""
+        own = {(device.pool, device.device) for claim in claims for device in claim.devices if not device.share_id}
         for tree in (await self._client.list(CLAIMS)).items:
             if tree["metadata"]["namespace"] == self.namespace:
                 continue
             for result in _results(tree):
-                if result["driver"] == self._driver and (result["pool"], result["device"]) in ours:
+                if result["driver"] == self._driver and (result["pool"], result["device"]) in own:
                     if not result.get("adminAccess"):
                         return f"{result['pool']}/{result['device']}"
         return ""
 
-    # --- objects --------------------------------------------------------------------------------------------------
+    # --- objects ----------------------------------------------------------------------------------------------------
 
     async def _create(self, devices: Tree) -> Tree:
         await self._ensure_pod()
@@ -198,7 +198,7 @@ class ClaimFixtures:
         return await self._client.create(CLAIMS, tree, self.namespace)
 
     async def _ensure_pod(self) -> Tree:
-        """The pod, in its namespace, with an account of its own: nobody else makes one where no controllers run."""
+        """Return the pod, after creating its namespace and service account."""
         async with self._setup_lock:
             if not self._namespace_created:
                 await self._client.create(NAMESPACES, _object(NAMESPACES, self.namespace, labels={LABEL: self._driver}))
@@ -210,11 +210,11 @@ class ClaimFixtures:
         return self._pod
 
     async def remove(self, ref: ClaimRef) -> None:
-        """Delete a claim; none is no error."""
+        """Delete a claim, if it exists."""
         await self._delete(CLAIMS, ref.name)
 
     async def clear(self) -> None:
-        """Delete everything that was made."""
+        """Delete everything that was created."""
         if not self._namespace_created:
             return
         try:
@@ -224,7 +224,7 @@ class ClaimFixtures:
             await self._delete(SERVICE_ACCOUNTS, _POD_NAME)
             await self._client.delete(NAMESPACES, self.namespace)
         except (StatusError, Unreachable) as error:
-            log.error("namespace %s could not be cleared; delete it: %s", self.namespace, error)
+            log.error("cannot delete namespace %s, delete it manually: %s", self.namespace, error)
 
     async def _delete(self, resource: Resource, name: str, **more: Any) -> None:
         try:
@@ -250,7 +250,7 @@ def _object(resource: Resource, name: str, **metadata: Any) -> Tree:
 
 
 def _pod(namespace: str) -> Tree:
-    """As modest as the strictest namespace wants it, for it is never to run."""
+    """Accepted by the strictest namespaces, since the pod never runs."""
     safe = {
         "allowPrivilegeEscalation": False, "runAsNonRoot": True, "runAsUser": 65534, "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},

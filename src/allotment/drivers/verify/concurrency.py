@@ -1,4 +1,4 @@
-"""Several claims, and several calls, at the same time; calls that nobody waits for any more."""
+"""Checks of concurrent calls, of calls for several claims, and of cancelled calls."""
 
 from __future__ import annotations
 
@@ -14,94 +14,94 @@ from allotment.drivers.verify.prepare import cdi_ids, check_answer, check_same_a
 from allotment.drivers.verify.unprepare import check_removed
 from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 
-_T = TypeVar("T")
+_T = TypeVar("_T")
 
-_MANY: Final = 3
+_CLAIMS: Final = 3
 _CALLERS: Final = 4
 
 
 @asynccontextmanager
 async def _several_claims(session: DriverSession) -> AsyncIterator[list[ClaimFixture]]:
-    """Three claims, or two where there are no more devices. Raises NotChecked."""
-    specs = [session.spec()] * _MANY
+    """Yield three claims, or two if there are not enough devices. Raises CheckSkipped."""
+    specs = [session.spec()] * _CLAIMS
     try:
-        made = await session.create_claims(*specs)
+        claims = await session.create_claims(*specs)
     except CheckSkipped:
-        made = await session.create_claims(*specs[1:])
+        claims = await session.create_claims(*specs[1:])
     try:
-        yield made
+        yield claims
     finally:
-        await session.release(*(each.ref for each in made))
+        await session.release(*(claim.ref for claim in claims))
 
 
 async def _batch(session: DriverSession) -> str:
-    async with _several_claims(session) as made:
-        answers = await session.prepare(*(each.ref for each in made))
-        for each in made:
-            check_answer(each, answers[each.ref.uid])
-        _check_resolved(session, [cdi_ids(answers[each.ref.uid]) for each in made])
-        await session.unprepare(*(each.ref for each in made))
-        for each in made:
-            check_removed(session, each)
-        return f"{len(made)} claims in one call"
+    async with _several_claims(session) as claims:
+        answers = await session.prepare(*(claim.ref for claim in claims))
+        for claim in claims:
+            check_answer(claim, answers[claim.ref.uid])
+        _check_resolved(session, [cdi_ids(answers[claim.ref.uid]) for claim in claims])
+        await session.unprepare(*(claim.ref for claim in claims))
+        for claim in claims:
+            check_removed(session, claim)
+        return f"{len(claims)} claims in one call"
 
 
 async def _concurrent(session: DriverSession) -> str:
-    async with _several_claims(session) as made:
-        answers = await _gather([prepare_claim(session, each) for each in made])
+    async with _several_claims(session) as claims:
+        answers = await _gather([prepare_claim(session, claim) for claim in claims])
         _check_resolved(session, [cdi_ids(answer) for answer in answers])
-        await _gather([session.unprepare(each.ref) for each in made])
-        for each in made:
-            check_removed(session, each)
-        return f"{len(made)} calls at a time"
+        await _gather([session.unprepare(claim.ref) for claim in claims])
+        for claim in claims:
+            check_removed(session, claim)
+        return f"{len(claims)} concurrent calls"
 
 
 def _check_resolved(session: DriverSession, ids: Sequence[Sequence[str]]) -> None:
-    """Raises Wrong if claims share ids that their devices do not, or one does not resolve."""
-    for each in ids:
-        if each:
-            session.cdi.resolve(each)
+    """Resolve the IDs of each claim. Raises CheckFailed if a runtime would reject them."""
+    for claim_ids in ids:
+        if claim_ids:
+            session.cdi.resolve(claim_ids)
 
 
 async def _same_claim(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        first, *others = await _gather([prepare_claim(session, made) for _ in range(_CALLERS)])
+    async with session.claims(session.spec()) as (claim,):
+        first, *others = await _gather([prepare_claim(session, claim) for _ in range(_CALLERS)])
         for other in others:
             check_same_answer(first, other)
-        await _gather([session.unprepare(made.ref) for _ in range(_CALLERS)])
-        check_removed(session, made)
-    return f"{_CALLERS} calls at a time, one answer"
+        await _gather([session.unprepare(claim.ref) for _ in range(_CALLERS)])
+        check_removed(session, claim)
+    return f"{_CALLERS} concurrent calls, one answer"
 
 
 async def _gather(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """All of them to the end, whatever becomes of one. Raises the first Wrong."""
+    """Await all calls, even if one fails. Raises the first exception."""
     results = await asyncio.gather(*calls, return_exceptions=True)
-    done: list[_T] = []
+    values: list[_T] = []
     for result in results:
         if isinstance(result, BaseException):
             raise result
-        done.append(result)
-    return done
+        values.append(result)
+    return values
 
 
 async def _hang_up(session: DriverSession) -> str:
-    for moment in session.patience.interrupt_at:
-        async with session.claims(session.spec()) as (made,):
-            await cancel_after(session.prepare(made.ref), session.prepare_seconds * moment)
+    for fraction in session.timeouts.interrupt_at:
+        async with session.claims(session.spec()) as (claim,):
+            await cancel_after(session.prepare(claim.ref), session.prepare_seconds * fraction)
             try:
-                answer = await prepare_claim(session, made)
+                answer = await prepare_claim(session, claim)
                 if ids := cdi_ids(answer):
                     session.cdi.resolve(ids)
-                await cancel_after(session.unprepare(made.ref), session.prepare_seconds * moment)
-                await session.unprepare(made.ref)
-                check_removed(session, made)
-            except CheckFailed as wrong:
-                raise CheckFailed(f"after a call that was given up: {wrong.seen}", wrong.remedy, wrong.wanted) from None
-    return f"{2 * len(session.patience.interrupt_at)} calls given up, each answered when asked again"
+                await cancel_after(session.unprepare(claim.ref), session.prepare_seconds * fraction)
+                await session.unprepare(claim.ref)
+                check_removed(session, claim)
+            except CheckFailed as error:
+                raise CheckFailed(f"after a cancelled call: {error.seen}", error.remedy, error.expected) from None
+    return f"{2 * len(session.timeouts.interrupt_at)} calls cancelled, each answered when repeated"
 
 
 async def cancel_after(call: Coroutine[Any, Any, Any], seconds: float) -> None:
-    """Begin a call and hang up."""
+    """Start a call and cancel it."""
     task = asyncio.create_task(call)
     await asyncio.wait((task,), timeout=seconds)
     if seconds == 0:
@@ -112,11 +112,19 @@ async def cancel_after(call: Coroutine[Any, Any, Any], seconds: float) -> None:
 
 
 CHECKS = (
-    DriverCheck("several-claims", "all claims of a call are answered", "KEP-4381: one call for all claims of a pod", _batch),
-    DriverCheck("concurrent", "calls for different claims may come at the same time", "kubelet: one pod does not wait for"
-          " another", _concurrent),
-    DriverCheck("same-at-once", "calls for one claim at the same time have one answer", "kubelet: a call that timed out is"
-          " repeated while the driver still works on it", _same_claim),
-    DriverCheck("hang-up", "after a call that was given up halfway the next one succeeds", "kubelet: 45 s for a call, then it"
-          " hangs up and tries again", _hang_up),
+    DriverCheck(
+        "several-claims", "all claims of a call are answered", "KEP-4381: one call for all claims of a pod", _batch,
+    ),
+    DriverCheck(
+        "concurrent", "calls for different claims may be concurrent",
+        "kubelet: one pod does not wait for another", _concurrent,
+    ),
+    DriverCheck(
+        "same-at-once", "concurrent calls for a claim have the same answer",
+        "kubelet: a call that timed out is repeated while the driver still processes it", _same_claim,
+    ),
+    DriverCheck(
+        "hang-up", "after a cancelled call the next one succeeds",
+        "kubelet: after 45 s the call is cancelled and repeated", _hang_up,
+    ),
 )  # fmt: skip

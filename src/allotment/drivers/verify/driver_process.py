@@ -1,4 +1,4 @@
-"""The driver's process, where the kit starts it: only then can it be ended, killed and started again."""
+"""The driver's process, if the verifier starts it: only then can it be stopped, killed and restarted."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-#: How long a driver may take to end after SIGTERM: what a pod has by default.
+#: Time for a driver to exit after SIGTERM: the default of a pod.
 _GRACE_SECONDS: Final = 30.0
-#: As much of what the driver wrote as helps.
+#: Number of lines of the driver's output in an error.
 _TAIL_LINES: Final = 15
 
 
 class ProcessExited(Exception):
-    """The driver's process has ended though nobody asked it to; the text says how, and what it wrote last."""
+    """Raised if the driver's process has exited by itself; the text has its exit status and last output."""
 
 
 class DriverProcess(Protocol):
-    """A driver's process that can be had again and again."""
+    """A driver's process that can be restarted."""
 
     async def start(self) -> None:
-        """Begin; the sockets come later."""
+        """Start the process; the sockets are created later."""
         ...
 
     async def stop(self) -> None:
-        """End as a pod ends: SIGTERM, then patience."""
+        """Stop as a pod stops: SIGTERM, a grace period, SIGKILL."""
         ...
 
     async def kill(self) -> None:
-        """End with SIGKILL, at once."""
+        """Kill with SIGKILL."""
         ...
 
     def check(self) -> None:
-        """Raises Ended if it has ended by itself."""
+        """Raise ProcessExited if the process has exited by itself."""
         ...
 
 
 class CommandProcess:
-    """A command, in a process group of its own. What it writes goes to the file ``log``."""
+    """A command in a new process group. Its output is appended to the file ``log``."""
 
     def __init__(self, command: str, log: Path) -> None:
-        """Raises ValueError for a command that has no words."""
+        """Raises ValueError for an empty command."""
         self._command = shlex.split(command)
         if not self._command:
             raise ValueError("no command")
@@ -52,14 +52,14 @@ class CommandProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Raises OSError where there is no such program."""
+        """Start the command. Raises OSError if the program does not exist."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     async def stop(self) -> None:
-        """SIGTERM to the command; what is left after 30 s is killed."""
+        """Send SIGTERM to the command; kill the process group after it has exited or after 30 s."""
         process = self._process
         if process is None:
             return
@@ -70,7 +70,7 @@ class CommandProcess:
         await self.kill()
 
     async def kill(self) -> None:
-        """SIGKILL to the whole group: the command may be a shell around the driver."""
+        """Send SIGKILL to the whole process group: the command may be a shell that started the driver."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -79,7 +79,6 @@ class CommandProcess:
         await process.wait()
 
     def check(self) -> None:
-        """Raises Ended."""
         process = self._process
         if process is not None and process.returncode is not None:
             code = process.returncode
@@ -87,7 +86,7 @@ class CommandProcess:
             raise ProcessExited(f"the driver ended {how}{self.tail()}")
 
     def tail(self) -> str:
-        """What was written last, each line on its own."""
+        """Return the last lines of the output, each on a new line."""
         try:
             lines = self.log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
         except OSError:

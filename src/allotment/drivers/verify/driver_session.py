@@ -1,4 +1,4 @@
-"""One driver under test: how it is called, what it has prepared for the kit, and how all of that ends."""
+"""The driver under test: its connections, process and slices, and the claims that it has prepared."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from allotment.phrases import counted
 
 log = logging.getLogger(__name__)
 
-#: Statuses of calls that nobody answered; every other one is an answer.
+#: gRPC statuses that are not answers of the driver.
 _NO_ANSWER = ("Unavailable", "DeadlineExceeded", "Canceled", "Unimplemented")
 _POLL_SECONDS = 0.1
 _REGISTRATION_SECONDS = 5.0
 
 
 class Timeouts(NamedTuple):
-    """How long the kit waits, in seconds: for a call, for a driver that starts, for what it publishes, for quiet.
+    """Timeouts in seconds: for a call, for the driver's start, for publication, and for slices to be stable.
 
-    ``moments``: after which parts of the time that a call takes it hangs up, or kills the driver.
+    ``interrupt_at``: the fractions of a call's duration after which checks cancel it or kill the driver.
     """
 
     call: float = CALL_SECONDS
     start: float = 60.0
     publish: float = 10.0
-    quiet: float = 3.0
+    stable: float = 3.0
     interrupt_at: tuple[float, ...] = (0.0, 0.3, 0.8)
 
 
@@ -51,58 +51,57 @@ DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
 class DriverSession:
-    """A driver on a node. ``life``: its process, where the kit has it in its hands."""
+    """A driver on a node. ``process``: its process, if the verifier started it."""
 
     def __init__(
         self, socket: Path, sockets: DriverSockets, client: Client, node: str, features: Features, cdi: CdiFolders, *,
         process: DriverProcess | None = None, class_name: str = "", timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:  # fmt: skip
         self.socket = socket
-        self.found = sockets
+        self.sockets = sockets
         self.client = client
         self.node = node
         self.features = features
         self.cdi = cdi
-        self.life = process
-        self.patience = timeouts
+        self.process = process
+        self.timeouts = timeouts
         self.fixtures = ClaimFixtures(client, sockets.info.name, node, features, class_name)
-        #: How long preparing one claim took, in seconds.
+        #: Duration of preparing one claim, in seconds.
         self.prepare_seconds = 0.05
-        #: Why there is no use in preparing claims; empty if there is.
+        #: Why claims cannot be prepared, or "".
         self.skip_reason = ""
         self._prepared: dict[str, ClaimRef] = {}
         self._connections: dict[str, PluginClient] = {}
 
     @property
     def driver(self) -> str:
-        """The driver's name."""
-        return self.found.info.name
+        return self.sockets.info.name
 
     @property
     def info(self) -> PluginInfo:
-        """How it introduced itself."""
-        return self.found.info
+        """The driver's answer to GetInfo."""
+        return self.sockets.info
 
-    # --- calls ----------------------------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------------------------
 
     def versions(self) -> list[str]:
-        """The versions of the DRA service that it has; both are tried of a driver that nobody introduced."""
+        """Return the supported versions of the DRA service; all, if the driver has no registration socket."""
         known = [version.name for version in VERSIONS]
-        return [name for name in self.info.versions if name in known] if self.found.registration else known
+        return [name for name in self.info.versions if name in known] if self.sockets.registration else known
 
     def plugin(self, version: str = "") -> PluginClient:
-        """A connection that speaks a version of the service: by default what a kubelet would choose. Raises Wrong."""
+        """Return a client for a version of the service, by default that of a kubelet. Raises CheckFailed."""
         name = version or next(iter(self.versions()), "")
         if not name:
             raise CheckFailed(f"it lists {', '.join(self.info.versions) or 'no services'}", f"list {V1.name}")
         if name not in self._connections:
-            others = [each for each in self.info.versions if each not in (V1.name, V1BETA1.name)]
+            others = [other for other in self.info.versions if other not in (V1.name, V1BETA1.name)]
             info = self.info._replace(versions=(name, *others), endpoint=self.info.endpoint.absolute())
-            self._connections[name] = PluginClient(info, seconds=self.patience.call)
+            self._connections[name] = PluginClient(info, seconds=self.timeouts.call)
         return self._connections[name]
 
     async def prepare(self, *refs: ClaimRef, version: str = "") -> Mapping[str, PrepareResult]:
-        """Call it; what is prepared is undone in the end. Raises Wrong if there is no complete answer."""
+        """Prepare claims, which are unprepared at the end. Raises CheckFailed if the answer is incomplete."""
         plugin = self.plugin(version)
         self._prepared.update({ref.uid: ref for ref in refs})
         try:
@@ -111,7 +110,7 @@ class DriverSession:
             raise CheckFailed(f"NodePrepareResources: {error}", _ANSWER_REMEDY) from None
 
     async def unprepare(self, *refs: ClaimRef, version: str = "") -> None:
-        """Call it. Raises Wrong if any of them is not undone."""
+        """Unprepare claims. Raises CheckFailed if one of them fails."""
         plugin = self.plugin(version)
         try:
             answers = await plugin.unprepare(refs)
@@ -120,13 +119,13 @@ class DriverSession:
         if failed := [f"{ref.name}: {answers[ref.uid]}" for ref in refs if answers[ref.uid]]:
             raise CheckFailed(
                 f"not unprepared: {'; '.join(failed)}",
-                "let unprepare succeed for whatever is not there: until it does, the pod stays Terminating",
+                "let unprepare succeed for claims and devices that do not exist: otherwise pods stay Terminating",
             )
         for ref in refs:
             self._prepared.pop(ref.uid, None)
 
     async def prepare_error(self, ref: ClaimRef) -> str:
-        """Prepare what cannot be prepared, and return the driver's words. Raises Wrong if it has none against it."""
+        """Prepare a claim that must be rejected; return the driver's error. Raises CheckFailed if it is prepared."""
         self._prepared[ref.uid] = ref
         try:
             answer = (await self.plugin().prepare([ref]))[ref.uid]
@@ -141,95 +140,99 @@ class DriverSession:
             "read the claim from the API before anything else, and answer with an error",
         )
 
-    # --- claims ---------------------------------------------------------------------------------------------------
+    # --- claims -----------------------------------------------------------------------------------------------------
 
     def spec(self, *requests: str, config: Tree | None = None) -> Tree:
-        """``spec.devices`` of a claim with a device for each request."""
+        """Return ``spec.devices`` of a claim with one device for each request."""
         spec: Tree = {"requests": [self.fixtures.request(name) for name in requests or ("gpu",)]}
         return spec if config is None else {**spec, "config": [self.fixtures.config(config)]}
 
-    async def create_claims(self, *specs: Tree, changed: ClaimChange = unchanged) -> list[ClaimFixture]:
-        """Allocated claims, to be given back. Raises NotChecked without devices enough."""
+    async def create_claims(self, *specs: Tree, change: ClaimChange = unchanged) -> list[ClaimFixture]:
+        """Return allocated claims, which must be released. Raises CheckSkipped if there are too few devices."""
         if self.skip_reason:
             raise CheckSkipped(self.skip_reason)
-        return await self.fixtures.create_allocated(specs, changed)
+        return await self.fixtures.create_allocated(specs, change)
 
     @asynccontextmanager
-    async def claims(self, *specs: Tree, changed: ClaimChange = unchanged) -> AsyncIterator[list[ClaimFixture]]:
-        """Allocated claims, unprepared and gone when the block ends. Raises NotChecked without devices enough."""
-        made = await self.create_claims(*specs, changed=changed)
+    async def claims(self, *specs: Tree, change: ClaimChange = unchanged) -> AsyncIterator[list[ClaimFixture]]:
+        """Yield allocated claims, which are unprepared and deleted at the end of the block. Raises CheckSkipped."""
+        claims = await self.create_claims(*specs, change=change)
         try:
-            yield made
+            yield claims
         finally:
-            await self.release(*(each.ref for each in made))
+            await self.release(*(claim.ref for claim in claims))
 
     async def release(self, *refs: ClaimRef) -> None:
-        """Have claims unprepared and delete them; what cannot be undone now is tried again in the end."""
+        """Unprepare and delete claims; a failed unprepare is retried by :meth:`close`."""
         with suppress(CheckFailed):
             await self.unprepare(*(ref for ref in refs if ref.uid in self._prepared))
         for ref in refs:
             await self.fixtures.remove(ref)
 
-    # --- slices ---------------------------------------------------------------------------------------------------
+    # --- slices -----------------------------------------------------------------------------------------------------
 
     async def slices(self) -> list[ResourceSlice]:
-        """Those of the driver that concern this node: its own, and those of pools for several nodes."""
-        every = (await self.client.list(SLICES, fields=f"spec.driver={self.driver}")).items
-        found = [read_value(tree, ResourceSlice) for tree in every]
-        return [one for one in found if one.spec.driver == self.driver and one.spec.node_name in (None, "", self.node)]
+        """Return the driver's slices that concern this node, including those of pools for several nodes."""
+        items = (await self.client.list(SLICES, fields=f"spec.driver={self.driver}")).items
+        slices = [read_value(tree, ResourceSlice) for tree in items]
+        return [
+            slice_
+            for slice_ in slices
+            if slice_.spec.driver == self.driver and slice_.spec.node_name in (None, "", self.node)
+        ]
 
-    async def wait_for_slices(self, true: Callable[[Sequence[ResourceSlice]], bool]) -> list[ResourceSlice]:
-        """The slices as soon as they are as they should be, or as they are when patience ends."""
+    async def wait_for_slices(self, condition: Callable[[Sequence[ResourceSlice]], bool]) -> list[ResourceSlice]:
+        """Return the slices when the condition is true, or at the timeout."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self.patience.publish
+        deadline = loop.time() + self.timeouts.publish
         while True:
             slices = await self.slices()
-            if true(slices) or loop.time() > until:
+            if condition(slices) or loop.time() > deadline:
                 return slices
             await asyncio.sleep(_POLL_SECONDS)
 
     async def stable_slices(self) -> list[ResourceSlice]:
-        """The slices when they have not changed for a while: those of an earlier process may be there at first."""
+        """Return the slices when they have not changed for a while: those of an earlier process may exist at first."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self.patience.publish + self.patience.quiet
-        seen, since = await self.slices(), loop.time()
-        while loop.time() < min(since + self.patience.quiet, until):
+        deadline = loop.time() + self.timeouts.publish + self.timeouts.stable
+        slices, since = await self.slices(), loop.time()
+        while loop.time() < min(since + self.timeouts.stable, deadline):
             await asyncio.sleep(_POLL_SECONDS)
             now = await self.slices()
-            if now != seen:
-                seen, since = now, loop.time()
-        return seen
+            if now != slices:
+                slices, since = now, loop.time()
+        return slices
 
-    # --- its process ----------------------------------------------------------------------------------------------
+    # --- its process ------------------------------------------------------------------------------------------------
 
     async def restart(self) -> None:
-        """End it as a pod ends, and start it again; returns when it can be called. Raises Wrong and NotChecked."""
+        """Stop the driver as a pod stops, and start it again. Raises CheckFailed and CheckSkipped."""
         await self._own_process().stop()
         await self.start()
 
     async def kill(self) -> None:
-        """SIGKILL. Raises NotChecked."""
+        """Kill the driver with SIGKILL. Raises CheckSkipped."""
         await self._own_process().kill()
 
     async def start(self) -> None:
-        """Start it, after its end; returns when it can be called. Raises Wrong when it does not come back."""
-        life = self._own_process()
+        """Start the driver and wait until it can be called. Raises CheckFailed if it cannot."""
+        process = self._own_process()
         await self._disconnect()
-        await life.start()
-        began = time.monotonic()
+        await process.start()
+        start = time.monotonic()
         try:
-            self.found = await wait_for_driver(self.socket, life, self.patience.start)
+            self.sockets = await wait_for_driver(self.socket, process, self.timeouts.start)
         except (ProcessExited, DriverNotFound) as error:
             raise CheckFailed(
-                f"after {time.monotonic() - began:.0f} s: {error}",
-                "start with whatever the last process left, and answer before looking for hardware",
-                "the driver comes back",
+                f"after {time.monotonic() - start:.0f} s: {error}",
+                "start with any state that the last process left, and answer before hardware is discovered",
+                "the driver starts again",
             ) from None
 
     def _own_process(self) -> DriverProcess:
-        if self.life is None:
-            raise CheckSkipped("needs --command: the kit must start the driver itself")
-        return self.life
+        if self.process is None:
+            raise CheckSkipped("requires --command: the driver must be started by this command")
+        return self.process
 
     async def _disconnect(self) -> None:
         connections, self._connections = self._connections, {}
@@ -237,10 +240,10 @@ class DriverSession:
             await connection.close()
 
     async def unavailable(self) -> str:
-        """Empty if the driver answers, or why not."""
-        if self.life is not None:
+        """Return "" if the driver answers, otherwise the error."""
+        if self.process is not None:
             try:
-                self.life.check()
+                self.process.check()
             except ProcessExited as error:
                 return str(error)
         try:
@@ -252,12 +255,12 @@ class DriverSession:
         return ""
 
     async def close(self) -> None:
-        """Undo what is still prepared, delete what was made."""
+        """Unprepare all prepared claims and delete all objects."""
         for ref in tuple(self._prepared.values()):
             try:
                 await self.unprepare(ref)
             except CheckFailed as error:
-                log.error("claim %s/%s (%s) is still prepared: %s", ref.namespace, ref.name, ref.uid, error)
+                log.error("cannot unprepare claim %s/%s (%s): %s", ref.namespace, ref.name, ref.uid, error)
         try:
             await self.fixtures.clear()
         except (StatusError, Unreachable) as error:
@@ -265,28 +268,28 @@ class DriverSession:
         await self._disconnect()
 
 
-_ANSWER_REMEDY = "answer each claim of a call with its devices or an error of its own, and no other claim"
+_ANSWER_REMEDY = "answer each claim of a call with its devices or its own error, and no other claims"
 
 
-async def wait_for_driver(socket: Path, life: DriverProcess | None, seconds: float) -> DriverSockets:
-    """The driver as soon as it can be called. Raises NotFound, and Ended if its process has ended."""
+async def wait_for_driver(socket: Path, process: DriverProcess | None, seconds: float) -> DriverSockets:
+    """Return the driver's sockets when it can be called. Raises DriverNotFound, ProcessExited."""
     loop = asyncio.get_running_loop()
-    until, alone = loop.time() + seconds, 0.0
+    deadline, found_since = loop.time() + seconds, 0.0
     while True:
-        if life is not None:
-            life.check()
+        if process is not None:
+            process.check()
         try:
-            found = await find_driver(socket)
+            sockets = await find_driver(socket)
         except DriverNotFound:
-            if life is None or loop.time() > until:
+            if process is None or loop.time() > deadline:
                 raise
         else:
-            # A driver that starts has its endpoint before it has the socket that tells of it.
-            alone = alone or loop.time()
+            # A starting driver creates its endpoint before its registration socket.
+            found_since = found_since or loop.time()
             if (
-                found.registration is not None
-                or life is None
-                or loop.time() > min(alone + _REGISTRATION_SECONDS, until)
+                sockets.registration is not None
+                or process is None
+                or loop.time() > min(found_since + _REGISTRATION_SECONDS, deadline)
             ):
-                return found
+                return sockets
         await asyncio.sleep(_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""The health service, of drivers that have it."""
+"""Check of the health service."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.kubelet_plugin.encoding import HEALTH
 from allotment.kubelet_plugin.messages import PluginCallError
 
-_USUAL_TIMEOUT = 30
-_LONGEST_MESSAGE = 1024
-#: Clocks of one machine do not differ; what is rounded does.
+_DEFAULT_TIMEOUT = 30
+_MAX_MESSAGE = 1024
+#: Only rounding makes times differ: both processes have the same clock.
 _AHEAD_SECONDS = 5
 
 
@@ -23,47 +23,53 @@ async def _health(session: DriverSession) -> str:
     if stream is None:
         raise CheckSkipped(f"the driver does not list {HEALTH}")
     try:
-        devices = await asyncio.wait_for(anext(stream), session.patience.publish)
+        devices = await asyncio.wait_for(anext(stream), session.timeouts.publish)
     except TimeoutError:
         raise CheckFailed(
-            f"no message within {session.patience.publish:g} s",
-            "send the full list at once, then whenever it changes, and again before it is 30 s old",
+            f"no message within {session.timeouts.publish:g} s",
+            "send the full list immediately, after each change, and before it is 30 s old",
         ) from None
     except StopAsyncIteration:
-        raise CheckFailed("the stream ended at once", f"serve NodeWatchResources, or do not list {HEALTH}") from None
+        raise CheckFailed(
+            "the stream ended immediately", f"serve NodeWatchResources, or do not list {HEALTH}"
+        ) from None
     except PluginCallError as error:
-        raise CheckFailed(str(error), "keep the stream open for as long as the kubelet listens") from None
+        raise CheckFailed(str(error), "keep the stream open until the kubelet closes it") from None
     finally:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
     published = {
         (one.spec.pool.name, device.name) for one in await session.slices() for device in one.spec.devices or ()
     }
-    told = {(each.pool, each.device) for each in devices}
-    if stray := sorted(told - published):
+    reported = {(health.pool, health.device) for health in devices}
+    if unknown := sorted(reported - published):
         raise CheckFailed(
-            f"health of {'/'.join(stray[0])}, which no slice publishes", "use the pool and name of the ResourceSlice"
+            f"health of {'/'.join(unknown[0])}, which is not in a slice", "use the pool and name of the ResourceSlice"
         )
-    if missing := sorted(published - told):
+    if missing := sorted(published - reported):
         raise CheckFailed(
-            f"nothing of {'/'.join(missing[0])}{f' and {len(missing) - 1} others' if len(missing) > 1 else ''}",
-            "send all devices in every message: what is missing becomes Unknown after 30 s",
+            f"no health of {'/'.join(missing[0])}{f' and {len(missing) - 1} others' if len(missing) > 1 else ''}",
+            "send all devices in every message: missing ones become Unknown after 30 s",
         )
     now = time.time()
-    for each in devices:
-        age, timeout = now - each.updated, each.timeout or _USUAL_TIMEOUT
+    for health in devices:
+        age, timeout = now - health.updated, health.timeout or _DEFAULT_TIMEOUT
         if age > timeout or age < -_AHEAD_SECONDS:
             raise CheckFailed(
-                f"{each.device} was last updated {age:.0f} s ago, and {timeout} s make it Unknown",
+                f"{health.device} was last updated {age:.0f} s ago; it is Unknown after {timeout} s",
                 "set last_updated_time to the time of the message, in seconds since 1970",
             )
-        if len(each.message) > _LONGEST_MESSAGE:
-            raise CheckFailed(f"{each.device}: a message of {len(each.message)} characters", "keep messages under 1024")
-    counts = {state: sum(each.health == state for each in devices) for state in ("Healthy", "Unhealthy", "Unknown")}
+        if len(health.message) > _MAX_MESSAGE:
+            raise CheckFailed(
+                f"{health.device}: a message of {len(health.message)} characters", "keep messages under 1024"
+            )
+    counts = {state: sum(health.health == state for health in devices) for state in ("Healthy", "Unhealthy", "Unknown")}
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no devices"
 
 
 CHECKS = (
-    DriverCheck("health", "the first message tells all published devices, and no others, with a time that is now",
-          "KEP-4680", _health),
+    DriverCheck(
+        "health", "the first message has all published devices, and no others, with the current time",
+        "KEP-4680", _health,
+    ),
 )  # fmt: skip

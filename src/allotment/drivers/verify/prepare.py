@@ -1,4 +1,4 @@
-"""Preparing: answers that a kubelet can use, the same ones every time, and CDI files behind them."""
+"""Checks of NodePrepareResources: usable and repeatable answers, with CDI files."""
 
 from __future__ import annotations
 
@@ -17,43 +17,41 @@ from allotment.phrases import counted
 
 _CALLS = "KEP-4381, NodePrepareResources"
 _OTHER_DRIVER = "stranger.allotment.dev"
-_REPEAT_REMEDY = "remember what was answered for a claim: a kubelet asks again after its own restart"
+_REPEAT_REMEDY = "store the answer for each claim: a kubelet repeats the call after its own restart"
 
 
-def check_answer(made: ClaimFixture, answer: PrepareResult) -> Sequence[PreparedDevice]:
-    """The devices of an answer. Raises Wrong if a kubelet could not use it, or it is not what was allocated."""
+def check_answer(claim: ClaimFixture, answer: PrepareResult) -> Sequence[PreparedDevice]:
+    """Return the devices of an answer. Raises CheckFailed if it is not usable or differs from the allocation."""
     if answer.error:
         raise CheckFailed(
-            f"refused: {answer.error}", "prepare what is allocated, or take the device out of the slice", "no error"
+            f"rejected: {answer.error}", "prepare the allocated device, or remove it from the slice", "no error"
         )
-    wanted = {(part.pool, part.device, part.share_id) for part in made.devices}
-    found = {(device.pool, device.device, device.share_id) for device in answer.devices}
-    if stray := sorted(found - wanted):
+    allocated = {(part.pool, part.device, part.share_id) for part in claim.devices}
+    answered = {(device.pool, device.device, device.share_id) for device in answer.devices}
+    if unexpected := sorted(answered - allocated):
         raise CheckFailed(
-            f"device {_device_name(stray[0])}, which the claim has not got",
+            f"device {_device_name(unexpected[0])}, which is not in the claim",
             "answer with pool, device and share ID as in status.allocation, and with your own devices only",
-            f"device {', '.join(map(_device_name, sorted(wanted)))}",
+            f"device {', '.join(map(_device_name, sorted(allocated)))}",
         )
-    if missing := sorted(wanted - found):
-        raise CheckFailed(
-            f"nothing of device {_device_name(missing[0])}", "answer with every device that was allocated of yours"
-        )
+    if missing := sorted(allocated - answered):
+        raise CheckFailed(f"no device {_device_name(missing[0])}", "answer with every allocated device of your driver")
     for device in answer.devices:
-        asked = {
-            p.request.partition("/")[0] for p in made.devices if (p.pool, p.device) == (device.pool, device.device)
+        requested = {
+            p.request.partition("/")[0] for p in claim.devices if (p.pool, p.device) == (device.pool, device.device)
         }
-        if wrong := sorted(set(device.requests) - asked):
+        if wrong := sorted(set(device.requests) - requested):
             raise CheckFailed(
                 f"device {device.device} for request {wrong[0]!r}",
-                "name the claim's requests without the subrequest: containers ask for them by that name",
-                f"request {', '.join(sorted(asked))}",
+                "name the claim's requests without the subrequest: containers refer to them by that name",
+                f"request {', '.join(sorted(requested))}",
             )
     return answer.devices
 
 
 def cdi_ids(answer: PrepareResult) -> list[str]:
-    """All CDI ids of an answer."""
-    return [each for device in answer.devices for each in device.cdi_ids]
+    """Return all CDI IDs of an answer."""
+    return [id for device in answer.devices for id in device.cdi_ids]
 
 
 def _device_name(key: tuple[str, str, str]) -> str:
@@ -61,10 +59,10 @@ def _device_name(key: tuple[str, str, str]) -> str:
     return f"{pool}/{device}" + (f" share {share}" if share else "")
 
 
-async def prepare_claim(session: DriverSession, made: ClaimFixture, version: str = "") -> PrepareResult:
-    """A claim prepared, with an answer that is as it should be. Raises Wrong."""
-    answer = (await session.prepare(made.ref, version=version))[made.ref.uid]
-    check_answer(made, answer)
+async def prepare_claim(session: DriverSession, claim: ClaimFixture, version: str = "") -> PrepareResult:
+    """Prepare a claim; return the checked answer. Raises CheckFailed."""
+    answer = (await session.prepare(claim.ref, version=version))[claim.ref.uid]
+    check_answer(claim, answer)
     return answer
 
 
@@ -72,30 +70,30 @@ async def prepare_claim(session: DriverSession, made: ClaimFixture, version: str
 
 
 async def _prepare(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        began = time.monotonic()
-        answer = await prepare_claim(session, made)
-        session.prepare_seconds = time.monotonic() - began
+    async with session.claims(session.spec()) as (claim,):
+        start = time.monotonic()
+        answer = await prepare_claim(session, claim)
+        session.prepare_seconds = time.monotonic() - start
         device = answer.devices[0]
         return f"{device.pool}/{device.device} in {session.prepare_seconds * 1000:.0f} ms"
 
 
 async def _requests(session: DriverSession) -> str:
-    choice = session.fixtures.alternatives("gpu", "first", "second")
+    alternatives = session.fixtures.alternatives("gpu", "first", "second")
     try:
         try:
-            (made,) = await session.create_claims({"requests": [choice, session.fixtures.request("aux")]})
-        except CheckSkipped:  # too few devices for both
-            (made,) = await session.create_claims({"requests": [choice]})
+            (claim,) = await session.create_claims({"requests": [alternatives, session.fixtures.request("aux")]})
+        except CheckSkipped:  # too few devices for both requests
+            (claim,) = await session.create_claims({"requests": [alternatives]})
     except StatusError as error:
-        raise CheckSkipped(f"the cluster takes no alternatives (KEP-4816): {error}") from None
+        raise CheckSkipped(f"the cluster does not support alternatives (KEP-4816): {error}") from None
     try:
-        answer = await prepare_claim(session, made)
+        answer = await prepare_claim(session, claim)
     finally:
-        await session.release(made.ref)
-    found = sorted({name for device in answer.devices for name in device.requests})
-    asked = ", ".join(part.request for part in made.devices)
-    return f"{', '.join(found)} for {asked}" if found else "none: every container of the pod gets the devices"
+        await session.release(claim.ref)
+    names = sorted({name for device in answer.devices for name in device.requests})
+    requested = ", ".join(part.request for part in claim.devices)
+    return f"{', '.join(names)} for {requested}" if names else "none: every container of the pod gets the devices"
 
 
 async def _other_drivers(session: DriverSession) -> str:
@@ -105,36 +103,36 @@ async def _other_drivers(session: DriverSession) -> str:
             {"request": "other", "driver": _OTHER_DRIVER, "pool": "elsewhere", "device": "none"}
         )
 
-    async with session.claims(session.spec(), changed=add) as (made,):
-        answer = await prepare_claim(session, made)
+    async with session.claims(session.spec(), change=add) as (claim,):
+        answer = await prepare_claim(session, claim)
         return f"{len(answer.devices)} of 2 devices"
 
 
 async def _cdi(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        ids = cdi_ids(await prepare_claim(session, made))
+    async with session.claims(session.spec()) as (claim,):
+        ids = cdi_ids(await prepare_claim(session, claim))
         if not ids:
             return "no CDI ids: containers get nothing by CDI"
         return f"{session.cdi.resolve(ids)} by {counted(len(ids), 'id')}"
 
 
 async def _twice(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        first = await prepare_claim(session, made)
-        files = session.cdi.files_of([made.ref.uid])
-        check_same_answer(first, (await session.prepare(made.ref))[made.ref.uid])
-        if session.cdi.files_of([made.ref.uid]) != files:
+    async with session.claims(session.spec()) as (claim,):
+        first = await prepare_claim(session, claim)
+        files = session.cdi.files_of([claim.ref.uid])
+        check_same_answer(first, (await session.prepare(claim.ref))[claim.ref.uid])
+        if session.cdi.files_of([claim.ref.uid]) != files:
             raise CheckFailed(
-                f"the CDI file changed: {', '.join(sorted(str(path) for path in files)) or 'it is new'}",
-                "write the same file for the same claim: containers that run already were made from it",
+                f"the CDI file changed: {', '.join(sorted(str(path) for path in files)) or 'new file'}",
+                "write the same file for the same claim: running containers were created from it",
             )
         return f"the same {counted(len(first.devices), 'device')}"
 
 
 def check_same_answer(first: PrepareResult, second: PrepareResult, *, shares: bool = True) -> None:
-    """Raises Wrong for two answers to the same question that differ; ``shares``: also in share IDs."""
+    """Raise CheckFailed if two answers for a claim differ; ``shares``: compare share IDs, too."""
     if second.error:
-        raise CheckFailed(f"refused when asked again: {second.error}", _REPEAT_REMEDY, "the same answer")
+        raise CheckFailed(f"rejected when repeated: {second.error}", _REPEAT_REMEDY, "the same answer")
     old, new = (
         sorted(device if shares else device._replace(share_id="") for device in answer.devices)
         for answer in (first, second)
@@ -148,10 +146,10 @@ def _describe(devices: Sequence[PreparedDevice]) -> str:
 
 
 async def _prepare_again(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        await prepare_claim(session, made)
-        await session.unprepare(made.ref)
-        answer = await prepare_claim(session, made)
+    async with session.claims(session.spec()) as (claim,):
+        await prepare_claim(session, claim)
+        await session.unprepare(claim.ref)
+        answer = await prepare_claim(session, claim)
         if ids := cdi_ids(answer):
             session.cdi.resolve(ids)
         return "prepared, unprepared, prepared"
@@ -160,30 +158,30 @@ async def _prepare_again(session: DriverSession) -> str:
 async def _old_version(session: DriverSession) -> str:
     if not {V1.name, V1BETA1.name} <= set(session.versions()):
         raise CheckSkipped(f"it lists {', '.join(session.versions())} only")
-    async with session.claims(session.spec()) as (made,):
-        new = (await session.prepare(made.ref, version=V1.name))[made.ref.uid]
-        check_answer(made, new)
-        old = (await session.prepare(made.ref, version=V1BETA1.name))[made.ref.uid]
+    async with session.claims(session.spec()) as (claim,):
+        new = (await session.prepare(claim.ref, version=V1.name))[claim.ref.uid]
+        check_answer(claim, new)
+        old = (await session.prepare(claim.ref, version=V1BETA1.name))[claim.ref.uid]
         if old.error:
             raise CheckFailed(f"{V1BETA1.name}: {old.error}", "answer both versions from the same code")
         check_same_answer(new, old, shares=False)
-        await session.unprepare(made.ref, version=V1BETA1.name)
+        await session.unprepare(claim.ref, version=V1BETA1.name)
         return "the same answer"
 
 
 CHECKS = (
-    DriverCheck("prepare", "a claim is answered with the devices that it was given, and no others", _CALLS, _prepare),
+    DriverCheck("prepare", "the answer for a claim has its allocated devices, and no others", _CALLS, _prepare),
     DriverCheck(
         "request-names", "devices carry the claim's request names, without the subrequest (gpu, not gpu/first)",
         "KEP-4816: kubelets match containers' requests by the main name", _requests,
     ),
-    DriverCheck("other-drivers", "devices that the claim has from other drivers are left to them", "KEP-4381", _other_drivers),
+    DriverCheck("other-drivers", "devices of other drivers in the claim are ignored", "KEP-4381", _other_drivers),
     DriverCheck(
-        "cdi", "every CDI id is well formed and can be resolved, with edits, as soon as prepare is answered",
-        "KEP-4009; CDI 1.1.0: runtimes refuse containers with ids that they cannot resolve", _cdi,
+        "cdi", "every CDI ID is valid and can be resolved, with edits, as soon as prepare is answered",
+        "KEP-4009; CDI 1.1.0: runtimes reject containers with IDs that they cannot resolve", _cdi,
     ),
     DriverCheck(
-        "prepare-twice", "preparing again answers the same and leaves the CDI file as it is",
+        "prepare-twice", "preparing again has the same answer and does not change the CDI file",
         "KEP-4381; a kubelet that restarts prepares all claims again", _twice,
     ),
     DriverCheck(
@@ -191,7 +189,7 @@ CHECKS = (
         "kubelet: a claim's next pod on the node", _prepare_again,
     ),
     DriverCheck(
-        "v1beta1-same", "both versions of the service answer the same, but for share IDs",
+        "v1beta1-same", "both versions of the service have the same answers, except for share IDs",
         "kubelets before 1.34 call v1beta1", _old_version,
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the driver has published: a scheduler's view of it, and that of the API server's rules."""
+"""Checks of the published slices: as schedulers evaluate them, and with the API server's validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from allotment.phrases import counted
 
 
 class _PoolState(NamedTuple):
-    """A pool, and what a scheduler makes of it. ``trouble`` and ``remedy`` are empty if it can be used."""
+    """A pool as a scheduler evaluates it. ``problem`` and ``remedy`` are empty if it is usable."""
 
     name: str
     generation: int
@@ -29,124 +29,127 @@ class _PoolState(NamedTuple):
 
 
 def pool_states(driver: str, slices: Sequence[ResourceSlice]) -> list[_PoolState]:
-    """The driver's pools, as they are judged before anything is allocated."""
-    return [_pool_state(driver, name, slices) for name in sorted({one.spec.pool.name for one in slices})]
+    """Return the driver's pools as schedulers evaluate them."""
+    return [_pool_state(driver, name, slices) for name in sorted({slice_.spec.pool.name for slice_ in slices})]
 
 
 def _pool_state(driver: str, name: str, slices: Sequence[ResourceSlice]) -> _PoolState:
-    every = [one for one in slices if one.spec.pool.name == name]
-    generations = {one.spec.pool.generation for one in every}
-    made = _PoolState(name, max(generations), len(every))
+    pool_slices = [slice_ for slice_ in slices if slice_.spec.pool.name == name]
+    generations = {slice_.spec.pool.generation for slice_ in pool_slices}
+    state = _PoolState(name, max(generations), len(pool_slices))
     if len(generations) > 1:
-        told = ", ".join(map(str, sorted(generations)))
+        numbers = ", ".join(map(str, sorted(generations)))
         remedy = "rewrite all slices of a pool with the new generation, and delete the rest"
-        return made._replace(problem=f"generations {told} side by side", remedy=remedy)
-    pool = gather_pool(PoolID(driver, name), every, every, PoolRules(True, True))
+        return state._replace(problem=f"generations {numbers} at the same time", remedy=remedy)
+    pool = gather_pool(PoolID(driver, name), pool_slices, pool_slices, PoolRules(True, True))
     if pool is None or pool.status is PoolStatus.USABLE:
-        return made
+        return state
     if pool.status is PoolStatus.INVALID:
-        return made._replace(
-            problem=pool.reason, remedy="keep names of devices and counter sets unique in a pool, and counters defined"
+        return state._replace(
+            problem=pool.reason,
+            remedy="use unique names of devices and counter sets in a pool, and define all consumed counters",
         )
-    counts = {one.spec.pool.resource_slice_count for one in every}
-    announced = ", ".join(map(str, sorted(counts)))
-    return made._replace(
-        problem=f"{len(every)} slices, announced {announced}",
-        remedy="set resourceSliceCount of every slice to their number: a scheduler ignores the pool until it is",
+    counts = {slice_.spec.pool.resource_slice_count for slice_ in pool_slices}
+    expected = ", ".join(map(str, sorted(counts)))
+    return state._replace(
+        problem=f"{len(pool_slices)} slices, resourceSliceCount {expected}",
+        remedy="set resourceSliceCount of every slice to their number: otherwise schedulers ignore the pool",
     )
 
 
 def is_settled(driver: str, slices: Sequence[ResourceSlice]) -> bool:
-    """Whether there is something, and nothing of it is on its way."""
-    return bool(slices) and not any(pool.problem for pool in pool_states(driver, slices))
+    """Whether there are slices and all pools are complete."""
+    return bool(slices) and not any(state.problem for state in pool_states(driver, slices))
 
 
 async def _published(session: DriverSession) -> str:
-    if session.life is not None:
-        await session.stable_slices()  # it has only just begun
-    slices = await session.wait_for_slices(lambda found: is_settled(session.driver, found))
+    if session.process is not None:
+        await session.stable_slices()  # the driver has just started
+    slices = await session.wait_for_slices(lambda slices: is_settled(session.driver, slices))
     if not slices:
         raise CheckFailed(
             f"no ResourceSlice of {session.driver} for node {session.node}",
-            "publish an empty slice where there are no devices: users can then tell that from a missing driver",
+            "publish an empty slice if there are no devices, so that users can distinguish this from a missing driver",
         )
-    devices = sum(len(one.spec.devices or ()) for one in slices)
+    devices = sum(len(slice_.spec.devices or ()) for slice_ in slices)
     return f"{counted(devices, 'device')} in {counted(len(slices), 'slice')}"
 
 
 async def _complete(session: DriverSession) -> str:
-    made = pool_states(session.driver, await _wait_published(session))
-    for pool in made:
-        if pool.problem:
-            raise CheckFailed(f"pool {pool.name}: {pool.problem}", pool.remedy)
-    return "; ".join(f"pool {one.name}: generation {one.generation}" for one in made)
+    states = pool_states(session.driver, await _wait_published(session))
+    for state in states:
+        if state.problem:
+            raise CheckFailed(f"pool {state.name}: {state.problem}", state.remedy)
+    return "; ".join(f"pool {state.name}: generation {state.generation}" for state in states)
 
 
 async def _valid(session: DriverSession) -> str:
     context = ValidationContext(session.features, lambda expression, *, stored: ())  # slices have no expressions
     slices = await _wait_published(session)
-    for one in slices:
-        if error := next(iter(resource_slice(one, context)), None):
+    for slice_ in slices:
+        if error := next(iter(resource_slice(slice_, context)), None):
             raise CheckFailed(
-                f"ResourceSlice {one.metadata.name}: {error}",
-                "correct the field: an API server refuses the whole slice for it, and with it all its devices",
+                f"ResourceSlice {slice_.metadata.name}: {error}",
+                "correct the field: an API server rejects the whole slice with all its devices",
             )
-    most = max(len(one.spec.devices or ()) for one in slices)
-    return f"{counted(len(slices), 'slice')}, {most} devices at most"
+    most = max(len(slice_.spec.devices or ()) for slice_ in slices)
+    return f"{counted(len(slices), 'slice')}, at most {most} devices each"
 
 
 async def _has_owner(session: DriverSession) -> str:
-    local = [one for one in await _wait_published(session) if one.spec.node_name == session.node]
+    local = [slice_ for slice_ in await _wait_published(session) if slice_.spec.node_name == session.node]
     if not local:
-        raise CheckSkipped(f"no slice is of node {session.node} alone")
+        raise CheckSkipped(f"no slice belongs to node {session.node} alone")
     try:
         uid = (await session.client.get(NODES, session.node))["metadata"]["uid"]
     except StatusError as error:
         raise CheckFailed(f"node {session.node}: {error}", "use the node's name in the cluster") from None
-    for one in local:
-        owners = [owner for owner in one.metadata.owner_references if owner.kind == "Node"]
+    for slice_ in local:
+        owners = [owner for owner in slice_.metadata.owner_references if owner.kind == "Node"]
         if not any(owner.uid == uid and owner.controller for owner in owners):
             found = f"owned by {', '.join(f'{o.name} ({o.uid})' for o in owners)}" if owners else "without owner"
             raise CheckFailed(
-                f"ResourceSlice {one.metadata.name}: {found}",
-                f"make Node {session.node} ({uid}) its controller: without, slices outlive a node that is deleted",
+                f"ResourceSlice {slice_.metadata.name}: {found}",
+                f"make Node {session.node} ({uid}) its controller: otherwise slices are not deleted with the node",
             )
     return f"by node {session.node}"
 
 
 async def _wait_published(session: DriverSession) -> list[ResourceSlice]:
-    slices = await session.wait_for_slices(lambda found: is_settled(session.driver, found))
+    slices = await session.wait_for_slices(lambda slices: is_settled(session.driver, slices))
     if not slices:
         raise CheckSkipped(f"{session.driver} has published nothing for {session.node}")
     return slices
 
 
 def changes(before: Iterable[ResourceSlice], after: Iterable[ResourceSlice]) -> list[str]:
-    """What became of slices, in words; empty if nothing did."""
-    old = {one.metadata.name: one for one in before}
-    new = {one.metadata.name: one for one in after}
-    told = [f"{name} is gone" for name in old.keys() - new.keys()] + [
-        f"{name} is new" for name in new.keys() - old.keys()
+    """Return the changes of slices as text."""
+    old = {slice_.metadata.name: slice_ for slice_ in before}
+    new = {slice_.metadata.name: slice_ for slice_ in after}
+    changed = [f"{name} was deleted" for name in old.keys() - new.keys()] + [
+        f"{name} was created" for name in new.keys() - old.keys()
     ]
-    told += [
-        f"{name} was written again"
+    changed += [
+        f"{name} was rewritten"
         for name in old.keys() & new.keys()
         if old[name].metadata.resource_version != new[name].metadata.resource_version
     ]
-    return sorted(told)
+    return sorted(changed)
 
 
 CHECKS = (
     DriverCheck(
-        "slices", "the node's slices are published, an empty one where there are no devices",
-        "KEP-4381, ResourceSlice; a pool that is missing looks like a driver that is missing", _published, advice=True,
+        "slices", "the node's slices are published, an empty one if there are no devices",
+        "KEP-4381, ResourceSlice; a missing pool looks like a missing driver", _published, advice=True,
     ),
     DriverCheck(
-        "pools", "each pool is complete: one generation, as many slices as announced, unique names, counters defined",
-        "KEP-4381: schedulers ignore other pools", _complete,
+        "pools", "each pool is complete: one generation, resourceSliceCount slices, unique names, all counters defined",
+        "KEP-4381: schedulers ignore incomplete pools", _complete,
     ),
-    DriverCheck("slices-valid", "every slice keeps the API's rules and limits (128 devices, 64 with taints or counters)",
-          "ResourceSlice, API validation", _valid),
+    DriverCheck(
+        "slices-valid", "every slice is valid and within the limits (128 devices, 64 with taints or counters)",
+        "ResourceSlice, API validation", _valid,
+    ),
     DriverCheck(
         "slices-owner", "the slices of a node are owned by the Node",
         "kubeletplugin helper: garbage collection removes them with the node", _has_owner, advice=True,

@@ -1,4 +1,4 @@
-"""Registration: how a kubelet comes to know a driver."""
+"""Checks of the registration with a kubelet."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from allotment.kubelet_plugin.sockets import accepts_connections
 from allotment.model.validation import names
 
 _HANDSHAKE = "kubelet's plugin watcher: dial 10 s, GetInfo 1 s, NotifyRegistrationStatus 5 s"
-_SERVICES = "KEP-4381; kubelet takes the first entry of supported_versions that it knows"
-#: Of newer kubelets; none of them calls a driver by it alone.
+_SERVICES = "KEP-4381; kubelet uses the first entry of supported_versions that it supports"
+#: Services of newer kubelets; none of them calls a driver by it alone.
 _NEWER_SERVICES = ("v1.DRAResourceHealth",)
 
 
 def _registration(session: DriverSession) -> Path:
-    if session.found.registration is None:
-        raise CheckSkipped("no registration socket leads to this one: give the driver's *-reg.sock instead")
-    return session.found.registration
+    if session.sockets.registration is None:
+        raise CheckSkipped("the registration socket is unknown: pass the driver's *-reg.sock instead")
+    return session.sockets.registration
 
 
 async def _get_info(session: DriverSession) -> str:
@@ -32,7 +32,7 @@ async def _get_info(session: DriverSession) -> str:
         info = await get_info(socket)
     except RegistrationFailed as error:
         raise CheckFailed(
-            str(error), "answer GetInfo within 1 s, from a value made before the socket is bound"
+            str(error), "answer GetInfo within 1 s, from a value that was created before the socket was bound"
         ) from None
     if info.type != "DRAPlugin":
         raise CheckFailed(f"type {info.type!r}", "set type to DRAPlugin: kubelets have no handler for others")
@@ -41,32 +41,34 @@ async def _get_info(session: DriverSession) -> str:
     if not info.endpoint.is_absolute():
         raise CheckFailed(
             f"endpoint {str(info.endpoint)!r}",
-            "send the absolute path: a kubelet would look for a relative one in its own working directory",
+            "send an absolute path: a relative one would start in the kubelet's working directory",
             "an absolute path",
         )
     if not accepts_connections(info.endpoint):
         raise CheckFailed(
-            f"nobody answers at endpoint {info.endpoint}", "listen there before the registration socket appears"
+            f"no process listens at endpoint {info.endpoint}", "listen there before the registration socket is created"
         )
     return f"{info.name} at {info.endpoint}"
 
 
 async def _lists_services(session: DriverSession) -> str:
     _registration(session)
-    known = [version.name for version in VERSIONS]
+    supported = [version.name for version in VERSIONS]
     listed = session.info.versions
-    if not any(name in known for name in listed):
-        hint = "numbers such as 1.0.0 are not understood since 1.32; " if any(map(_is_number, listed)) else ""
-        raise CheckFailed(f"supported_versions {_list(listed)}", f"{hint}list {known[0]}", f"one of {', '.join(known)}")
+    if not any(name in supported for name in listed):
+        hint = "numbers such as 1.0.0 are not supported since 1.32; " if any(map(_is_number, listed)) else ""
+        raise CheckFailed(
+            f"supported_versions {_list(listed)}", f"{hint}list {supported[0]}", f"one of {', '.join(supported)}"
+        )
     for name in session.versions():
         try:
             await session.plugin(name).prepare([])
         except PluginCallError as error:
             if "code = Unimplemented " in str(error):
-                raise CheckFailed(f"{name}: {error}", "serve every service that is listed, or do not list it") from None
+                raise CheckFailed(f"{name}: {error}", "serve every listed service") from None
             raise CheckFailed(f"{name}: {error}", "answer an empty request with an empty map") from None
-    others = [name for name in listed if name not in (*known, HEALTH, *_NEWER_SERVICES)]
-    return _list(listed) + (f"; kubelets pass over {', '.join(others)}" if others else "")
+    ignored = [name for name in listed if name not in (*supported, HEALTH, *_NEWER_SERVICES)]
+    return _list(listed) + (f"; kubelets ignore {', '.join(ignored)}" if ignored else "")
 
 
 def _is_number(text: str) -> bool:
@@ -79,11 +81,11 @@ def _list(listed: tuple[str, ...]) -> str:
 
 async def _accepts_status(session: DriverSession) -> str:
     try:
-        # The kit keeps no list of plugins.
+        # There is no registry of plugins to update.
         await register(_registration(session), add=lambda info: None, remove=lambda: None)
     except RegistrationFailed as error:
         raise CheckFailed(str(error), "answer NotifyRegistrationStatus with an empty message") from None
-    return "told that it is registered"
+    return "notified of the registration"
 
 
 async def _empty_call(session: DriverSession) -> str:
@@ -97,13 +99,13 @@ async def _empty_call(session: DriverSession) -> str:
 
 CHECKS = (
     DriverCheck(
-        "get-info", "GetInfo tells type DRAPlugin, the driver's name, and an absolute endpoint that answers",
+        "get-info", "GetInfo returns type DRAPlugin, the driver's name, and the absolute path of its endpoint",
         _HANDSHAKE, _get_info,
     ),
     DriverCheck(
-        "versions", "at least one service that kubelets know is listed, and all that are listed answer",
+        "versions", "at least one listed service is supported by kubelets, and all listed services answer",
         _SERVICES, _lists_services,
     ),
-    DriverCheck("register", "the driver accepts the news that it is registered", _HANDSHAKE, _accepts_status),
+    DriverCheck("register", "the driver accepts the notification of its registration", _HANDSHAKE, _accepts_status),
     DriverCheck("empty-call", "a request without claims is answered without claims", "KEP-4381, gRPC API", _empty_call),
 )  # fmt: skip

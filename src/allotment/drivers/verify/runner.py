@@ -1,4 +1,4 @@
-"""The checks made, one after the other; what one of them finds does not keep the others from being made."""
+"""The runner of the checks: one after the other, even if some fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.drivers.verify.driver_session import DriverSession
 from allotment.drivers.verify.suite import CHECKS
 from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 
-_NO_COMMAND = "needs --command: the kit must start the driver itself"
+_NO_COMMAND = "requires --command: the driver must be started by this command"
 
 
 async def verify(
@@ -20,47 +20,47 @@ async def verify(
     on_result: Callable[[CheckResult], None],
     checks: Iterable[DriverCheck] = CHECKS,
 ) -> list[CheckResult]:
-    """Make the checks; ``begun`` and ``done`` are told as they go. Raises Unreachable when the cluster is gone."""
-    rows = []
+    """Run the checks, with callbacks before and after each. Raises Unreachable if the cluster is not reachable."""
+    results = []
     unavailable = ""
     for check in checks:
         on_start(check)
         start = time.monotonic()
         if unavailable:
-            row = CheckResult(check, "skipped", unavailable)
+            result = CheckResult(check, "skipped", unavailable)
         else:
-            row = await _run(session, check)
-            if row.result in ("FAIL", "warn") and await session.unavailable():
+            result = await _run(session, check)
+            if result.result in ("FAIL", "warn") and await session.unavailable():
                 unavailable = await _restart_driver(session, check)
-            if row.result == "FAIL" and check.name == "prepare":
+            if result.result == "FAIL" and check.name == "prepare":
                 session.skip_reason = "preparing a single claim fails"
-        row = row._replace(seconds=time.monotonic() - start)
-        rows.append(row)
-        on_result(row)
-    return rows
+        result = result._replace(seconds=time.monotonic() - start)
+        results.append(result)
+        on_result(result)
+    return results
 
 
 async def _run(session: DriverSession, check: DriverCheck) -> CheckResult:
-    if check.needs_command and session.life is None:
+    if check.needs_command and session.process is None:
         return CheckResult(check, "skipped", _NO_COMMAND)
     try:
         return CheckResult(check, "pass", await check.run(session))
     except CheckSkipped as error:
         return CheckResult(check, "skipped", str(error))
     except CheckFailed as error:
-        wanted = error.wanted or check.expected
-        return CheckResult(check, "warn" if check.advice else "FAIL", error.seen, wanted, error.remedy)
+        expected = error.expected or check.expected
+        return CheckResult(check, "warn" if check.advice else "FAIL", error.seen, expected, error.remedy)
     except StatusError as error:
-        return CheckResult(check, "skipped", f"the cluster refused: {error}")
+        return CheckResult(check, "skipped", f"rejected by the cluster: {error}")
 
 
 async def _restart_driver(session: DriverSession, check: DriverCheck) -> str:
-    """Start the driver again where the kit can; else why the other checks cannot be made."""
-    if session.life is not None:
+    """Restart the driver if possible; return why the remaining checks cannot run, or ""."""
+    if session.process is not None:
         try:
             await session.kill()
             await session.start()
         except CheckFailed as error:
-            return f"the driver does not come back since {check.name}: {error.seen.splitlines()[0]}"
+            return f"the driver does not start again since {check.name}: {error.seen.splitlines()[0]}"
         return ""
-    return f"the driver does not answer since {check.name}: start it again, and the kit"
+    return f"the driver does not answer since {check.name}: restart it, then run this command again"

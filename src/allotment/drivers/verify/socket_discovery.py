@@ -1,7 +1,7 @@
-"""From either of a driver's two sockets to the other one.
+"""Discovery of a driver by either of its sockets.
 
-A registration socket tells where the driver is called. The other way round nobody tells: a kubelet never needs to know.
-So the sockets of the folder where a kubelet would look are asked, one after the other, which of them leads back.
+A registration socket reports the endpoint. For an endpoint, all registration sockets in the kubelet's folder are
+queried for the one that reports it.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _FOLDER = "plugins_registry"
 
 
 class DriverNotFound(Exception):
-    """No driver is to be found by the socket; the text says what was looked for."""
+    """Raised if there is no driver at a socket; the text has the reason."""
 
 
 class DriverSockets(NamedTuple):
-    """A driver's sockets. Without ``registration`` nobody introduced the driver: ``info`` has only what is known."""
+    """A driver's sockets. Without ``registration``, ``info`` contains only what the path shows."""
 
     registration: Path | None
     info: PluginInfo
 
 
 async def find_driver(socket: Path) -> DriverSockets:
-    """The driver behind a socket of either kind. Raises NotFound."""
+    """Return the driver behind a socket of either kind. Raises DriverNotFound."""
     if not is_socket(socket):
-        what = "is no socket" if socket.exists() else "does not exist"
+        problem = "is not a socket" if socket.exists() else "does not exist"
         others = [path.name for path in _list_folder(socket.parent) if is_socket(path)]
-        there = f"; there is {', '.join(others)}" if others else ""
-        raise DriverNotFound(f"{socket} {what}: wanted the driver's *-reg.sock or dra.sock{there}")
+        hint = f"; found {', '.join(others)}" if others else ""
+        raise DriverNotFound(f"{socket} {problem}: expected the driver's *-reg.sock or dra.sock{hint}")
     if not os.access(socket, os.W_OK):
-        raise DriverNotFound(f"no permission to connect to {socket}: be the user that the driver is, usually root")
+        raise DriverNotFound(f"no permission to connect to {socket}: run as the driver's user, usually root")
     if not accepts_connections(socket):
-        raise DriverNotFound(f"nobody answers at {socket}: the driver that made it has ended")
+        raise DriverNotFound(f"no process listens at {socket}: the driver has exited")
     try:
         return DriverSockets(socket, await get_info(socket))
     except RegistrationFailed:
-        pass  # then it is where the driver is called
+        pass  # it is the endpoint
     for other in _registration_sockets(socket):
         try:
             info = await get_info(other)
@@ -56,7 +56,7 @@ async def find_driver(socket: Path) -> DriverSockets:
 
 
 def is_socket(path: Path) -> bool:
-    """Whether there is a socket of that name."""
+    """Whether the path is a socket."""
     try:
         return stat.S_ISSOCK(path.stat().st_mode)
     except OSError:
@@ -64,7 +64,7 @@ def is_socket(path: Path) -> bool:
 
 
 def _registration_sockets(socket: Path) -> Iterator[Path]:
-    """The sockets by which a kubelet would find drivers, if the driver's folder is where kubelets have them."""
+    """Yield the registration sockets in the kubelet's folder of the driver's endpoint."""
     for parent in socket.absolute().parents[1:3]:
         folder = parent / _FOLDER
         for path in _list_folder(folder):

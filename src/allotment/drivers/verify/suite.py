@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are made: what needs no device first, what ends the driver last."""
+"""All checks in order: those without devices first, those that stop the driver last."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from allotment.drivers.verify import (
     health,
     prepare,
     publishing,
-    refusals,
     registration,
+    rejections,
     restarts,
     unprepare,
 )
@@ -21,7 +21,7 @@ CHECKS: Final[tuple[DriverCheck, ...]] = (
     *publishing.CHECKS,
     *prepare.CHECKS,
     *unprepare.CHECKS,
-    *refusals.CHECKS,
+    *rejections.CHECKS,
     *concurrency.CHECKS,
     *health.CHECKS,
     *restarts.CHECKS,

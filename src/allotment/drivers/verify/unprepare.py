@@ -1,4 +1,4 @@
-"""Unpreparing: nothing stays behind, and nothing is in the way of a pod that wants to end."""
+"""Checks of NodeUnprepareResources: nothing is left, and nothing keeps a pod from terminating."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ _POLL_SECONDS = 0.05
 
 
 def check_removed(
-    session: DriverSession, made: ClaimFixture, known: frozenset[str] = frozenset(), ids: tuple[str, ...] = ()
+    session: DriverSession, claim: ClaimFixture, resolvable: frozenset[str] = frozenset(), ids: tuple[str, ...] = ()
 ) -> None:
-    """Raises Wrong if CDI still has something of a claim; ``known``: ids that were there before it."""
-    if left := session.cdi.files_of([made.ref.uid]):
+    """Raise CheckFailed if the claim still has CDI files, or if one of ``ids`` can be resolved and was not before."""
+    if left := session.cdi.files_of([claim.ref.uid]):
         raise CheckFailed(
-            f"left behind: {', '.join(sorted(map(str, left)))}",
-            "remove the claim's CDI file in unprepare, and what a crash left of it when the driver starts",
+            f"not deleted: {', '.join(sorted(map(str, left)))}",
+            "delete the claim's CDI file in unprepare, and files that a crash left when the driver starts",
         )
-    if still := sorted(session.cdi.names().intersection(ids) - known):
-        raise CheckFailed(f"{still[0]} still resolves", "remove what prepare has written")
+    if still := sorted(session.cdi.names().intersection(ids) - resolvable):
+        raise CheckFailed(f"{still[0]} can still be resolved", "delete the files that prepare has written")
 
 
 async def _unprepare(session: DriverSession) -> str:
-    # A driver may have one file for all of its devices: what it says there stays.
-    before, known = session.cdi.files(), session.cdi.names()
-    async with session.claims(session.spec()) as (made,):
-        ids = tuple(cdi_ids(await prepare_claim(session, made)))
-        own = session.cdi.files_of([made.ref.uid], before)
-        await session.unprepare(made.ref)
-        check_removed(session, made, known, ids)
+    # A driver may have one file for all of its devices, which stays.
+    files, resolvable = session.cdi.files(), session.cdi.names()
+    async with session.claims(session.spec()) as (claim,):
+        ids = tuple(cdi_ids(await prepare_claim(session, claim)))
+        own = session.cdi.files_of([claim.ref.uid], files)
+        await session.unprepare(claim.ref)
+        check_removed(session, claim, resolvable, ids)
         if not own:
-            return "no CDI file of the claim's own" if ids else "no CDI ids"
+            return "no separate CDI file for the claim" if ids else "no CDI ids"
         return f"{counted(len(own), 'CDI file')} written, none left"
 
 
 async def _twice(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        await prepare_claim(session, made)
-        await session.unprepare(made.ref)
-        await session.unprepare(made.ref)
+    async with session.claims(session.spec()) as (claim,):
+        await prepare_claim(session, claim)
+        await session.unprepare(claim.ref)
+        await session.unprepare(claim.ref)
         return "no error"
 
 
@@ -59,18 +59,18 @@ async def _unknown(session: DriverSession) -> str:
 
 
 async def _deleted(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        await prepare_claim(session, made)
-        await session.fixtures.remove(made.ref)
-        await _wait_deleted(session, made.ref)
-        await session.unprepare(made.ref)
-        check_removed(session, made)
+    async with session.claims(session.spec()) as (claim,):
+        await prepare_claim(session, claim)
+        await session.fixtures.remove(claim.ref)
+        await _wait_deleted(session, claim.ref)
+        await session.unprepare(claim.ref)
+        check_removed(session, claim)
         return "no error, nothing left"
 
 
 async def _wait_deleted(session: DriverSession, ref: ClaimRef) -> None:
-    until = asyncio.get_running_loop().time() + session.patience.publish
-    while asyncio.get_running_loop().time() < until:
+    deadline = asyncio.get_running_loop().time() + session.timeouts.publish
+    while asyncio.get_running_loop().time() < deadline:
         try:
             await session.client.get(CLAIMS, ref.name, ref.namespace)
         except StatusError as error:
@@ -78,15 +78,15 @@ async def _wait_deleted(session: DriverSession, ref: ClaimRef) -> None:
                 return
             raise
         await asyncio.sleep(_POLL_SECONDS)
-    raise CheckSkipped(f"claim {ref.namespace}/{ref.name} does not go away: something holds it by a finalizer")
+    raise CheckSkipped(f"claim {ref.namespace}/{ref.name} is not deleted: a finalizer keeps it")
 
 
 CHECKS = (
-    DriverCheck("unprepare", "what CDI had for the claim is gone", _CALLS, _unprepare),
-    DriverCheck("unprepare-twice", "unpreparing again is no error", _CALLS, _twice),
-    DriverCheck("unprepare-unknown", "a claim that was never prepared is unprepared without error", _CALLS, _unknown),
+    DriverCheck("unprepare", "the claim's CDI files are deleted", _CALLS, _unprepare),
+    DriverCheck("unprepare-twice", "unpreparing again succeeds", _CALLS, _twice),
+    DriverCheck("unprepare-unknown", "unpreparing a claim that was never prepared succeeds", _CALLS, _unknown),
     DriverCheck(
-        "unprepare-deleted", "a claim that is no longer in the API is unprepared", "kubelet: pods that were deleted by"
-        " force are cleaned up after their claims are gone", _deleted,
+        "unprepare-deleted", "a claim that was deleted from the API is unprepared",
+        "kubelet: force-deleted pods are cleaned up after their claims are deleted", _deleted,
     ),
 )  # fmt: skip

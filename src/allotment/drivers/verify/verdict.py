@@ -1,20 +1,20 @@
-"""How a check can come out, beside well."""
+"""The outcomes of a check other than success."""
 
 from __future__ import annotations
 
 
 class CheckFailed(Exception):
-    """Raised by a check for a driver that does not do what a kubelet expects: what was seen, what to do about it.
+    """Raised if a driver does not meet an expectation: what was observed, and how to fix it.
 
-    ``wanted`` is for what the check's own words do not say.
+    ``expected``: if it is more specific than that of the check.
     """
 
     def __init__(self, seen: str, remedy: str, expected: str = "") -> None:
         super().__init__(seen)
         self.seen = seen
         self.remedy = remedy
-        self.wanted = expected
+        self.expected = expected
 
 
 class CheckSkipped(Exception):
-    """Raised by a check that cannot be made here; the text says why, and what would be needed."""
+    """Raised if a check cannot be made; the text has the reason and the precondition."""

@@ -1,1 +1,1 @@
-"""What a pod's claims ask for, compiled, and whether a device suits it."""
+"""Compilation of a pod's claims, and the test of whether a device matches a request."""

@@ -1,8 +1,8 @@
-"""Consumable capacity (KEP-5075): how much of a device one allocation takes, and whether that much may be taken.
+"""Consumable capacity (KEP-5075): the amount of a device that an allocation consumes, and whether it is allowed.
 
-Every allocation of a shareable device takes something of *each* of its capacities: what the request says, rounded by
-the capacity's policy; without a request, the policy's default; without that, all of it. On a device that cannot be
-shared the same comparison is a plain filter.
+Every allocation of a shareable device consumes some of *each* capacity: the requested amount, rounded by the capacity's
+policy; without a request, the policy's default; without a default, all of it. For a device that cannot be shared, the
+same comparison is only a filter.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ NANO = 10**9
 def consumption(
     device: Device, requests: Mapping[str, Quantity] | None, milli: bool = False
 ) -> dict[str, Quantity] | None:
-    """What an allocation takes of each capacity of the device, or ``None`` if the device can never serve the request.
+    """The amount of each capacity that an allocation consumes, or ``None`` if the device can never meet the request.
 
-    Names must be spelled as the device spells them: ``memory`` is not ``gpu.example.com/memory``. ``milli`` rounds
-    ranges in thousandths (DRAFractionalCapacityRange, 1.37); before, in whole units. A negative amount, which
-    validation lets pass and 1.36 would book as a gift to others, is never served.
+    Names must be those that the device uses: ``memory`` is not ``gpu.example.com/memory``. ``milli`` rounds ranges in
+    thousandths (DRAFractionalCapacityRange, 1.37) instead of whole units. A negative amount, which validation accepts
+    and 1.36 would add to the free capacity, is always refused.
     """
     if requests and any(name not in device.capacity for name in requests):
         return None

@@ -1,9 +1,9 @@
 """Constraints over the devices of a claim: ``matchAttribute`` and ``distinctAttribute`` (KEP-4381, 5075, 5491).
 
-Every attribute value is looked at as a set of elements: one for a scalar, several for a list. Devices *match* while
-the intersection of their sets is not empty; they are *distinct* while their sets are disjoint. A version is compared
-by its text: build metadata counts. This is upstream's meaning without its two defects: the intersection widens again
-when a device is taken back, and distinct compares all devices, not the last one of each request.
+Every attribute value is a set of elements: one for a scalar, several for a list. Devices *match* while the intersection
+of their sets is not empty; they are *distinct* while their sets are disjoint. Versions are compared as text, including
+build metadata. These are upstream's semantics without its two defects: backtracking restores the intersection, and
+distinct compares all devices, not only the last one of each request.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 from allotment.model.resource import Device, DeviceAttribute, DeviceConstraint
 
 Element = tuple[str, int | bool | str]
-#: An attribute's value. Empty: a value that is admitted alone only (a list while DRAListTypeAttributes is off).
+#: An attribute's value. Empty: a value that only a single device may have (a list while DRAListTypeAttributes is off).
 Elements = tuple[Element, ...]
 
 
 class Constraint(NamedTuple):
-    """One constraint of a claim. With both attributes set, match wins, as upstream has it."""
+    """One constraint of a claim. If both attributes are set, match takes precedence, as in upstream."""
 
     distinct: bool
     attribute: str
@@ -27,12 +27,12 @@ class Constraint(NamedTuple):
     """References ``main`` or ``main/sub``; empty means every request."""
 
     def applies(self, main: str, full: str) -> bool:
-        """Whether devices of the request ``full`` (``main`` or ``main/sub``) are bound by it."""
+        """Whether the constraint applies to devices of the request ``full`` (``main`` or ``main/sub``)."""
         return not self.requests or main in self.requests or full in self.requests
 
 
 def constraint(spec: DeviceConstraint) -> Constraint | None:
-    """The constraint, or ``None`` for a kind that is not known."""
+    """The compiled constraint, or ``None`` for an unknown type."""
     if spec.match_attribute is not None:
         return Constraint(False, spec.match_attribute, frozenset(spec.requests))
     if spec.distinct_attribute is not None:
@@ -51,7 +51,7 @@ def find_attribute(device: Device, driver: str, attribute: str) -> DeviceAttribu
 
 
 def elements(attribute: DeviceAttribute | None, lists: bool) -> Elements | None:
-    """The elements of an attribute's value, ascending, or ``None`` if such a device can satisfy no constraint.
+    """The elements of an attribute's value, ascending, or ``None`` if the device cannot satisfy any constraint.
 
     ``lists``: whether DRAListTypeAttributes is on.
     """

@@ -1,9 +1,9 @@
-"""Whether a device suits a request, apart from what is allocated and chosen already.
+"""Whether a device matches a request, independent of current allocations and of other choices.
 
-The stages are upstream's: binding conditions (if their feature is off), the class's selectors, the request's, capacity,
-counters (if their feature is off), taints. A selector that fails on a device is *poison*: it ends the search of the
-pod on all nodes, but only if the search gets there. Devices that look the same to a pod's requests share one
-``Profile``; selectors are evaluated once for it.
+The stages are upstream's: binding conditions (if their feature is off), selectors of the class, selectors of the
+request, capacity, counters (if their feature is off), taints. A selector that *fails* (raises an error) on a device
+ends the search for the pod on all nodes, but only if the search reaches that device. Devices that are equal with
+respect to a pod's requests share one ``Profile``, for which selectors are evaluated once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.engine.release import release
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 
-#: "no such key" gets this advice from 1.37 on.
+#: Advice that upstream adds to "no such key" from 1.37.
 _KEY_HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
     "for optional fields"
@@ -33,65 +33,65 @@ class Stage(IntEnum):
     """The first test that a device fails for a request, in upstream's order."""
 
     BINDING = 0
-    """It has binding conditions and DRADeviceBindingConditions is off."""
+    """The device has binding conditions and DRADeviceBindingConditions is off."""
     CLASS = 1
     """A selector of the class is false, or fails."""
     SELECTOR = 2
     """A selector of the request is false, or fails."""
     CAPACITY = 3
-    """It lacks a capacity that is asked for, has too little, or its policy refuses the amount."""
+    """A requested capacity is missing or too small, or its policy rejects the amount."""
     COUNTERS = 4
-    """It draws from counters and DRAPartitionableDevices is off."""
+    """The device consumes counters and DRAPartitionableDevices is off."""
     TAINT = 5
-    """It has a taint that the request does not tolerate."""
+    """The request does not tolerate a taint of the device."""
     NONE = 6
-    """It suits."""
+    """The device passes all tests."""
 
 
 class SelectorFailure(NamedTuple):
-    """A selector that fails on a device."""
+    """The error of a selector on a device."""
 
     selector: BoundSelector
     text: str
     is_compile_error: bool
-    """Whether it does not even compile."""
+    """Whether the selector does not compile."""
 
 
 class MatchResult(NamedTuple):
-    """How a device stands to one ask."""
+    """The result of testing a device for one subrequest."""
 
     stage: Stage
     selector: BoundSelector | None
     """The selector that is false or fails, at the stages CLASS and SELECTOR."""
     failure: SelectorFailure | None
     consumed: Mapping[str, Quantity] | None
-    """What an allocation takes of its capacities; ``None`` if its capacity does not suffice or is not looked at."""
+    """The capacity that an allocation consumes; ``None`` if it is not sufficient or not examined."""
 
 
 class Profile:
-    """What a pod's asks see in a device; sets of asks are bit masks over ``Ask.number``."""
+    """The match results of a device for all subrequests of a pod; masks have a bit per ``Subrequest.number``."""
 
-    __slots__ = ("amounts", "eligible", "listed", "number", "failing", "selectable", "suits")
+    __slots__ = ("amounts", "eligible", "listed", "number", "failing", "selectable", "matches")
 
     def __init__(self, number: int, matches: tuple[MatchResult, ...], traits: Traits) -> None:
         self.number = number
-        self.suits = matches
+        self.matches = matches
         self.selectable = self._subrequests(lambda s: s.stage > Stage.SELECTOR)
         self.listed = self._subrequests(lambda s: s.stage > Stage.CAPACITY)
-        """Those whose ``All`` would include it."""
+        """Subrequests whose ``All`` would include the device."""
         self.eligible = self._subrequests(lambda s: s.stage is Stage.NONE)
         self.failing = self._subrequests(lambda s: s.failure is not None)
         self.amounts = tuple(
             tuple(s.consumed[name].nano for name in traits.limits) if s.consumed is not None else () for s in matches
         )
-        """Per ask, what it consumes, in the order of ``Traits.limits``."""
+        """Per subrequest the consumed amounts, in the order of ``Traits.limits``."""
 
     def _subrequests(self, test: Callable[[MatchResult], bool]) -> int:
-        return sum(1 << i for i, suits in enumerate(self.suits) if test(suits))
+        return sum(1 << i for i, match in enumerate(self.matches) if test(match))
 
 
 class DeviceMatcher:
-    """Examines devices for one shape; knows every profile that it has met."""
+    """Matches devices against one shape and caches their profiles."""
 
     def __init__(self, shape: ClaimShape, features: Features) -> None:
         self._shape = shape
@@ -106,23 +106,23 @@ class DeviceMatcher:
         self._numbers = itertools.count()
 
     def profile(self, record: DeviceRecord) -> Profile:
-        """What the shape's asks see in the device."""
+        """The profile of a device, from the cache if an equal device was matched before."""
         key = (record.traits.number, record.id.driver, self._project(record))
         found = self._profiles.get(key)
         if found is None:
-            suits = tuple(self.match(ask, record) for ask in self._shape.subrequests)
+            matches = tuple(self.match(subrequest, record) for subrequest in self._shape.subrequests)
             if len(self._profiles) >= MAX_INTERNED:
                 self._profiles.clear()
-            found = self._profiles[key] = Profile(next(self._numbers), suits, record.traits)
+            found = self._profiles[key] = Profile(next(self._numbers), matches, record.traits)
         return found
 
-    def match(self, ask: Subrequest, record: DeviceRecord) -> MatchResult:
-        """How a device stands to one ask."""
+    def match(self, subrequest: Subrequest, record: DeviceRecord) -> MatchResult:
+        """Test a device for one subrequest."""
         traits = record.traits
         if traits.binding and not self._binding:
             return MatchResult(Stage.BINDING, None, None, None)
         device = DeviceInput(record.id.driver, record.device)
-        for selector in ask.selectors:
+        for selector in subrequest.selectors:
             stage = Stage.SELECTOR if selector.of_class is None else Stage.CLASS
             if isinstance(selector.compiled, CompileError):
                 return MatchResult(stage, selector, SelectorFailure(selector, str(selector.compiled), True), None)
@@ -136,20 +136,22 @@ class DeviceMatcher:
                 return MatchResult(stage, selector, SelectorFailure(selector, text, False), None)
         consumed: Mapping[str, Quantity] | None = None
         if self._capacity:
-            consumed = consumption(record.device, ask.capacity, self._milli)
+            consumed = consumption(record.device, subrequest.capacity, self._milli)
             if consumed is None:
                 return MatchResult(Stage.CAPACITY, None, None, None)
         if traits.counters and not self._partitions:
             return MatchResult(Stage.COUNTERS, None, None, consumed)
-        if self._taints and blocking_taint(traits.taints, ask.tolerations) is not None:
+        if self._taints and blocking_taint(traits.taints, subrequest.tolerations) is not None:
             return MatchResult(Stage.TAINT, None, None, consumed)
         return MatchResult(Stage.NONE, None, None, consumed)
 
 
 def _relevant_values(shape: ClaimShape) -> Callable[[DeviceRecord], Hashable]:
-    """What the shape's selectors read of a device, as a key: devices with equal keys fare alike."""
+    """A function that returns the values the shape's selectors read of a device, as a key for equal devices."""
     paths: set[tuple[str, ...]] = set()
-    for selector in {s.expression: s.compiled for ask in shape.subrequests for s in ask.selectors}.values():
+    for selector in {
+        s.expression: s.compiled for subrequest in shape.subrequests for s in subrequest.selectors
+    }.values():
         if isinstance(selector, CompileError):
             continue
         if selector.device_paths is None:
@@ -159,7 +161,7 @@ def _relevant_values(shape: ClaimShape) -> Callable[[DeviceRecord], Hashable]:
     for path in sorted(paths):
         match path:
             case ("driver",) | ("allowMultipleAllocations",):
-                pass  # always told apart
+                pass  # always part of the key
             case ("attributes" | "capacity", domain, name):
                 keys.append((path[0] == "capacity", f"{domain}/{name}", domain, name))
             case _:
@@ -167,7 +169,7 @@ def _relevant_values(shape: ClaimShape) -> Callable[[DeviceRecord], Hashable]:
 
     def project(record: DeviceRecord) -> Hashable:
         device, driver = record.device, record.id.driver
-        if not record.plain:
+        if not record.is_cel_convertible:
             return _all_values(record)
         found: list[Hashable] = []
         for is_capacity, full, domain, name in keys:

@@ -1,7 +1,8 @@
-"""The claims of a pod, compiled: every request with its class, selectors and constraints, ready to be matched.
+"""Compilation of a pod's claims: every request with its class, selectors and constraints.
 
-Checks that need no node are made here, but not reported here: upstream prepares claim by claim and request by request
-*on a node*, and what it reports is the first problem in that order. So a problem is kept as a ``Fault`` in its place.
+An exact request has one ``Subrequest``; a ``firstAvailable`` list has one per alternative. Checks that need no node are
+made here but not reported here: upstream validates claim by claim and request by request *on a node* and reports the
+first problem in that order. A problem is therefore stored as a ``ClaimProblem`` with its claim or request.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MAX_DEVICES_PER_CLAIM = 32
 
 
 class ClaimProblem(NamedTuple):
-    """A fatal problem. ``text`` follows ``claim <key>``, unless it names a class."""
+    """A fatal problem of a claim. ``text`` follows ``claim <key>`` unless ``of_class`` is set."""
 
     cause: AbortCause
     text: str
@@ -38,69 +39,69 @@ class ClaimProblem(NamedTuple):
     of_class: bool = False
 
     def text_for(self, claim: object) -> str:
-        """The error's text for the claim of this name."""
+        """The error text for the claim with this name."""
         return self.text if self.of_class else f"claim {claim}{self.text}"
 
 
 class BoundSelector(NamedTuple):
-    """A selector of a class or request. ``compiled`` is an error if it does not compile, reported on first use."""
+    """A selector of a class or request. ``compiled`` is the error if it does not compile, reported on first use."""
 
     expression: str
     of_class: str | None
-    """The class's name, or ``None`` for a request's own selector."""
+    """The name of the class, or ``None`` for a selector of the request."""
     position: int
     compiled: Selector | CompileError
 
 
 class Subrequest(NamedTuple):
-    """A request, or one alternative of a ``firstAvailable`` list: so many devices that satisfy this."""
+    """An exact request, or one alternative of a ``firstAvailable`` list."""
 
     number: int
-    """Position among all asks of the pod."""
+    """Position among all subrequests of the pod."""
     claim: int
     name: str
-    """As results have it: ``main`` or ``main/sub``."""
+    """The name in allocation results: ``main`` or ``main/sub``."""
     own_name: str
-    """As upstream's error texts have it: without the main request's name."""
+    """The name in upstream's error texts: without the name of the main request."""
     main: str
     class_: DeviceClass | None
     selectors: tuple[BoundSelector, ...]
     all: bool
     """``allocationMode: All``"""
     device_count: int
-    """How many devices; unknown (0) for ``All``."""
+    """Number of requested devices; 0 for ``All``."""
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
     capacity: Mapping[str, Quantity] | None
     constraints: tuple[int, ...]
-    """Numbers of the pod's constraints that bind its devices."""
+    """Indexes of the pod's constraints that apply to its devices."""
     problem: ClaimProblem | None
 
 
 class CompiledRequest(NamedTuple):
-    """A request: one of its asks must be met, the first that can."""
+    """A request: the first subrequest that can be satisfied is used."""
 
     name: str
     subrequests: tuple[Subrequest, ...]
     is_prioritized_list: bool
-    """Whether it is a ``firstAvailable`` list."""
+    """Whether the request has a ``firstAvailable`` list."""
     problem: ClaimProblem | None
 
 
 class CompiledClaim(NamedTuple):
-    """The requests of one claim, and the fault that its constraints have, if any."""
+    """The requests of one claim, and the problem of its constraints, if any."""
 
     requests: tuple[CompiledRequest, ...]
     problem: ClaimProblem | None
 
 
 class ClaimShape(NamedTuple):
-    """Everything that a pod's claims ask for, apart from their names."""
+    """The compiled requests of a pod's claims, without the claims' names."""
 
     claims: tuple[CompiledClaim, ...]
     subrequests: tuple[Subrequest, ...]
     constraints: tuple[Constraint, ...]
-    """Of all claims, one after the other; ``Ask.constraints`` points here."""
+    """The constraints of all claims in order; ``Subrequest.constraints`` are indexes into them."""
     release: Release
 
 
@@ -108,14 +109,14 @@ _Exact = ExactDeviceRequest | DeviceSubRequest
 
 
 class ClaimCompiler:
-    """Compiles claims against the classes; keeps the selectors that it has compiled."""
+    """Compiles claims and caches compiled selectors."""
 
     def __init__(self, features: Features) -> None:
         self._features = features
         self._selectors: dict[str, Selector | CompileError] = {}
 
     def selector(self, expression: str) -> Selector | CompileError:
-        """The compiled expression, or why it does not compile."""
+        """The compiled expression, or the error if it does not compile."""
         found = self._selectors.get(expression)
         if found is None:
             if len(self._selectors) >= 4096:
@@ -128,19 +129,19 @@ class ClaimCompiler:
         return found
 
     def shape(self, claims: tuple[ResourceClaim, ...], classes: Mapping[str, DeviceClass]) -> ClaimShape:
-        """What the claims ask for, with the classes as they are now."""
-        asks: list[Subrequest] = []
+        """The shape of the claims with the current classes."""
+        subrequests: list[Subrequest] = []
         constraints: list[Constraint] = []
         compiled: list[CompiledClaim] = []
         for number, claim in enumerate(claims):
-            bound, fault = self._constraints(claim)
+            bound, problem = self._constraints(claim)
             requests = tuple(
-                self._request(number, request, classes, asks, bound, len(constraints))
+                self._request(number, request, classes, subrequests, bound, len(constraints))
                 for request in claim.spec.devices.requests
             )
             constraints.extend(bound)
-            compiled.append(CompiledClaim(requests, fault))
-        return ClaimShape(tuple(compiled), tuple(asks), tuple(constraints), release(self._features))
+            compiled.append(CompiledClaim(requests, problem))
+        return ClaimShape(tuple(compiled), tuple(subrequests), tuple(constraints), release(self._features))
 
     def _constraints(self, claim: ResourceClaim) -> tuple[list[Constraint], ClaimProblem | None]:
         bound: list[Constraint] = []
@@ -157,23 +158,23 @@ class ClaimCompiler:
         claim: int,
         request: DeviceRequest,
         classes: Mapping[str, DeviceClass],
-        asks: list[Subrequest],
+        subrequests: list[Subrequest],
         constraints: list[Constraint],
         offset: int,
     ) -> CompiledRequest:
-        alternatives = bool(request.first_available)
+        is_prioritized_list = bool(request.first_available)
         specs: tuple[_Exact, ...] = request.first_available or (request.exactly or ExactDeviceRequest(),)
-        fault = self._request_problem(request)
-        made = []
+        problem = self._request_problem(request)
+        compiled_subrequests = []
         for spec in specs:
-            own = spec.name if isinstance(spec, DeviceSubRequest) else request.name
-            name = f"{request.name}/{own}" if alternatives else own
+            own_name = spec.name if isinstance(spec, DeviceSubRequest) else request.name
+            name = f"{request.name}/{own_name}" if is_prioritized_list else own_name
             class_ = classes.get(spec.device_class_name)
-            ask = Subrequest(
-                number=len(asks),
+            subrequest = Subrequest(
+                number=len(subrequests),
                 claim=claim,
                 name=name,
-                own_name=own,
+                own_name=own_name,
                 main=request.name,
                 class_=class_,
                 selectors=self._bind(class_, spec.selectors),
@@ -183,11 +184,11 @@ class ClaimCompiler:
                 tolerations=spec.tolerations,
                 capacity=spec.capacity.requests if spec.capacity is not None else None,
                 constraints=tuple(offset + i for i, c in enumerate(constraints) if c.applies(request.name, name)),
-                problem=self._subrequest_problem(spec, own, class_),
+                problem=self._subrequest_problem(spec, own_name, class_),
             )
-            asks.append(ask)
-            made.append(ask)
-        return CompiledRequest(request.name, tuple(made), alternatives, fault)
+            subrequests.append(subrequest)
+            compiled_subrequests.append(subrequest)
+        return CompiledRequest(request.name, tuple(compiled_subrequests), is_prioritized_list, problem)
 
     def _bind(self, class_: DeviceClass | None, own: tuple[DeviceSelector, ...]) -> tuple[BoundSelector, ...]:
         if class_ is None:
@@ -200,7 +201,7 @@ class ClaimCompiler:
         )
 
     def _request_problem(self, request: DeviceRequest) -> ClaimProblem | None:
-        """Fields whose feature is off (KEP-4816, KEP-5075)."""
+        """The problem of a field whose feature is off (KEP-4816, KEP-5075)."""
         if request.first_available and not self._features.enabled("DRAPrioritizedList"):
             why = f", request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
             return ClaimProblem(AbortCause.FEATURE_OFF, why, request.name)
@@ -213,23 +214,23 @@ class ClaimCompiler:
                     return ClaimProblem(AbortCause.FEATURE_OFF, f", subrequest {sub.name}: {why}", request.name)
         return None
 
-    def _subrequest_problem(self, spec: _Exact, own: str, class_: DeviceClass | None) -> ClaimProblem | None:
-        def fault(cause: AbortCause, text: str) -> ClaimProblem:
-            return ClaimProblem(cause, f", request {own}{text}", own)
+    def _subrequest_problem(self, spec: _Exact, own_name: str, class_: DeviceClass | None) -> ClaimProblem | None:
+        def problem(cause: AbortCause, text: str) -> ClaimProblem:
+            return ClaimProblem(cause, f", request {own_name}{text}", own_name)
 
         for i, selector in enumerate(spec.selectors):
             if selector.cel is None:
                 why = f", selector #{i}: CEL expression empty (unsupported selector type?)"
-                return fault(AbortCause.BAD_REQUEST, why)
+                return problem(AbortCause.BAD_REQUEST, why)
         admin = isinstance(spec, ExactDeviceRequest) and spec.admin_access is not None
         if admin and not self._features.enabled("DRAAdminAccess"):
-            return fault(AbortCause.FEATURE_OFF, ": admin access is requested, but the feature is disabled")
+            return problem(AbortCause.FEATURE_OFF, ": admin access is requested, but the feature is disabled")
         name = spec.device_class_name
         if not name:
-            return fault(AbortCause.BAD_REQUEST, ": missing device class name (unsupported request type?)")
+            return problem(AbortCause.BAD_REQUEST, ": missing device class name (unsupported request type?)")
         if class_ is None:
             why = f': could not retrieve device class {name}: deviceclass.resource.k8s.io "{name}" not found'
-            return fault(AbortCause.CLASS_MISSING, why)
+            return problem(AbortCause.CLASS_MISSING, why)
         if spec.allocation_mode not in ("ExactCount", "All"):
-            return fault(AbortCause.BAD_REQUEST, f": unsupported count mode {spec.allocation_mode}")
+            return problem(AbortCause.BAD_REQUEST, f": unsupported count mode {spec.allocation_mode}")
         return None

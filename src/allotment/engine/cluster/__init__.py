@@ -1,1 +1,1 @@
-"""What the cluster holds: devices, pools, nodes, and what allocated claims use of them; changed by increments."""
+"""The cluster's state: nodes, pools, devices and their usage by allocated claims, updated incrementally."""

@@ -1,8 +1,8 @@
-"""Published devices, interned: what is the same about many devices is kept once.
+"""Published devices and their interned traits.
 
-A fleet has thousands of devices and a handful of models. ``Traits`` hold what allocation looks at apart from
-attributes and names: taints, capacity, counters, sharing, binding conditions. Devices with equal traits share one
-object, and a node's *layout* (see `layout`) is made of them.
+A fleet has thousands of devices and a handful of models. ``Traits`` hold everything that allocation reads except names
+and attributes: taints, capacity, counters, sharing, binding conditions. Devices with equal traits share one object, and
+a node's *layout* (see `layout`) consists of them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceCapacity, DeviceTaint, ResourceSlice
 from allotment.model.semver import Semver, SemverError
 
-#: Interned kinds (of devices, nodes, patterns) that a table keeps before it starts afresh. What is alike is then told
-#: apart once more, which costs work and nothing else: numbers are never used twice.
+#: Interned objects (traits, layouts, patterns) that a table keeps before it is cleared. Equal values are then interned
+#: again under a new number, which costs only work: numbers are never reused.
 MAX_INTERNED: Final = 50_000
 
 
 class Consumption(NamedTuple):
-    """What a device takes of one counter while it is allocated, in nano."""
+    """The amount that a device consumes of one counter while it is allocated, in nano units."""
 
     counter_set: str
     counter: str
@@ -33,7 +33,7 @@ class Consumption(NamedTuple):
 
 
 class Traits:
-    """What allocation looks at in a device apart from its attributes and its name; compared by identity."""
+    """Everything that allocation reads of a device except its name and attributes; compared by identity."""
 
     __slots__ = ("binding", "capacity", "counters", "number", "shareable", "taints", "limits")
 
@@ -48,33 +48,35 @@ class Traits:
     ) -> None:
         self.number = number
         self.taints = taints
-        """The driver's, followed by those of the rules that apply."""
+        """Taints of the driver, followed by those of DeviceTaintRules."""
         self.capacity = capacity
         self.counters = counters
         self.shareable = shareable
         """``allowMultipleAllocations``, if DRAConsumableCapacity is on."""
         self.binding = binding
-        """Whether it has binding conditions."""
+        """Whether the device has binding conditions."""
         self.limits = {name: amount.value.nano for name, amount in sorted(capacity.items())}
-        """Capacity in nano, by name in sorted order: the order of every vector of amounts."""
+        """Capacity in nano units, by name in sorted order: the order of every vector of amounts."""
 
 
 class DeviceRecord:
-    """One published device, with the slice it comes from."""
+    """One published device, with its slice."""
 
-    __slots__ = ("device", "id", "plain", "slice", "traits")
+    __slots__ = ("device", "id", "is_cel_convertible", "slice", "traits")
 
-    def __init__(self, id: DeviceID, device: Device, slice: ResourceSlice, traits: Traits, is_cel_convertible: bool) -> None:
+    def __init__(
+        self, id: DeviceID, device: Device, slice: ResourceSlice, traits: Traits, is_cel_convertible: bool
+    ) -> None:
         self.id = id
         self.device = device
         self.slice = slice
         self.traits = traits
-        self.plain = is_cel_convertible
-        """Whether CEL can convert all its attributes. If not, every selector fails on it, whatever it reads."""
+        self.is_cel_convertible = is_cel_convertible
+        """Whether CEL can convert all attributes. If not, every selector fails on the device."""
 
 
 def quantity_key(amount: Quantity) -> Hashable:
-    """A quantity as it is written: CEL and results show more of it than its value."""
+    """A key for a quantity that preserves its notation, which CEL and results show in addition to the value."""
     return amount.mantissa, amount.scale, amount.is_small, amount.format
 
 
@@ -82,15 +84,15 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class TraitsTable:
-    """Interns traits."""
+    """Interns traits: devices with equal values get the same object."""
 
-    def __init__(self, capacity_known: bool) -> None:
-        self._capacity_known = capacity_known
+    def __init__(self, capacity_enabled: bool) -> None:
+        self._capacity_enabled = capacity_enabled
         self._known: dict[object, Traits] = {}
         self._numbers = itertools.count()
 
     def of(self, device: Device, rule_taints: tuple[DeviceTaint, ...]) -> Traits:
-        """The traits of a device that these rule taints are added to."""
+        """The traits of a device with the taints of rules added."""
         taints = device.taints + rule_taints
         key = (
             tuple((t.key, t.value, t.effect) for t in taints),
@@ -122,7 +124,7 @@ class TraitsTable:
                     for use in device.consumes_counters
                     for name, counter in use.counters.items()
                 ),
-                self._capacity_known and device.allow_multiple_allocations is True,
+                self._capacity_enabled and device.allow_multiple_allocations is True,
                 bool(device.binding_conditions),
             )
         return found

@@ -1,4 +1,4 @@
-"""The names by which devices and pools are known across the cluster."""
+"""Cluster-wide identifiers of pools and devices."""
 
 from __future__ import annotations
 

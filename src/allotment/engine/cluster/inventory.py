@@ -1,7 +1,7 @@
-"""The cluster's state as the engine keeps it: nodes, slices, classes, taint rules and what claims hold.
+"""The cluster's state in the engine: nodes, slices, classes, taint rules and allocations.
 
-Every change is an increment: it touches the nodes that it concerns and notes them in a journal, from which whoever
-keeps results per node (see `placement`) learns what to look at again. Nothing is ever rebuilt as a whole.
+Changes are incremental: each one invalidates only the affected nodes and records them in a journal, from which caches
+per node (see `placement`) learn what to evaluate again.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 
-#: A change to a pool on more nodes than this is a change to all nodes.
+#: A change to a pool on more nodes than this counts as a change to all nodes.
 _MAX_NODES_PER_CHANGE = 64
 
 
 class _PoolEntry:
-    """The slices of one pool, and which nodes see any of its devices."""
+    """The slices of one pool, and the nodes that see any of its devices."""
 
     __slots__ = ("counting", "nodes", "slices", "unbound")
 
     def __init__(self) -> None:
         self.slices: dict[str, ResourceSlice] = {}
         self.counting: dict[str, ResourceSlice] = {}
-        """Those that count on every node, for their shared counters."""
+        """Slices that count on every node because of their shared counters."""
         self.nodes: dict[str, int] = {}
-        """Nodes that slices name, and how many do."""
+        """Number of slices by the node that they name."""
         self.unbound = 0
-        """Slices with devices that may reach nodes which the slice does not name."""
+        """Number of slices whose devices may reach nodes that the slice does not name."""
 
     def add(self, slice_: ResourceSlice, rules: PoolRules) -> None:
         self.slices[slice_.metadata.name] = slice_
@@ -57,7 +57,7 @@ class _PoolEntry:
         self._count(slice_, rules, -1)
 
     def replace(self, old: ResourceSlice, new: ResourceSlice, rules: PoolRules) -> None:
-        """The new slice keeps the old one's place in the order."""
+        """Replace a slice; the new one keeps the position of the old one."""
         self._count(old, rules, -1)
         self.slices[new.metadata.name] = new
         self._count(new, rules, 1)
@@ -80,7 +80,7 @@ class _PoolEntry:
 
 
 class Inventory:
-    """Nodes, slices, classes, rules and allocations. Reading and changing it must not overlap (no threads)."""
+    """Nodes, slices, classes, taint rules and allocations. Not thread-safe."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
@@ -116,7 +116,7 @@ class Inventory:
         claims: Iterable[ResourceClaim] = (),
         taint_rules: Iterable[DeviceTaintRule] = (),
     ) -> Inventory:
-        """The state that these objects describe: nodes as name and labels; of the claims, the allocated ones."""
+        """An inventory of these objects: nodes are name and labels; claims without an allocation are ignored."""
         inventory = cls(features)
         for name, labels in nodes:
             inventory.put_node(name, labels)
@@ -141,34 +141,34 @@ class Inventory:
 
     @property
     def slices(self) -> Mapping[str, ResourceSlice]:
-        """ResourceSlices by name, in the order in which they came."""
+        """ResourceSlices by name, in the order in which they were added."""
         return self._slices
 
     @property
     def nodes(self) -> Mapping[str, NodeFacts]:
-        """Nodes by name, in the order in which they came."""
+        """Nodes by name, in the order in which they were added."""
         return self._nodes
 
     @property
     def taint_rules(self) -> Mapping[str, DeviceTaintRule]:
-        """DeviceTaintRules by name; without effect unless the gate DRADeviceTaintRules is on."""
+        """DeviceTaintRules by name; they have no effect unless the gate DRADeviceTaintRules is on."""
         return self._taint_rules
 
     @property
     def index_count(self) -> int:
-        """How many places there are for nodes: those taken, and those that removed nodes left."""
+        """The number of node indexes in use, including those of removed nodes."""
         return len(self._node_names)
 
     def node_at(self, index: int) -> str | None:
-        """The node in a place, ``None`` if it was removed. A node keeps its place."""
+        """The name of the node with this index, or ``None`` if it was removed. A node keeps its index."""
         return self._node_names[index]
 
     def index_of(self, node: str) -> int:
-        """The place of a node; ``KeyError`` if there is none of that name."""
+        """The index of a node; ``KeyError`` if it is unknown."""
         return self._indexes[node]
 
     def node_mask(self, nodes: Iterable[str]) -> int:
-        """The places of these nodes as a bit mask; nodes that are not known are left out."""
+        """The indexes of these nodes as a bit mask; unknown nodes are ignored."""
         mask = 0
         for node in nodes:
             if node in self._indexes:
@@ -176,7 +176,7 @@ class Inventory:
         return mask
 
     def records(self, slice_: ResourceSlice) -> tuple[DeviceRecord, ...]:
-        """The devices of one of the inventory's slices, with the taints of rules added."""
+        """The devices of one of the inventory's slices, including the taints of rules."""
         name = slice_.metadata.name
         found = self._records.get(name)
         if found is None:
@@ -184,7 +184,7 @@ class Inventory:
         return found
 
     def view(self, node: str) -> NodeView:
-        """What a node sees; ``KeyError`` if there is none of that name."""
+        """The pools and devices that a node sees; ``KeyError`` if the node is unknown."""
         found = self._views.get(node)
         if found is None:
             found = self._views[node] = self._build_view(self._nodes[node])
@@ -225,21 +225,21 @@ class Inventory:
     def put_node(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a node, or change its labels."""
         self._nodes[name] = NodeFacts(name, labels)
-        place = self._indexes.get(name)
-        if place is None:
-            place = self._indexes[name] = len(self._node_names)
+        index = self._indexes.get(name)
+        if index is None:
+            index = self._indexes[name] = len(self._node_names)
             self._node_names.append(name)
         self._views.pop(name, None)
-        self.journal.append(place, len(self._node_names))
+        self.journal.append(index, len(self._node_names))
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; its slices stay until they are removed themselves."""
+        """Remove a node if it exists; its slices remain until they are removed."""
         if self._nodes.pop(name, None) is None:
             return
-        place = self._indexes.pop(name)
-        self._node_names[place] = None
+        index = self._indexes.pop(name)
+        self._node_names[index] = None
         self._views.pop(name, None)
-        self.journal.append(place, len(self._node_names))
+        self.journal.append(index, len(self._node_names))
 
     # --- slices --------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Inventory:
         self._pool_changed(id, entry, seen_before)
 
     def remove_slice(self, name: str) -> None:
-        """Remove a slice, if there is one of that name."""
+        """Remove a slice if it exists."""
         old = self._slices.pop(name, None)
         if old is None:
             return
@@ -276,11 +276,11 @@ class Inventory:
             del self._pools[id]
 
     def _seen_by(self, entry: _PoolEntry, slice_: ResourceSlice | None) -> tuple[str | None, bool]:
-        """The node that may lose sight of the pool with this slice, and whether others see it."""
+        """The node of this slice, which may no longer see the pool, and whether unnamed nodes see the pool."""
         return (slice_.spec.node_name if slice_ is not None else None), entry.unbound > 0
 
     def _pool_changed(self, id: PoolID, entry: _PoolEntry, seen_before: tuple[str | None, bool]) -> None:
-        """Bring the indexes up to date after a slice of the pool came or went."""
+        """Update the indexes after a slice of the pool was added or removed."""
         left, unbound_before = seen_before
         if left and left not in entry.nodes:
             self._pools_on.get(left, {}).pop(id, None)
@@ -301,10 +301,10 @@ class Inventory:
             self._node_changed(node)
 
     def _foreign_changed(self, id: PoolID, entry: _PoolEntry) -> bool:
-        """Keep what nodes see of the pool that see none of its devices; whether that changed.
+        """Update the pool as seen by nodes that see none of its devices; return whether its status changed.
 
-        Until 1.36 slices with shared counters count on every node, so that a pool in trouble elsewhere is in the way of
-        ``allocationMode: All`` on nodes that have nothing to do with it.
+        Until 1.36 slices with shared counters count on every node, so that an unusable pool elsewhere blocks
+        ``allocationMode: All`` on unrelated nodes.
         """
         found: Pool | None = None
         if self._pool_rules.partitionable and entry.counting:
@@ -323,7 +323,7 @@ class Inventory:
         self._classes[device_class.metadata.name] = device_class
 
     def remove_class(self, name: str) -> None:
-        """Remove a class, if there is one of that name."""
+        """Remove a class if it exists."""
         self._classes.pop(name, None)
 
     def put_taint_rule(self, rule: DeviceTaintRule) -> None:
@@ -332,7 +332,7 @@ class Inventory:
         self._rules_changed()
 
     def remove_taint_rule(self, name: str) -> None:
-        """Remove a rule, if there is one of that name."""
+        """Remove a rule if it exists."""
         if self._taint_rules.pop(name, None) is not None:
             self._rules_changed()
 
@@ -345,11 +345,11 @@ class Inventory:
     # --- allocations ---------------------------------------------------------------------------------------------
 
     def allocate(self, claim: ObjectKey, allocation: AllocationResult) -> None:
-        """Book a claim's allocation; ``ValueError`` if it has one already."""
+        """Record a claim's allocation; ``ValueError`` if the claim already has one."""
         self._devices_changed(self.usage.add(claim, allocation))
 
     def free(self, claim: ObjectKey) -> None:
-        """Give back what a claim holds, if anything."""
+        """Remove a claim's allocation if there is one."""
         self._devices_changed(self.usage.remove(claim))
 
     def _devices_changed(self, devices: list[DeviceID]) -> None:
@@ -366,12 +366,12 @@ class Inventory:
                 found = self._views.get(node)
                 if found is not None:
                     found.forget_state()
-                place = self._indexes.get(node)
-                if place is not None:
-                    self.journal.append(place, len(self._node_names))
+                index = self._indexes.get(node)
+                if index is not None:
+                    self.journal.append(index, len(self._node_names))
 
     def _node_changed(self, node: str) -> None:
         self._views.pop(node, None)
-        place = self._indexes.get(node)
-        if place is not None:
-            self.journal.append(place, len(self._node_names))
+        index = self._indexes.get(node)
+        if index is not None:
+            self.journal.append(index, len(self._node_names))

@@ -1,10 +1,10 @@
-"""What changed, for those who keep results per node: each reads on from where he was the last time."""
+"""A journal of changed nodes for caches per node, each of which reads from its own position."""
 
 from __future__ import annotations
 
 
 class ChangeJournal:
-    """Which nodes changed, in order; readers keep their place in it."""
+    """The indexes of changed nodes in order; readers keep their own position."""
 
     __slots__ = ("_dropped", "_entries", "_limit")
 
@@ -15,26 +15,26 @@ class ChangeJournal:
 
     @property
     def end(self) -> int:
-        """The place after the last entry."""
+        """The position after the last entry."""
         return self._dropped + len(self._entries)
 
     def append(self, node: int, nodes: int) -> None:
-        """A node changed; ``nodes`` is how many there are."""
+        """Record a change of a node; ``nodes`` is the number of nodes, which limits the length of the journal."""
         entries = self._entries
         entries.append(node)
         if len(entries) > self._limit + 2 * nodes:
-            # A reader who is further behind looks at every node again, which costs him no more.
+            # A reader that is further behind evaluates every node again, which costs no more than reading the entries.
             keep = len(entries) // 2
             self._dropped += len(entries) - keep
             del entries[: len(entries) - keep]
 
     def mark_all_changed(self) -> None:
-        """Everything changed."""
+        """Record a change of all nodes."""
         self._dropped = self.end + 1
         self._entries.clear()
 
     def since(self, position: int) -> list[int] | None:
-        """Nodes that changed after ``place``, or ``None`` if all must be looked at again."""
+        """Nodes that changed after ``position``, or ``None`` if all nodes must be evaluated again."""
         if position < self._dropped:
             return None
         return self._entries[position - self._dropped :]

@@ -1,8 +1,8 @@
-"""What one node offers, and the part of it that many nodes have in common.
+"""The devices of one node (``NodeView``) and the part that equivalent nodes share (``Layout``).
 
-``NodeView`` is a node's pools with their devices in the order of allocation, numbered: a *slot* is a device's place in
-that order, and sets of devices are bit masks over slots. ``Layout`` is the view without names and attributes; nodes
-with the same hardware share one, so that work done for one of them counts for all.
+``NodeView`` is a node's pools with their devices in allocation order. A *slot* is a device's position in that order,
+and sets of devices are bit masks over slots. ``Layout`` is the view without names and attributes; nodes with the same
+hardware share one, so that work done for one of them is reused for all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from allotment.model.resource import ResourceSlice
 
 
 class PoolSpan(NamedTuple):
-    """The slots of one pool, from ``start`` up to but without ``stop``."""
+    """The slots of one pool, from ``start`` up to but excluding ``stop``."""
 
     status: PoolStatus
     start: int
@@ -29,7 +29,7 @@ class PoolSpan(NamedTuple):
 
 
 class NodeCounter(NamedTuple):
-    """One counter that devices of the node may draw from, and how much of it there is, in nano."""
+    """A counter that devices of the node may consume, and its total in nano units."""
 
     pool: int
     counter_set: str
@@ -37,13 +37,13 @@ class NodeCounter(NamedTuple):
     limit: int
 
 
-#: Number of a counter and the amount drawn from it.
+#: Pairs of a counter's number and the amount consumed.
 Uses = tuple[tuple[int, int], ...]
 RecordsOf = Callable[[ResourceSlice], Sequence[DeviceRecord]]
 
 
 class Layout:
-    """The hardware of a node, nameless; compared by identity."""
+    """The hardware of a node without names and attributes; compared by identity."""
 
     __slots__ = ("consumers", "counters", "number", "pools", "reach", "shareable", "size", "traits", "uses")
 
@@ -61,20 +61,20 @@ class Layout:
         self.pools = pools
         self.counters = counters
         self.reach = reach
-        """Slots whose own node selection (``perDeviceNodeSelection``) admits the node; all others are set, too."""
-        index = {place[:3]: i for i, place in enumerate(counters)}
+        """Slots of devices that the node can use; only ``perDeviceNodeSelection`` clears bits."""
+        index = {counter[:3]: i for i, counter in enumerate(counters)}
         self.uses: tuple[Uses, ...] = tuple(
             tuple((index[pool, use.counter_set, use.counter], use.amount) for use in t.counters) if counters else ()
             for pool, span in enumerate(pools)
             for t in traits[span.start : span.stop]
         )
-        """Per slot: which counters it draws from, and how much."""
+        """Per slot: the counters that the device consumes, and the amounts."""
         self.shareable = sum(1 << i for i, t in enumerate(traits) if t.shareable)
         self.consumers = sum(1 << i for i, use in enumerate(self.uses) if use)
 
 
 class LayoutTable:
-    """Interns layouts."""
+    """Interns layouts: nodes with equal hardware get the same object."""
 
     def __init__(self) -> None:
         self._known: dict[object, Layout] = {}
@@ -83,7 +83,7 @@ class LayoutTable:
     def of(
         self, traits: tuple[Traits, ...], pools: tuple[PoolSpan, ...], counters: tuple[NodeCounter, ...], reach: int
     ) -> Layout:
-        """The layout made of these parts."""
+        """The layout with these parts."""
         key = (tuple(t.number for t in traits), pools, counters, reach)
         found = self._known.get(key)
         if found is None:
@@ -94,23 +94,23 @@ class LayoutTable:
 
 
 class NodeState(NamedTuple):
-    """What allocated claims hold of a node's devices."""
+    """The usage of a node's devices by allocated claims."""
 
     in_use: int
-    """Slots taken whole."""
+    """Slots of exclusively allocated devices."""
     charged: int
-    """Slots that draw from counters because they, or a share of them, are allocated."""
+    """Slots that consume counters because the device, or a share of it, is allocated."""
     consumed: tuple[tuple[int, tuple[int, ...]], ...]
-    """Slot and consumed amounts, in the order of ``Traits.limits``, of devices with shares that name capacity."""
+    """Slot and consumed amounts, in the order of ``Traits.limits``, of devices whose shares name capacity."""
     drawn: tuple[int, ...]
-    """Per counter what devices elsewhere draw from it; empty if none do."""
+    """Per counter the amount that the pool's devices outside of this node consume; empty if there are none."""
 
 
 IDLE = NodeState(0, 0, (), ())
 
 
 class NodeView:
-    """A node with the pools that it sees and their devices. Made anew when slices change; its state is refreshed."""
+    """A node with the pools that it sees and their devices; rebuilt when slices change."""
 
     __slots__ = (
         "__weakref__",
@@ -125,7 +125,12 @@ class NodeView:
     )
 
     def __init__(
-        self, node: NodeFacts, pools: tuple[Pool, ...], records: tuple[DeviceRecord, ...], layout: Layout, failure: str = ""
+        self,
+        node: NodeFacts,
+        pools: tuple[Pool, ...],
+        records: tuple[DeviceRecord, ...],
+        layout: Layout,
+        failure: str = "",
     ) -> None:
         self.node = node
         self.pools = pools
@@ -133,14 +138,14 @@ class NodeView:
         """The device in each slot."""
         self.layout = layout
         self.failure = failure
-        """Why pools could not be gathered; then there are none."""
+        """The error if pools could not be gathered; there are no pools then."""
         self._counts_elsewhere = any(bool(pool.other_slices and pool.counter_sets) for pool in pools)
         self._state: NodeState | None = None
         self._only_here: NodeSelector | None = None
 
     @property
     def only_here(self) -> NodeSelector:
-        """The selector that admits this node alone."""
+        """A selector that matches only this node."""
         found = self._only_here
         if found is None:
             name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(self.node.name,))
@@ -148,11 +153,11 @@ class NodeView:
         return found
 
     def forget_state(self) -> None:
-        """Look again at the usage when the state is asked for next."""
+        """Invalidate the cached state."""
         self._state = None
 
     def state(self, usage: Usage) -> NodeState:
-        """What is allocated of the node's devices."""
+        """The node's allocation state, from the cache if it is valid."""
         found = self._state
         if found is None:
             found = self._state = self._compute_state(usage)
@@ -181,7 +186,7 @@ class NodeView:
     def _drawn_elsewhere(self, usage: Usage) -> tuple[int, ...]:
         if not self._counts_elsewhere:
             return ()
-        index = {place[:3]: i for i, place in enumerate(self.layout.counters)}
+        index = {counter[:3]: i for i, counter in enumerate(self.layout.counters)}
         drawn = [0] * len(index)
         for number, pool in enumerate(self.pools):
             if not pool.counter_sets:
@@ -196,24 +201,24 @@ class NodeView:
 
 
 def available(layout: Layout, state: NodeState) -> list[int]:
-    """Per counter what is left, in nano; negative where more is allocated than there is."""
-    left = [place.limit for place in layout.counters]
-    for counter, amount in enumerate(state.drawn):
-        left[counter] -= amount
+    """The remaining amount of each counter in nano units; negative if more is allocated than exists."""
+    left = [counter.limit for counter in layout.counters]
+    for number, amount in enumerate(state.drawn):
+        left[number] -= amount
     charged = state.charged
     while charged:
         lowest = charged & -charged
-        for counter, amount in layout.uses[lowest.bit_length() - 1]:
-            left[counter] -= amount
+        for number, amount in layout.uses[lowest.bit_length() - 1]:
+            left[number] -= amount
         charged ^= lowest
     return left
 
 
 def build_view(node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, layouts: LayoutTable) -> NodeView:
-    """Number the devices of the gathered pools. ``records_of`` gives a slice's devices in published order.
+    """Assign slots to the devices of the gathered pools. ``records_of`` returns a slice's devices in published order.
 
-    ``UnusableSlice`` if a device's own node selector cannot be used: gathering stops at the first device that reaches
-    the node, so that those behind it are looked at here only.
+    Raises ``UnusableSlice`` if a device's own node selector is invalid. Gathering stops at the first device that
+    reaches the node, so the selectors of the devices after it are evaluated only here.
     """
     records: list[DeviceRecord] = []
     spans: list[PoolSpan] = []

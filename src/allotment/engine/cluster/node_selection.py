@@ -1,7 +1,7 @@
-"""Which nodes reach a slice or a device: by name, all of them, or by a node selector.
+"""Node selection of slices and devices: by name, for all nodes, or by a node selector.
 
-Terms of a selector are ORed, an empty term matches nothing, and what is wrong with a selector is found before it is
-matched, as ``component-helpers/scheduling/corev1/nodeaffinity`` does.
+Terms of a selector are ORed, an empty term matches nothing, and a selector is validated before it is matched, as in
+``component-helpers/scheduling/corev1/nodeaffinity``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from allotment.model.quoting import quote
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What node selection looks at."""
+    """The properties of a node that node selection reads."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class UnusableNodeSelector(ValueError):
-    """Raised when a node selector has an unknown operator or values that do not go with it."""
+    """Raised when a node selector has an unknown operator, or values that are invalid for its operator."""
 
     def __init__(self, selector: NodeSelector, problems: tuple[str, ...]) -> None:
         shown = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
@@ -32,7 +32,7 @@ class UnusableNodeSelector(ValueError):
 
 
 def reaches(node: NodeFacts, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> bool:
-    """Whether the node is among those meant. Nothing set means no node: it must be a form of the future."""
+    """Whether the node is selected. If no field is set, no node is: a later API version may have other fields."""
     if node_name:
         return node_name == node.name
     if all_nodes:
@@ -41,7 +41,7 @@ def reaches(node: NodeFacts, node_name: str | None, all_nodes: bool | None, sele
 
 
 def selects(selector: NodeSelector, node: NodeFacts) -> bool:
-    """Whether a node selector matches the node; ``UnusableNodeSelector`` if it cannot be read."""
+    """Whether a node selector matches the node; ``UnusableNodeSelector`` if it is invalid."""
     problems = _problems_cached(_SelectorKey(selector))
     if problems:
         raise UnusableNodeSelector(selector, problems)
@@ -68,9 +68,9 @@ def _integer(text: str) -> int | None:
 
 
 def _compares(label: str | None, values: tuple[str, ...], greater: bool) -> bool:
-    if label is None or (ours := _integer(label)) is None or (theirs := _integer(values[0])) is None:
+    if label is None or (actual := _integer(label)) is None or (limit := _integer(values[0])) is None:
         return False
-    return ours > theirs if greater else ours < theirs
+    return actual > limit if greater else actual < limit
 
 
 _LABEL_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
@@ -83,11 +83,11 @@ _LABEL_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = 
 }
 
 
-# --- what is wrong with a selector -------------------------------------------------------------------------------
+# --- validation of selectors -------------------------------------------------------------------------------------
 
 
 class _SelectorKey:
-    """A selector as a cache key by identity: selectors live as long as their slices and are matched on many nodes."""
+    """A cache key that compares selectors by identity: they live as long as their slices and match on many nodes."""
 
     __slots__ = ("selector",)
 
@@ -150,7 +150,7 @@ def _field_problem(requirement: NodeSelectorRequirement, path: str) -> str | Non
 
 
 def _go_text(selector: NodeSelector) -> str:
-    """The selector as Go's generated ``String()`` prints it."""
+    """The selector as Go's generated ``String()`` formats it."""
 
     def requirements(items: tuple[NodeSelectorRequirement, ...]) -> str:
         inner = "".join(

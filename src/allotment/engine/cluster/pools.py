@@ -1,10 +1,10 @@
-"""Gathering the pools that a node sees (KEP-4381), in the order in which allocation tries them.
+"""Gathering of the pools that a node sees (KEP-4381), in allocation order.
 
 Of each pool only the slices of the highest generation *seen on the node* count. A pool is complete if the node sees as
-many slices as it announces; if not, all its slices are looked at, and a newer generation anywhere makes the pool
-obsolete. A pool that is complete on the node is not checked for a newer generation elsewhere: upstream has it so.
-Incomplete and invalid pools give no devices, but they stay in the list: ``allocationMode: All`` must fail on them, and
-a reason may name them.
+many slices as it announces; otherwise all its slices are checked, and a newer generation anywhere makes the pool
+obsolete. A pool that is complete on the node is not checked for a newer generation elsewhere, as in upstream.
+Incomplete and invalid pools provide no devices, but they remain in the list: ``allocationMode: All`` must fail on them,
+and reasons name them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PoolStatus(Enum):
 
     USABLE = "usable"
     INCOMPLETE = "incomplete"
-    """Not as many slices exist as the pool announces: the driver is still publishing, or left some behind."""
+    """The number of slices differs from the announced one: the driver is still publishing, or left old slices."""
     INVALID = "invalid"
     """The slices contradict each other."""
 
@@ -35,15 +35,15 @@ class Pool(NamedTuple):
     id: PoolID
     status: PoolStatus
     slices: tuple[ResourceSlice, ...] = ()
-    """With devices that may reach the node, in allocation order; empty unless usable."""
+    """Slices with devices that may reach the node, in allocation order; empty unless the pool is usable."""
     other_slices: tuple[ResourceSlice, ...] = ()
-    """The pool's other device slices: what is allocated of them draws from the same counters."""
+    """The pool's other device slices, whose allocated devices consume the same counters."""
     counter_sets: Mapping[str, CounterSet] = {}
     reason: str = ""
-    """Why it is invalid, in upstream's words."""
+    """The reason why the pool is invalid, with upstream's text."""
     generation: int = 0
     found: int = 0
-    """Slices of that generation that exist."""
+    """Number of existing slices of that generation."""
     announced: int = 0
     """``resourceSliceCount``"""
     binding: bool = False
@@ -51,30 +51,30 @@ class Pool(NamedTuple):
 
     @property
     def has_surplus(self) -> bool:
-        """More slices exist than are announced. Upstream calls that incomplete, too, but nothing is still to come."""
+        """Whether more slices exist than announced. Upstream calls that incomplete, too, but waiting does not help."""
         return self.found > self.announced
 
 
 class PoolRules(NamedTuple):
-    """The switches that change how pools are gathered."""
+    """The features and release differences that affect the gathering of pools."""
 
     partitionable: bool
-    """DRAPartitionableDevices is on."""
+    """Whether DRAPartitionableDevices is on."""
     counters_everywhere: bool
-    """Slices with shared counters are seen on every node (until 1.36), not only through their pool (1.37)."""
+    """Whether slices with shared counters count on every node (until 1.36), not only through their pool (1.37)."""
 
 
 class UnusableSlice(ValueError):
-    """Raised when a node selector of a slice or device cannot be used; fatal for every node that looks at it."""
+    """Raised when a node selector of a slice or device is invalid; fatal on every node that evaluates it."""
 
 
 def counts_everywhere(slice_: ResourceSlice, rules: PoolRules) -> bool:
-    """Whether the slice belongs to what every node sees, because of its shared counters."""
+    """Whether every node sees the slice because of its shared counters."""
     return bool(slice_.spec.shared_counters) and rules.counters_everywhere
 
 
 def is_relevant(slice_: ResourceSlice, node: NodeFacts, rules: PoolRules) -> bool:
-    """Whether a slice counts for the node; ``UnusableSlice`` if that cannot be told."""
+    """Whether a slice counts for the node; ``UnusableSlice`` if its node selector is invalid."""
     spec = slice_.spec
     if not rules.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):
         return False
@@ -92,7 +92,10 @@ def is_relevant(slice_: ResourceSlice, node: NodeFacts, rules: PoolRules) -> boo
 
 
 def device_reaches(node: NodeFacts, device: Device, slice_: ResourceSlice) -> bool:
-    """Whether a device of a slice with per-device node selection is for the node; ``UnusableSlice`` as above."""
+    """Whether the node can use a device of a slice with per-device node selection.
+
+    ``UnusableSlice`` if the device's node selector is invalid.
+    """
     try:
         return reaches(node, device.node_name, device.all_nodes, device.node_selector)
     except UnusableNodeSelector as error:
@@ -103,9 +106,9 @@ def device_reaches(node: NodeFacts, device: Device, slice_: ResourceSlice) -> bo
 def gather_pool(
     id: PoolID, relevant: Sequence[ResourceSlice], every: Iterable[ResourceSlice], rules: PoolRules
 ) -> Pool | None:
-    """The pool as made of the slices relevant for a node, or ``None`` if it has none or is obsolete.
+    """The pool as seen by a node with these relevant slices, or ``None`` if there are none or the pool is obsolete.
 
-    ``every`` are all slices of the pool, wherever they belong.
+    ``every`` are all slices of the pool, on all nodes.
     """
     if not relevant:
         return None
@@ -130,7 +133,7 @@ def gather_pool(
 
 
 def _build(pool: Pool, seen: list[ResourceSlice], rest: list[ResourceSlice], rules: PoolRules) -> Pool:
-    """Check a complete pool and put its parts in order."""
+    """Validate a complete pool and sort its slices."""
     seen = sorted(seen, key=attrgetter("metadata.name"))
     if not rules.partitionable:
         return _invalid(pool, _duplicate_device(seen)) or _usable(pool, seen, [], {})
@@ -182,8 +185,8 @@ def _dangling_counter(slices: Iterable[ResourceSlice], counter_sets: Mapping[str
 
 
 def sort_pools(pools: Iterable[Pool]) -> tuple[Pool, ...]:
-    """Pools in the order of allocation: by driver and name; those with binding conditions after all others.
+    """Pools in allocation order: by driver and name; those with binding conditions after all others.
 
-    Incomplete and invalid pools count as having none: their devices are not looked at.
+    Incomplete and invalid pools count as pools without binding conditions, because their devices are not examined.
     """
     return tuple(sorted(pools, key=lambda pool: (pool.binding, pool.id)))

@@ -1,4 +1,4 @@
-"""Taints and tolerations of devices (KEP-5055), and the taints that administrators add by rules."""
+"""Taints and tolerations of devices (KEP-5055), including those that DeviceTaintRules add."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from allotment.engine.cluster.identity import DeviceID
 from allotment.model.resource import DeviceTaint, DeviceTaintRule, DeviceToleration
 
-#: Effects that keep a device from being allocated. ``None`` and effects of the future inform only.
+#: Effects that prevent allocation of a device. ``None`` and unknown effects are informational.
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Whether one toleration covers one taint; an empty key or effect covers any, an empty operator means Equal."""
+    """Whether a toleration matches a taint; an empty key or effect matches any, an empty operator means Equal."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -23,7 +23,7 @@ def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 
 def blocking_taint(taints: Iterable[DeviceTaint], tolerations: tuple[DeviceToleration, ...]) -> DeviceTaint | None:
-    """The first taint that keeps the device from being allocated, or ``None``."""
+    """The first taint that prevents allocation of the device, or ``None``."""
     for taint in taints:
         if taint.effect in BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -31,7 +31,7 @@ def blocking_taint(taints: Iterable[DeviceTaint], tolerations: tuple[DeviceToler
 
 
 def rule_applies(rule: DeviceTaintRule, device: DeviceID) -> bool:
-    """Whether a DeviceTaintRule taints the device: set fields are ANDed, a rule without selector taints nothing."""
+    """Whether a DeviceTaintRule taints the device: its fields are ANDed, a rule without a selector taints nothing."""
     selector = rule.spec.device_selector
     return selector is not None and all(
         wanted is None or wanted == found

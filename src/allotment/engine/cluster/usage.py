@@ -1,8 +1,8 @@
-"""What allocated claims hold: devices taken whole, shares of shareable ones, and the capacity consumed of them.
+"""Usage of devices by allocated claims: exclusive devices, shares of shareable ones, and their consumed capacity.
 
-Derived from ``status.allocation`` exactly as the scheduler does: a result with admin access holds nothing (KEP-5018);
-one with a share ID holds a share (KEP-5075), if DRAConsumableCapacity is on; any other holds its device whole. The
-holder is kept, so that a reason can name it.
+Derived from ``status.allocation`` as in the scheduler: a result with admin access holds nothing (KEP-5018); one with a
+share ID holds a share (KEP-5075) if DRAConsumableCapacity is on; any other one holds its device exclusively. The
+holding claims are recorded so that reasons can name them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NO_CAPACITY: Mapping[str, int] = {}
 
 
 class DeviceShare(NamedTuple):
-    """One claim's share of a shareable device; amounts in nano, ``None`` if the result names no capacity."""
+    """A claim's share of a shareable device; amounts in nano units, ``None`` if the result names no capacity."""
 
     claim: ObjectKey
     share_id: str
@@ -26,34 +26,34 @@ class DeviceShare(NamedTuple):
 
 
 class Usage:
-    """Allocations by claim and by device, kept up to date by increments."""
+    """Allocations by claim and by device, updated incrementally."""
 
-    def __init__(self, shares_known: bool) -> None:
-        self._shares_enabled = shares_known
+    def __init__(self, shares_enabled: bool) -> None:
+        self._shares_enabled = shares_enabled
         self.allocations: dict[ObjectKey, AllocationResult] = {}
-        #: Claims that hold a device whole; more than one only if the cluster's own state contradicts itself.
+        #: Claims that hold a device exclusively; more than one only if the cluster's state is inconsistent.
         self.exclusive: dict[DeviceID, tuple[ObjectKey, ...]] = {}
         self.shares: dict[DeviceID, tuple[DeviceShare, ...]] = {}
-        #: Sum of what the shares of a device consume; an entry exists if any share names its capacity.
+        #: Capacity consumed by all shares of a device; an entry exists if any share names its capacity.
         self.consumed: dict[DeviceID, Mapping[str, int]] = {}
 
     def holders(self, device: DeviceID) -> tuple[ObjectKey, ...]:
-        """Every claim that holds the device or a share of it."""
+        """The claims that hold the device or a share of it."""
         return self.exclusive.get(device, ()) + tuple(share.claim for share in self.shares.get(device, ()))
 
     def is_allocated(self, device: DeviceID) -> bool:
-        """Whether the device counts as allocated for its counters."""
+        """Whether the device, or a share of it, is allocated, so that it consumes its counters."""
         return device in self.exclusive or device in self.shares
 
     def add(self, claim: ObjectKey, allocation: AllocationResult) -> list[DeviceID]:
-        """Book a claim's allocation; returns the devices whose state changed. The claim must not be booked yet."""
+        """Add a claim's allocation and return the devices whose state changed; ``ValueError`` if it has one."""
         if claim in self.allocations:
             raise ValueError(f"claim {claim} is already allocated")
         self.allocations[claim] = allocation
         return [self._add_result(claim, result) for result in self._holding_results(allocation)]
 
     def remove(self, claim: ObjectKey) -> list[DeviceID]:
-        """Give back what a claim holds; returns the devices whose state changed. An unknown claim holds nothing."""
+        """Remove a claim's allocation, if any, and return the devices whose state changed."""
         allocation = self.allocations.pop(claim, None)
         if allocation is None:
             return []
@@ -105,6 +105,6 @@ class Usage:
             self.consumed.pop(device, None)
 
     def remaining(self, device: DeviceID, limits: Mapping[str, int]) -> dict[str, int]:
-        """What is left of each capacity; negative if the device shrank below what is consumed."""
+        """The remaining amount of each capacity; negative if the device shrank below the consumed amount."""
         consumed = self.consumed.get(device, _NO_CAPACITY)
         return {name: limit - consumed.get(name, 0) for name, limit in limits.items()}

@@ -1,12 +1,12 @@
-"""Why claims do not fit a node: the cause, the funnel, the nearest miss and a change that the engine confirms.
+"""Diagnosis of claims that do not fit: the cause, the funnel, the nearest miss and a change that the engine confirms.
 
-The face is `cluster`: kinds of nodes, one examination for each, one headline. From there down:
+The entry point is `diagnoser`: it groups equivalent nodes, diagnoses each group and selects a headline. Below it:
 
-- `world`, `attempts`, `scene`: the question as a value, asked of the engine again and again; what is known around it.
-- `view`, `holders`, `names`: what the node sees, who holds it, what is published anywhere.
-- `cause`: which claim or request it is; first on the idle node, so that busy devices do not hide what is wrong.
-- `request` and `funnel`: the step at which one request loses its devices. What that step means is told by `selection`
-  (with `conditions` and `miswritten`), `offered` (pools, capacity, taints) or `taken` (in use, counters); what several
-  requests cannot have at once by `together` and `constrained`.
-- `edits` and `changes`: what could be changed, and the smallest of it that helps. `wording`: numbers and lists.
+- `scenario`, `trial_cache`, `context`: the allocation to try as a value, the cached outcomes, and the shared data.
+- `visible_devices`, `holders`, `published_names`: what the node sees, which claims hold it, which names are published.
+- `cause`: the claim or request that does not fit; first on the idle node, so that busy devices do not hide errors.
+- `request` and `funnel`: the step at which a request loses its devices. The step is explained by `selector_mismatch`
+  (with `selector_conditions` and `expression_correction`), `node_supply` (pools, capacity, taints) or `in_use` (devices
+  in use, counters); requests that do not fit together by `cause` and `unmet_constraints`.
+- `candidate_changes` and `remedy_search`: possible changes, and the smallest one that helps. `wording`: lists as text.
 """

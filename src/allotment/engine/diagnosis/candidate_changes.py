@@ -1,4 +1,4 @@
-"""Changes worth trying, apart from those of conditions: counts, capacities, classes, constraints, other claims."""
+"""Candidate changes of counts, capacities, classes, constraints and other claims (not of selector conditions)."""
 
 from __future__ import annotations
 
@@ -8,149 +8,152 @@ from functools import partial
 from msgspec.structs import replace as altered
 
 from allotment.engine.cluster.identity import PoolID
-from allotment.engine.diagnosis.context import Scene, places
-from allotment.engine.diagnosis.holders import Holder
-from allotment.engine.diagnosis.published_names import likeness, near
-from allotment.engine.diagnosis.scenario import Candidate, Place, World, claim_name, edit_constraint, edit_request
-from allotment.engine.diagnosis.wording import freed
+from allotment.engine.diagnosis.context import NodeContext, requests_of
+from allotment.engine.diagnosis.holders import ClaimHolder
+from allotment.engine.diagnosis.published_names import similar_names, similarity
+from allotment.engine.diagnosis.scenario import (
+    CandidateChange,
+    RequestLocation,
+    Scenario,
+    claim_name,
+    edit_constraint,
+    edit_request,
+)
+from allotment.engine.diagnosis.wording import freeing_text
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, DeviceConstraint, ResourceClaim
 from allotment.phrases import counted
 
 
-def ask_for(place: Place, asked: int, count: int) -> Candidate:
-    """Another count of devices."""
-    return Candidate(
+def request_count(location: RequestLocation, old_count: int, count: int) -> CandidateChange:
+    """A change of the number of requested devices."""
+    return CandidateChange(
         "less",
-        f"ask for {counted(count, 'device')} instead of {asked}",
-        edit_request(place, lambda old: altered(old, count=count)),
-        place.object,
-        f"{place.path}.count",
+        f"request {counted(count, 'device')} instead of {old_count}",
+        edit_request(location, lambda old: altered(old, count=count)),
+        location.object,
+        f"{location.path}.count",
         count,
     )
 
 
-def fewer_devices(scene: Scene, claim: ResourceClaim, most: int) -> tuple[Candidate, ...]:
-    """Smaller counts for a claim that asks for too many."""
-    found: list[Candidate] = []
-    for place, asked in places(claim):
-        if asked.count > 1:
-            view = len(scene.view.devices)
+def fewer_devices(context: NodeContext, claim: ResourceClaim, most: int) -> tuple[CandidateChange, ...]:
+    """Smaller counts for a claim that requests too many devices."""
+    found: list[CandidateChange] = []
+    for location, spec in requests_of(claim):
+        if spec.count > 1:
+            view = len(context.view.devices)
             found.extend(
-                ask_for(place, asked.count, count)
-                for count in sorted(
-                    {min(most, asked.count - 1, view), min(asked.count - 1, view // 2), 1}, reverse=True
-                )
+                request_count(location, spec.count, count)
+                for count in sorted({min(most, spec.count - 1, view), min(spec.count - 1, view // 2), 1}, reverse=True)
                 if count > 0
             )
     return tuple(found)
 
 
-def complete_pool(pool: PoolID, *, surplus: bool) -> Candidate:
-    """What becomes possible once the pool has as many slices as it announces; tried with those that are there now.
+def complete_pool(pool: PoolID, *, surplus: bool) -> CandidateChange:
+    """A change of the driver: the pool announces as many slices as exist now.
 
-    ``surplus``: there are more than announced, so that the driver has to correct the number or what it left behind.
+    ``surplus``: more slices exist than announced, so the driver must correct the number or delete leftover slices.
     """
 
-    def edit(world: World) -> World:
-        mine = [s for s in world.slices if (s.spec.driver, s.spec.pool.name) == pool]
+    def edit(scenario: Scenario) -> Scenario:
+        mine = [s for s in scenario.slices if (s.spec.driver, s.spec.pool.name) == pool]
         newest = max((s.spec.pool.generation for s in mine), default=0)
         count = sum(1 for s in mine if s.spec.pool.generation == newest)
         slices = tuple(
             altered(s, spec=altered(s.spec, pool=altered(s.spec.pool, resource_slice_count=count))) if s in mine else s
-            for s in world.slices
+            for s in scenario.slices
         )
-        return replace(world, slices=slices)
+        return replace(scenario, slices=slices)
 
     if surplus:
-        text = f"let the driver of pool {pool} announce all the slices that are there; their devices suffice"
+        text = f"let the driver of pool {pool} announce all published slices; their devices are sufficient"
     else:
-        text = f"let the driver finish pool {pool}; the devices that are there already suffice"
-    return Candidate("driver", text, edit)
+        text = f"let the driver complete pool {pool}; the published devices are already sufficient"
+    return CandidateChange("driver", text, edit)
 
 
-def other_classes(world: World, place: Place, name: str) -> list[Candidate]:
-    """The other classes, those of like names first; one that the name may have been meant for is a small change."""
-    meant = near(name, world.classes)
-    others = sorted((c for c in world.classes if c != name), key=lambda c: (-likeness(name, c), c))
+def other_classes(scenario: Scenario, location: RequestLocation, name: str) -> list[CandidateChange]:
+    """Changes to other classes, similar names first; a similar name for an unknown class is a spelling correction."""
+    similar = similar_names(name, scenario.classes)
+    others = sorted((c for c in scenario.classes if c != name), key=lambda c: (-similarity(name, c), c))
     return [
-        Candidate(
-            "name" if other in meant and name not in world.classes else "other-class",
+        CandidateChange(
+            "name" if other in similar and name not in scenario.classes else "other-class",
             f"use class {other}",
-            edit_request(place, partial(altered, device_class_name=other)),
-            place.object,
-            f"{place.path}.deviceClassName",
+            edit_request(location, partial(altered, device_class_name=other)),
+            location.object,
+            f"{location.path}.deviceClassName",
             other,
         )
         for other in others[:4]
     ]
 
 
-def capacity_edit(place: Place, requests: dict[str, Quantity], remedy: str, words: str) -> Candidate:
-    """Other amounts in ``capacity.requests``."""
-    return Candidate(
+def capacity_edit(location: RequestLocation, requests: dict[str, Quantity], remedy: str, text: str) -> CandidateChange:
+    """A change of the amounts in ``capacity.requests``."""
+    return CandidateChange(
         remedy,
-        words,
-        edit_request(place, lambda old: altered(old, capacity=CapacityRequirements(requests=requests))),
-        place.object,
-        f"{place.path}.capacity",
+        text,
+        edit_request(location, lambda old: altered(old, capacity=CapacityRequirements(requests=requests))),
+        location.object,
+        f"{location.path}.capacity",
         {"requests": {name: str(amount) for name, amount in requests.items()}},
     )
 
 
-def free_claims(holders: list[Holder]) -> list[Candidate]:
-    """Ending the allocation of one claim, or of the first few."""
+def free_claims(holders: list[ClaimHolder]) -> list[CandidateChange]:
+    """Changes that release one claim, or the first few claims."""
     found = [
-        Candidate(
+        CandidateChange(
             "wait",
-            freed([one]),
-            partial(World.without_claim, names=frozenset({one.claim})),
-            f"ResourceClaim {one.claim}",
+            freeing_text([holder]),
+            partial(Scenario.without_claims, names=frozenset({holder.claim})),
+            f"ResourceClaim {holder.claim}",
             "status.allocation",
         )
-        for one in holders[:4]
+        for holder in holders[:4]
     ]
     for count in range(2, min(len(holders), 8) + 1):
-        some = holders[:count]
-        without = partial(World.without_claim, names=frozenset(one.claim for one in some))
-        found.append(Candidate("wait", freed(some), without))
+        released = holders[:count]
+        without = partial(Scenario.without_claims, names=frozenset(holder.claim for holder in released))
+        found.append(CandidateChange("wait", freeing_text(released), without))
     return found
 
 
-def exact_count(place: Place, count: int) -> Candidate:
-    """So many devices instead of all."""
-    return Candidate(
+def exact_count(location: RequestLocation, count: int) -> CandidateChange:
+    """A change from all devices to a number of devices."""
+    return CandidateChange(
         "less",
-        f"ask for {counted(count, 'device')} instead of all",
-        edit_request(place, lambda old: altered(old, allocation_mode="ExactCount", count=count)),
-        place.object,
-        place.path,
+        f"request {counted(count, 'device')} instead of all",
+        edit_request(location, lambda old: altered(old, allocation_mode="ExactCount", count=count)),
+        location.object,
+        location.path,
         {"allocationMode": "ExactCount", "count": count},
     )
 
 
-def _without_asking_for(world: World, name: str) -> World:
-    return replace(world, claims=tuple(c for c in world.claims if claim_name(c) != name))
+def _without_claim(scenario: Scenario, name: str) -> Scenario:
+    return replace(scenario, claims=tuple(c for c in scenario.claims if claim_name(c) != name))
 
 
-def drop_one(claims: tuple[ResourceClaim, ...]) -> list[Candidate]:
-    """Leave out a claim of the pod, or a request of the claim."""
+def drop_claim(claims: tuple[ResourceClaim, ...]) -> list[CandidateChange]:
+    """Changes that remove one of several claims of the pod."""
     if len(claims) > 1:
         return [
-            Candidate(
-                "leave-out",
-                f"leave claim {claim_name(claim)} out",
-                partial(_without_asking_for, name=claim_name(claim)),
+            CandidateChange(
+                "leave-out", f"remove claim {claim_name(claim)}", partial(_without_claim, name=claim_name(claim))
             )
             for claim in reversed(claims)
         ]
     return []
 
 
-def drop_constraint(claim: str, index: int, constraint: DeviceConstraint, attribute: str) -> Candidate:
-    """The claim without one of its constraints."""
+def drop_constraint(claim: str, index: int, constraint: DeviceConstraint, attribute: str) -> CandidateChange:
+    """A change that removes one of the claim's constraints."""
     kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
-    return Candidate(
+    return CandidateChange(
         "constraint",
         f"drop the constraint {kind} {attribute}",
         edit_constraint(claim, index, None),

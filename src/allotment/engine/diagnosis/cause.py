@@ -1,171 +1,171 @@
-"""Which cause it is that claims do not fit one node.
+"""The cause for which claims do not fit one node.
 
-A class that does not exist comes before everything. Then the question is put to the idle node. If even that refuses,
-the cause lies in what is asked or published, and who happens to hold devices now does not change the answer. Only if
-the idle node accepts does the cause lie in what is in use. Within either world the refusal is narrowed down by asking
-the engine for less: one claim of the pod, one request of the claim, the claim without its constraints.
+A missing class takes precedence. Then the claims are tried on the idle node. If they do not fit there, the cause lies
+in the requests or in the published devices, independent of the current usage. Only if they fit on the idle node is the
+usage the cause. In either scenario the cause is narrowed down by trying less: one claim of the pod, one request of the
+claim, the claim without its constraints.
 
-A search that was given up proves nothing. Where any part of what is requested is refused for certain, that part is the
-cause; otherwise the cause is that the search was given up.
+A search that reached its step limit proves nothing. If any part of the claims is refused for certain, that part is the
+cause; otherwise the cause is the step limit.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from allotment.engine.diagnosis.candidate_changes import ask_for, drop_one, fewer_devices, free_claims
-from allotment.engine.diagnosis.context import Cause, Inquiry, Scene, fewest, places, wanted_of
-from allotment.engine.diagnosis.holders import Holdings, holdings
+from allotment.engine.diagnosis.candidate_changes import drop_claim, fewer_devices, free_claims, request_count
+from allotment.engine.diagnosis.context import Cause, NodeContext, SharedContext, fewest, query_of, requests_of
+from allotment.engine.diagnosis.holders import HeldDevices, held_devices
 from allotment.engine.diagnosis.in_use import all_holders
-from allotment.engine.diagnosis.request import exact, first_unknown_class
+from allotment.engine.diagnosis.request import first_unknown_class, request_cause
 from allotment.engine.diagnosis.scenario import (
-    Candidate,
-    World,
+    CandidateChange,
+    Scenario,
     claim_name,
     only_alternative,
     only_request,
     with_devices,
 )
-from allotment.engine.diagnosis.undecided import given_up, is_undecided
+from allotment.engine.diagnosis.undecided import is_undecided, search_given_up
 from allotment.engine.diagnosis.unmet_constraints import constraint_unmet, constraints_compete
-from allotment.engine.diagnosis.visible_devices import Seen, look
-from allotment.engine.diagnosis.wording import holding
-from allotment.engine.outcome import AbortCause as Abort
-from allotment.engine.outcome import Aborted, Allocated, Outcome
+from allotment.engine.diagnosis.visible_devices import VisibleDevice, visible_devices
+from allotment.engine.diagnosis.wording import holder_names
+from allotment.engine.outcome import AbortCause, Aborted, Allocated, Outcome
 from allotment.engine.refusal import RANK
 from allotment.model.resource import DeviceRequest, ResourceClaim
 from allotment.phrases import counted
 
 
-def competition(scene: Scene, claims: tuple[ResourceClaim, ...]) -> Cause:
-    """Every request fits alone, all of them together do not."""
-    traces = [scene.trace(wanted_of(place, asked)) for claim in claims for place, asked in places(claim)]
-    pool: dict[object, Seen] = {seen.id: seen for traced in traces for seen in traced.left}
-    asked_for = sum(fewest(request) for claim in claims for request in claim.spec.devices.requests)
+def requests_compete(context: NodeContext, claims: tuple[ResourceClaim, ...]) -> Cause:
+    """The cause if every request fits individually, but not all of them together."""
+    traces = [context.trace(query_of(location, spec)) for claim in claims for location, spec in requests_of(claim)]
+    pool: dict[object, VisibleDevice] = {visible.id: visible for trace in traces for visible in trace.left}
+    needed = sum(fewest(request) for claim in claims for request in claim.spec.devices.requests)
     what = "the claims of the pod" if len(claims) > 1 else "the requests of the claim"
-    names = ", ".join(traced.wanted.name if len(claims) == 1 else traced.wanted.claim for traced in traces[:4])
-    told = constraints_compete(scene, claims, f"{what} ({names})")
-    if told is not None:
-        return told
+    names = ", ".join(trace.query.name if len(claims) == 1 else trace.query.claim for trace in traces[:4])
+    cause = constraints_compete(context, claims, f"{what} ({names})")
+    if cause is not None:
+        return cause
     holders = all_holders(traces)
-    candidates: list[Candidate] = [] if not scene.busy else free_claims(holders)
+    candidates: list[CandidateChange] = [] if not context.is_busy else free_claims(holders)
     for claim in claims:
-        for place, asked in places(claim):
-            if asked.count > 1:
-                candidates.extend(ask_for(place, asked.count, c) for c in range(asked.count - 1, 0, -1))
+        for location, spec in requests_of(claim):
+            if spec.count > 1:
+                candidates.extend(request_count(location, spec.count, c) for c in range(spec.count - 1, 0, -1))
     if len(claims) > 1 or sum(len(c.spec.devices.requests) for c in claims) > 1:
-        candidates.extend(drop_one(claims))
-    drawn = any(seen.device.consumes_counters for seen in pool.values()) and len(pool) >= asked_for
-    if drawn:
+        candidates.extend(drop_claim(claims))
+    uses_counters = any(visible.device.consumes_counters for visible in pool.values()) and len(pool) >= needed
+    if uses_counters:
         code = "counters-exhausted"
-        summary = f"{what} ({names}) fit one by one; together they draw too much on the same counters"
-    elif scene.busy:
+        summary = f"{what} ({names}) fit individually, but together they exceed the same shared counters"
+    elif context.is_busy:
         code = "devices-in-use"
         summary = (
-            f"{what} ({names}) want {asked_for} devices together, {len(pool)} are free; in use by {holding(holders)}"
+            f"{what} ({names}) need {needed} devices together; {len(pool)} are free, "
+            f"others are in use by {holder_names(holders)}"
         )
     else:
         code = "too-few-devices"
         have = f"{counted(len(pool), 'device')} of the node match{'es' if len(pool) == 1 else ''}"
-        summary = f"{what} ({names}) want {asked_for} devices together, {have}"
+        summary = f"{what} ({names}) need {needed} devices together; {have}"
     return Cause(code, summary, claim_name(claims[0]), "", tuple(traces), candidates=tuple(candidates))
 
 
-def cause(world: World, inquiry: Inquiry) -> Cause:
-    """Why ``world.claims`` do not fit; to be asked only when the engine refused them."""
-    unknown = first_unknown_class(world)
+def find_cause(scenario: Scenario, shared: SharedContext) -> Cause:
+    """The cause why the claims of the scenario do not fit; call it only if the engine refused them."""
+    unknown = first_unknown_class(scenario)
     if unknown is not None:
         return unknown
-    if world.allocated:
-        idle = inquiry.attempts(world.idle())
+    if scenario.allocated:
+        idle = shared.trials(scenario.idle())
         if isinstance(idle, Allocated) or is_undecided(idle):
-            return _in_world(world, inquiry)
-    return _in_world(world.idle(), inquiry)
+            return _scenario_cause(scenario, shared)
+    return _scenario_cause(scenario.idle(), shared)
 
 
-def _in_world(world: World, inquiry: Inquiry) -> Cause:
-    view = look(inquiry.attempts.inventory(world), world.node)
-    scene = Scene(world, inquiry, view, holdings(world.allocated))
-    outcomes = [(claim, inquiry.attempts(world.asking(claim))) for claim in world.claims]
+def _scenario_cause(scenario: Scenario, shared: SharedContext) -> Cause:
+    view = visible_devices(shared.trials.inventory(scenario), scenario.node)
+    context = NodeContext(scenario, shared, view, held_devices(scenario.allocated))
+    outcomes = [(claim, shared.trials(scenario.with_claims(claim))) for claim in scenario.claims]
     refused = [(claim, outcome) for claim, outcome in outcomes if not isinstance(outcome, Allocated)]
-    together = inquiry.attempts(world)
-    if not is_undecided(together):  # then what is undecided of one claim alone is not the cause
+    together = shared.trials(scenario)
+    if not is_undecided(together):  # an undecided single claim is then not the cause
         refused = [(claim, outcome) for claim, outcome in refused if not is_undecided(outcome)]
-    # An error stops Kubernetes, whatever else another claim lacks on this node.
+    # A fatal error stops Kubernetes, even if another claim is refused on this node.
     for claim, outcome in sorted(refused, key=lambda pair: _certainty(pair[1])):
-        return _claim(scene, claim, outcome)
+        return _claim(context, claim, outcome)
     if is_undecided(together):
-        return given_up(scene, world.claims, together.steps)
-    return competition(scene, world.claims)
+        return search_given_up(context, scenario.claims, together.steps)
+    return requests_compete(context, scenario.claims)
 
 
 def _certainty(outcome: Outcome) -> int:
-    """Fatal errors come first, then refusals, then searches that were given up."""
+    """Sort key: fatal errors first, then refusals, then undecided searches."""
     return 2 if is_undecided(outcome) else 0 if isinstance(outcome, Aborted) else 1
 
 
-def _claim(scene: Scene, claim: ResourceClaim, outcome: Outcome) -> Cause:
+def _claim(context: NodeContext, claim: ResourceClaim, outcome: Outcome) -> Cause:
     name = claim_name(claim)
     if isinstance(outcome, Aborted):
-        told = _abort(scene, claim, outcome)
-        if told is not None:
-            return told
+        cause = _abort_cause(context, claim, outcome)
+        if cause is not None:
+            return cause
     for request in claim.spec.devices.requests:
-        alone = scene.inquiry.attempts(scene.world.asking(only_request(claim, request)))
+        alone = context.shared.trials(context.scenario.with_claims(only_request(claim, request)))
         if isinstance(alone, Allocated) or is_undecided(alone):
             continue
-        return _request(scene, claim, request, alone)
+        return _request(context, claim, request, alone)
     if is_undecided(outcome):
-        return given_up(scene, (claim,), outcome.steps)
-    if claim.spec.devices.constraints and scene.fits(with_devices(claim, constraints=())):
-        return constraint_unmet(scene, claim)
-    return replace(competition(scene, (claim,)), claim=name)
+        return search_given_up(context, (claim,), outcome.steps)
+    if claim.spec.devices.constraints and context.fits(with_devices(claim, constraints=())):
+        return constraint_unmet(context, claim)
+    return replace(requests_compete(context, (claim,)), claim=name)
 
 
-def _abort(scene: Scene, claim: ResourceClaim, outcome: Aborted) -> Cause | None:
-    """Errors that need no funnel."""
+def _abort_cause(context: NodeContext, claim: ResourceClaim, outcome: Aborted) -> Cause | None:
+    """The cause of an error that needs no funnel, if it is one."""
     name = claim_name(claim)
     request = outcome.request or ""
-    if outcome.cause is Abort.TOO_MANY_DEVICES:
+    if outcome.cause is AbortCause.TOO_MANY_DEVICES:
         least = sum(fewest(r) for r in claim.spec.devices.requests)
-        summary = f"{least} devices are asked for in one claim, which may have 32" if least > 32 else outcome.text
-        fewer = fewer_devices(scene, claim, 32)
+        summary = f"{least} devices requested in one claim; the limit is 32" if least > 32 else outcome.text
+        fewer = fewer_devices(context, claim, 32)
         return Cause("too-many-devices", summary, name, candidates=fewer, kubernetes=outcome.text)
-    if outcome.cause is Abort.FEATURE_OFF:
+    if outcome.cause is AbortCause.FEATURE_OFF:
         return Cause("feature-off", outcome.text, name, request, kubernetes=outcome.text)
-    if outcome.cause is Abort.NODE_SELECTION:
+    if outcome.cause is AbortCause.NODE_SELECTION:
         return Cause("node-selector-unusable", outcome.text, name, request, kubernetes=outcome.text)
-    if outcome.cause is Abort.BAD_REQUEST:
+    if outcome.cause is AbortCause.BAD_REQUEST:
         return Cause("invalid-manifest", outcome.text, name, request, kubernetes=outcome.text)
     return None
 
 
-def _request(scene: Scene, claim: ResourceClaim, request: DeviceRequest, outcome: Outcome) -> Cause:
+def _request(context: NodeContext, claim: ResourceClaim, request: DeviceRequest, outcome: Outcome) -> Cause:
     if isinstance(outcome, Aborted):
-        told = _abort(scene, only_request(claim, request), outcome)
-        if told is not None:
-            return told
+        cause = _abort_cause(context, only_request(claim, request), outcome)
+        if cause is not None:
+            return cause
     name = claim_name(claim)
-    spots = {place.name: place for place, _ in places(claim)}
+    locations = {location.name: location for location, _ in requests_of(claim)}
     if request.exactly is not None:
-        return exact(scene, spots[request.name], request.exactly, outcome)
+        return request_cause(context, locations[request.name], request.exactly, outcome)
     alternatives = []
     for sub in request.first_available:
         single = only_request(claim, only_alternative(request, sub.name))
-        world = scene.world.asking(single)
-        alone = scene.inquiry.attempts(world.idle())
-        of = scene if isinstance(alone, Allocated) else _idle(scene)
+        scenario = context.scenario.with_claims(single)
+        alone = context.shared.trials(scenario.idle())
+        of = context if isinstance(alone, Allocated) else _idle(context)
         if isinstance(alone, Allocated):
-            alone = scene.inquiry.attempts(world)
+            alone = context.shared.trials(scenario)
         if is_undecided(alone):
-            alternatives.append(given_up(of, (single,), alone.steps))
+            alternatives.append(search_given_up(of, (single,), alone.steps))
             continue
-        alternatives.append(exact(of, spots[f"{request.name}/{sub.name}"], sub, alone))
-    words = ", ".join(f"{a.request.partition('/')[2]} {a.code}" for a in alternatives)
+        alternatives.append(request_cause(of, locations[f"{request.name}/{sub.name}"], sub, alone))
+    listed_codes = ", ".join(f"{a.request.partition('/')[2]} {a.code}" for a in alternatives)
     nearest_first = sorted(alternatives, key=lambda a: RANK[a.code])
     return Cause(
         "no-alternative-fits",
-        f"none of the {len(alternatives)} alternatives fits: {words}",
+        f"none of the {len(alternatives)} alternatives fits: {listed_codes}",
         name,
         request.name,
         alternatives=tuple(alternatives),
@@ -173,5 +173,5 @@ def _request(scene: Scene, claim: ResourceClaim, request: DeviceRequest, outcome
     )
 
 
-def _idle(scene: Scene) -> Scene:
-    return Scene(scene.world.idle(), scene.inquiry, scene.view, Holdings())
+def _idle(context: NodeContext) -> NodeContext:
+    return NodeContext(context.scenario.idle(), context.shared, context.view, HeldDevices())

@@ -1,38 +1,38 @@
-"""What a diagnosis works on: one world as one node sees it, and the cause that is found in it."""
+"""The data of a diagnosis on one node: the scenario, the visible devices, their holders, and the resulting cause."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from allotment.engine.diagnosis.funnel import Trace, Wanted, trace
-from allotment.engine.diagnosis.holders import Holdings
-from allotment.engine.diagnosis.published_names import Published
-from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, World, claim_name
-from allotment.engine.diagnosis.trial_cache import Attempts
-from allotment.engine.diagnosis.visible_devices import View
+from allotment.engine.diagnosis.funnel import DeviceQuery, Trace, trace_request
+from allotment.engine.diagnosis.holders import HeldDevices
+from allotment.engine.diagnosis.published_names import PublishedNames
+from allotment.engine.diagnosis.scenario import CandidateChange, RequestLocation, RequestSpec, Scenario, claim_name
+from allotment.engine.diagnosis.trial_cache import TrialCache
+from allotment.engine.diagnosis.visible_devices import VisibleDevices
 from allotment.engine.outcome import Allocated
-from allotment.engine.refusal import CANNOT_ALLOCATE, Miss, Refused
+from allotment.engine.refusal import CANNOT_ALLOCATE, AllocationRefusal, NearestMiss
 from allotment.model.resource import DeviceRequest, ExactDeviceRequest, ResourceClaim
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A cause with the changes worth trying; `refused` makes the value of it."""
+    """A cause with its candidate changes; `refused` converts it to the public value."""
 
     code: str
     summary: str
     claim: str = ""
     request: str = ""
     traces: tuple[Trace, ...] = ()
-    nearest: Miss | None = None
-    candidates: tuple[Candidate, ...] = ()
+    nearest: NearestMiss | None = None
+    candidates: tuple[CandidateChange, ...] = ()
     alternatives: tuple[Cause, ...] = ()
     notes: tuple[str, ...] = ()
     kubernetes: str = ""
 
-    def refused(self, node: str) -> Refused:
-        """The value, without changes (those are verified elsewhere)."""
-        return Refused(
+    def refused(self, node: str) -> AllocationRefusal:
+        """The public value without changes, which `remedy_search` verifies."""
+        return AllocationRefusal(
             code=self.code,
             summary=self.summary,
             node=node,
@@ -47,67 +47,67 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
-    """What stays the same while one node is examined."""
+class SharedContext:
+    """Data that stays the same during the diagnosis of one node."""
 
-    published: Published
-    attempts: Attempts
+    published: PublishedNames
+    trials: TrialCache
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A world with the node's view of it and who holds what."""
+class NodeContext:
+    """A scenario with the devices that the node sees and their holders."""
 
-    world: World
-    inquiry: Inquiry
-    view: View
-    held: Holdings
+    scenario: Scenario
+    shared: SharedContext
+    view: VisibleDevices
+    held: HeldDevices
 
     def fits(self, *claims: ResourceClaim) -> bool:
-        """Whether other claims fit the node of this world."""
-        return isinstance(self.inquiry.attempts(self.world.asking(*claims)), Allocated)
+        """Whether these claims fit on the node instead of the scenario's claims."""
+        return isinstance(self.shared.trials(self.scenario.with_claims(*claims)), Allocated)
 
-    def trace(self, wanted: Wanted) -> Trace:
-        """The funnel of a request in this world."""
-        world = self.world
-        return trace(wanted, self.view, world.classes, self.held, world.features)
+    def trace(self, wanted: DeviceQuery) -> Trace:
+        """The funnel of a request in this scenario."""
+        scenario = self.scenario
+        return trace_request(wanted, self.view, scenario.classes, self.held, scenario.features)
 
     @property
-    def busy(self) -> bool:
-        """Whether anything is allocated in this world."""
-        return bool(self.world.allocated)
+    def is_busy(self) -> bool:
+        """Whether the scenario has allocated claims."""
+        return bool(self.scenario.allocated)
 
 
-def places(claim: ResourceClaim) -> list[tuple[Place, Asked]]:
-    """Every request and alternative of a claim."""
+def requests_of(claim: ResourceClaim) -> list[tuple[RequestLocation, RequestSpec]]:
+    """Every exact request and alternative of a claim, with its location."""
     name = claim_name(claim)
-    found: list[tuple[Place, Asked]] = []
+    found: list[tuple[RequestLocation, RequestSpec]] = []
     for index, request in enumerate(claim.spec.devices.requests):
         path = f"spec.devices.requests[{index}]"
         if request.exactly is not None:
-            found.append((Place(name, request.name, path=f"{path}.exactly"), request.exactly))
+            found.append((RequestLocation(name, request.name, path=f"{path}.exactly"), request.exactly))
         for number, sub in enumerate(request.first_available):
-            found.append((Place(name, request.name, sub.name, f"{path}.firstAvailable[{number}]"), sub))
+            found.append((RequestLocation(name, request.name, sub.name, f"{path}.firstAvailable[{number}]"), sub))
     return found
 
 
-def wanted_of(place: Place, asked: Asked) -> Wanted:
-    """A request or alternative in the form that both have."""
-    return Wanted(
-        claim=place.claim,
-        name=place.name,
-        device_class=asked.device_class_name,
-        selectors=asked.selectors,
-        count=0 if asked.allocation_mode == "All" else asked.count,
-        admin=isinstance(asked, ExactDeviceRequest) and bool(asked.admin_access),
-        tolerations=asked.tolerations,
-        capacity=asked.capacity,
-        path=f"claim {place.claim}, request {place.name}",
+def query_of(location: RequestLocation, spec: RequestSpec) -> DeviceQuery:
+    """The device query of an exact request or alternative."""
+    return DeviceQuery(
+        claim=location.claim,
+        name=location.name,
+        device_class=spec.device_class_name,
+        selectors=spec.selectors,
+        count=0 if spec.allocation_mode == "All" else spec.count,
+        admin=isinstance(spec, ExactDeviceRequest) and bool(spec.admin_access),
+        tolerations=spec.tolerations,
+        capacity=spec.capacity,
+        path=f"claim {location.claim}, request {location.name}",
     )
 
 
 def fewest(request: DeviceRequest) -> int:
-    """The fewest devices that the request can be content with."""
+    """The smallest number of devices that satisfies the request."""
     if request.exactly is not None:
         return request.exactly.count
     return min((s.count for s in request.first_available), default=0)

@@ -1,7 +1,7 @@
-"""The reasons of a whole cluster: one examination for all nodes that are alike, one headline for all of them.
+"""``Diagnoser``: the reasons why claims fit no node of a cluster, with one diagnosis per group of equivalent nodes.
 
-Nodes are alike if they have the same layout, the same state, and the same values in the attributes that the claims read
-(through selectors or constraints); uuids and bus addresses that nobody asks for do not tell nodes apart.
+Nodes are equivalent if they have the same layout, the same state, and the same values of the attributes that the claims
+read in selectors or constraints; UUIDs and bus addresses that no claim reads are ignored.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from msgspec.structs import replace as altered
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.diagnosis.cause import cause
-from allotment.engine.diagnosis.context import Cause, Inquiry, places
-from allotment.engine.diagnosis.funnel import compiled
-from allotment.engine.diagnosis.published_names import Published, published
-from allotment.engine.diagnosis.remedy_search import Budget, Mending, smallest_change
-from allotment.engine.diagnosis.scenario import World, claim_name
-from allotment.engine.diagnosis.trial_cache import Attempts
+from allotment.engine.diagnosis.cause import find_cause
+from allotment.engine.diagnosis.context import Cause, SharedContext, requests_of
+from allotment.engine.diagnosis.funnel import compile_or_none
+from allotment.engine.diagnosis.published_names import PublishedNames, published_names
+from allotment.engine.diagnosis.remedy_search import RemedyChanges, TrialBudget, smallest_change
+from allotment.engine.diagnosis.scenario import Scenario, claim_name
+from allotment.engine.diagnosis.trial_cache import TrialCache
 from allotment.engine.outcome import Aborted, Allocated
-from allotment.engine.refusal import CODES, NO_NODES, RANK, Diagnosis, NodeReason, Refused
+from allotment.engine.refusal import CODES, NO_NODES, RANK, AllocationRefusal, Diagnosis, NodeReason
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 
-#: Groups of like nodes for which a change is sought; a cluster of hundreds of kinds gets it for the nearest ones.
+#: Groups of nodes for which a change is searched, nearest first; a cluster may have hundreds of groups.
 _WITH_CHANGE = 8
 
 
 class Diagnoser:
-    """Answers for one inventory. What is published is read once; whoever allocates claims meanwhile says so."""
+    """Diagnoses claims against one inventory. Published names are read once; report new allocations to it."""
 
     def __init__(
         self,
         inventory: Inventory,
         allocated: Iterable[ResourceClaim] = (),
         tries: int | None = None,
-        names: Published | None = None,
+        names: PublishedNames | None = None,
     ) -> None:
-        """``allocated`` are the claims that hold devices, as objects, so that reasons can name their pods.
+        """``allocated`` are the claims that hold devices, so that reasons can name their pods.
 
-        ``tries`` bounds the search for changes over all questions; once they are spent, answers come without changes.
-        ``names``: what a name is held against, if not against what the inventory's slices publish.
+        ``tries`` limits the trials for changes over all diagnoses; after that, reasons have no changes. ``names`` are
+        the published names to compare with instead of those of the inventory's slices.
         """
         self._inventory = inventory
-        self._budget = Budget(tries)
+        self._budget = TrialBudget(tries)
         self._names = names
         self._holding: dict[DeviceID, list[ResourceClaim]] = {}
         for claim in allocated:
-            self.hold(claim)
+            self.add_allocated(claim)
 
     @cached_property
-    def _published(self) -> Published:
-        return self._names or published(self._inventory.slices.values())
+    def _published(self) -> PublishedNames:
+        return self._names or published_names(self._inventory.slices.values())
 
     @cached_property
     def _index(self) -> _SliceIndex:
         return _SliceIndex(self._inventory)
 
-    def hold(self, claim: ResourceClaim) -> None:
-        """One more claim that holds devices; it is allocated in the inventory, too."""
+    def add_allocated(self, claim: ResourceClaim) -> None:
+        """Add a claim that holds devices and is also allocated in the inventory."""
         if claim.status.allocation is None:
             return
         for result in claim.status.allocation.devices.results:
@@ -70,30 +70,35 @@ class Diagnoser:
                 entry.append(claim)
 
     def diagnose(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Diagnosis:
-        """Why ``claims``, together, fit none of ``nodes`` (all of the inventory's by default)."""
+        """The reasons why ``claims`` together fit none of ``nodes`` (by default all nodes of the inventory)."""
         inventory = self._inventory
         candidates = list(inventory.nodes) if nodes is None else list(nodes)
         if not candidates:
             return Diagnosis(headline=_no_nodes(claims, self._published))
         groups: dict[Hashable, list[str]] = {}
-        read = _reads(inventory, claims)
+        read = _attributes_read(inventory, claims)
         for node in candidates:
-            groups.setdefault(_likeness(inventory, node, read, self._index), []).append(node)
-        found: list[_Examined] = []
+            groups.setdefault(_group_key(inventory, node, read, self._index), []).append(node)
+        found: list[_NodeGroup] = []
         fitting: list[str] = []
-        for alike in groups.values():
-            examined = self._examine(tuple(alike), tuple(claims))
+        for group in groups.values():
+            examined = self._examine(tuple(group), tuple(claims))
             if examined is None:
-                fitting.extend(alike)
+                fitting.extend(group)
             else:
                 found.append(examined)
         found.sort(key=lambda e: (not e.ends, RANK[e.cause.code], -len(e.nodes)))
-        mended = [
-            (e, smallest_change(e.world, e.cause, e.inquiry, self._budget) if number < _WITH_CHANGE else Mending())
+        with_remedies = [
+            (
+                e,
+                smallest_change(e.scenario, e.cause, e.shared, self._budget)
+                if number < _WITH_CHANGE
+                else RemedyChanges(),
+            )
             for number, e in enumerate(found)
         ]
-        # Nearest first: by cause, then the easier remedy, then the more of what is asked for, then the more nodes.
-        mended.sort(
+        # Nearest first: by cause, then the easier remedy, then more matching devices, then more nodes.
+        with_remedies.sort(
             key=lambda pair: (
                 not pair[0].ends, RANK[pair[0].cause.code], pair[1].effort, -_found(pair[0].cause), -len(pair[0].nodes)
             )
@@ -101,51 +106,51 @@ class Diagnoser:
         rows = tuple(
             NodeReason(
                 nodes=e.nodes,
-                refused=altered(e.cause.refused(e.nodes[0]), changes=mending.changes, otherwise=mending.otherwise),
+                refused=altered(e.cause.refused(e.nodes[0]), changes=remedies.changes, otherwise=remedies.otherwise),
             )
-            for e, mending in mended
+            for e, remedies in with_remedies
         )
         headline = rows[0].refused if rows else _no_reason(claims)
         return Diagnosis(headline=headline, nodes=rows, fitting=tuple(fitting))
 
-    def _examine(self, nodes: tuple[str, ...], claims: tuple[ResourceClaim, ...]) -> _Examined | None:
-        """What nodes that are alike lack, found on the first of them; None if the claims fit."""
+    def _examine(self, nodes: tuple[str, ...], claims: tuple[ResourceClaim, ...]) -> _NodeGroup | None:
+        """Diagnose the first of a group of equivalent nodes; None if the claims fit."""
         inventory, node = self._inventory, nodes[0]
         slices = self._index.slices(node)
-        world = World(
+        scenario = Scenario(
             features=inventory.features,
             node=node,
             labels=inventory.nodes[node].labels,
             slices=slices,
             classes=inventory.classes,
-            allocated=_concerned(self._holding, slices),
+            allocated=_holding_claims(self._holding, slices),
             claims=claims,
             taint_rules=tuple(inventory.taint_rules.values()),
         )
-        inquiry = Inquiry(self._published, Attempts())
-        outcome = inquiry.attempts(world)
+        shared = SharedContext(self._published, TrialCache())
+        outcome = shared.trials(scenario)
         if isinstance(outcome, Allocated):
             return None
-        why = cause(world, inquiry)
-        # Where a node's error ends the whole attempt, that error is the answer, however near other nodes come. While
-        # the devices are busy nothing is evaluated on them, but freeing them would only bring the error.
+        why = find_cause(scenario, shared)
+        # If an error on a node ends the whole attempt, it is the headline, even if other nodes are nearer to fitting.
+        # Selectors are not evaluated on devices in use, but freeing those would only cause the error.
         ends = (isinstance(outcome, Aborted) and outcome.fatal) or why.code == "selector-fails"
-        return _Examined(nodes, ends, why, world, inquiry)
+        return _NodeGroup(nodes, ends, why, scenario, shared)
 
 
 def _found(cause: Cause) -> int:
-    """How many devices there are where there are too few; no matter otherwise."""
+    """The number of matching devices if there are too few, otherwise 0."""
     return len(cause.traces[0].left) if cause.code == "too-few-devices" and cause.traces else 0
 
 
-class _Examined(NamedTuple):
-    """A kind of node with its cause. ``ends``: Kubernetes gives up on all nodes when it comes to one of these."""
+class _NodeGroup(NamedTuple):
+    """A group of equivalent nodes with its cause. ``ends``: Kubernetes gives up on all nodes at one of these."""
 
     nodes: tuple[str, ...]
     ends: bool
     cause: Cause
-    world: World
-    inquiry: Inquiry
+    scenario: Scenario
+    shared: SharedContext
 
 
 def diagnose(
@@ -154,14 +159,14 @@ def diagnose(
     allocated: Iterable[ResourceClaim] = (),
     nodes: Sequence[str] | None = None,
 ) -> Diagnosis:
-    """`Diagnoser.diagnose`, for one question."""
+    """`Diagnoser.diagnose` for a single diagnosis."""
     return Diagnoser(inventory, allocated).diagnose(claims, nodes)
 
 
-def _no_nodes(claims: Sequence[ResourceClaim], names: Published) -> Refused:
-    summary = "there is no node" if names.slices else "there is no node and no ResourceSlice, so no device is known"
-    notes = () if names.slices else ("Without slices nothing can be said of the names that the selectors use.",)
-    return Refused(
+def _no_nodes(claims: Sequence[ResourceClaim], names: PublishedNames) -> AllocationRefusal:
+    summary = "no node exists" if names.slices else "no node and no ResourceSlice exists, so no devices are known"
+    notes = () if names.slices else ("Names in selectors cannot be checked without ResourceSlices.",)
+    return AllocationRefusal(
         code="driver-missing",
         summary=summary,
         claim=claim_name(claims[0]) if claims else "",
@@ -170,17 +175,17 @@ def _no_nodes(claims: Sequence[ResourceClaim], names: Published) -> Refused:
     )
 
 
-def _no_reason(claims: Sequence[ResourceClaim]) -> Refused:
-    return Refused(
+def _no_reason(claims: Sequence[ResourceClaim]) -> AllocationRefusal:
+    return AllocationRefusal(
         code="not-explained",
-        summary="the engine accepts the claims on every node when asked again",
+        summary="the claims fit on every node when the allocation is repeated",
         claim=claim_name(claims[0]) if claims else "",
         kubernetes=CODES["not-explained"].kubernetes,
     )
 
 
 class _SliceIndex:
-    """Which slices decide what a node sees: all slices of every pool that it sees anything of."""
+    """Index of the slices that affect what a node sees: all slices of every pool of which it sees a slice."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -199,19 +204,19 @@ class _SliceIndex:
                 self._everywhere[pool] = None
 
     def pools(self, node: str) -> list[PoolID]:
-        """Pools that decide what the node sees."""
-        seen = (pool.id for pool in self._inventory.view(node).pools)
-        return list(dict.fromkeys([*self._by_node.get(node, ()), *self._everywhere, *seen]))
+        """The pools that affect what the node sees."""
+        visible = (pool.id for pool in self._inventory.view(node).pools)
+        return list(dict.fromkeys([*self._by_node.get(node, ()), *self._everywhere, *visible]))
 
     def slices(self, node: str) -> tuple[ResourceSlice, ...]:
-        """All slices of those pools."""
+        """All slices of these pools."""
         return tuple(s for pool in self.pools(node) for s in self._by_pool[pool])
 
 
-def _concerned(
+def _holding_claims(
     holding: Mapping[DeviceID, list[ResourceClaim]], slices: Sequence[ResourceSlice]
 ) -> tuple[ResourceClaim, ...]:
-    """The claims that hold a device of these slices."""
+    """The claims that hold devices of these slices."""
     found: dict[int, ResourceClaim] = {}
     for slice_ in slices:
         for device in slice_.spec.devices or ():
@@ -224,18 +229,18 @@ def _concerned(
 _Reads = frozenset[str] | None
 
 
-def _reads(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
-    """The attributes that selectors and constraints of the claims look at."""
+def _attributes_read(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
+    """The attributes that selectors and constraints of the claims read."""
     found: set[str] = set()
     for claim in claims:
         for constraint in claim.spec.devices.constraints:
             for attribute in (constraint.match_attribute, constraint.distinct_attribute):
                 if attribute:
                     found.add(attribute)
-        for _, asked in places(claim):
-            class_ = inventory.classes.get(asked.device_class_name)
-            for selector in (*(class_.spec.selectors if class_ else ()), *asked.selectors):
-                program = compiled(selector.cel.expression if selector.cel else "", inventory.features)
+        for _, spec in requests_of(claim):
+            class_ = inventory.classes.get(spec.device_class_name)
+            for selector in (*(class_.spec.selectors if class_ else ()), *spec.selectors):
+                program = compile_or_none(selector.cel.expression if selector.cel else "", inventory.features)
                 if program is None:
                     continue
                 if program.device_paths is None:
@@ -248,8 +253,8 @@ def _reads(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
     return frozenset(found)
 
 
-def _likeness(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex) -> Hashable:
-    """What must be equal for two nodes to have the same reasons."""
+def _group_key(inventory: Inventory, node: str, read: _Reads, index: _SliceIndex) -> Hashable:
+    """The group key of a node: nodes with equal keys have the same reasons."""
     view = inventory.view(node)
     values = tuple(_values(record.device, record.id.driver, read) for record in view.records)
     counted = {pool.id for pool in view.pools}

@@ -1,7 +1,4 @@
-"""Who holds what: devices, shares and counters taken by allocated claims, with the names of claims and pods.
-
-The engine's own state knows only that a device is taken; a reason must say by whom.
-"""
+"""The claims and pods that hold devices and shares, for the text of reasons."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from allotment.phrases import first_few, plural
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A claim that holds devices, and the pods and PodGroups it is reserved for; or that was ``set_aside``."""
+class ClaimHolder:
+    """A claim that holds devices, and the pods and PodGroups for which it is reserved, or that was ``set_aside``."""
 
     claim: str
     pods: tuple[str, ...] = ()
@@ -28,12 +25,14 @@ class Holder:
     def __str__(self) -> str:
         if self.set_aside:
             return f"claim {self.claim} ({contested_claims.DESCRIPTION})"
-        users = [among(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names]
+        users = [
+            kind_and_names(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names
+        ]
         return f"claim {self.claim} ({', '.join(users)})" if users else f"claim {self.claim}"
 
 
-def among(kind: str, names: tuple[str, ...]) -> str:
-    """The first few of them.
+def kind_and_names(kind: str, names: tuple[str, ...]) -> str:
+    """A noun and the first few names.
 
     >>> among("pod", ("a",)), among("pod", ("a", "b", "c", "d"))
     ('pod a', 'pods a, b, c and 1 more')
@@ -42,44 +41,44 @@ def among(kind: str, names: tuple[str, ...]) -> str:
 
 
 @dataclass(slots=True)
-class Holdings:
-    """Devices taken whole, and capacity taken of shareable ones (in nano units, by capacity name)."""
+class HeldDevices:
+    """Exclusively held devices, and consumed capacity of shareable devices (nano units, by capacity name)."""
 
-    whole: dict[DeviceID, Holder] = field(default_factory=dict)
-    shares: dict[DeviceID, list[tuple[Holder, dict[str, int]]]] = field(default_factory=lambda: defaultdict(list))
+    whole: dict[DeviceID, ClaimHolder] = field(default_factory=dict)
+    shares: dict[DeviceID, list[tuple[ClaimHolder, dict[str, int]]]] = field(default_factory=lambda: defaultdict(list))
 
-    def taken(self, device: DeviceID) -> bool:
-        """Whether the device counts as allocated for its counters."""
+    def is_allocated(self, device: DeviceID) -> bool:
+        """Whether the device or a share of it is held, so that it consumes its counters."""
         return device in self.whole or device in self.shares
 
-    def of(self, device: DeviceID) -> list[Holder]:
-        """Everyone who holds the device or a share of it."""
+    def holders_of(self, device: DeviceID) -> list[ClaimHolder]:
+        """The claims that hold the device or a share of it."""
         whole = [self.whole[device]] if device in self.whole else []
         return whole + [holder for holder, _ in self.shares.get(device, ())]
 
 
-def holder(claim: ResourceClaim) -> Holder:
-    """The claim's name with the pods and groups that reserve it."""
+def claim_holder(claim: ResourceClaim) -> ClaimHolder:
+    """The claim's name with the pods and PodGroups for which it is reserved."""
     pods = tuple(ref.name for ref in claim.status.reserved_for if ref.resource in ("pods", ""))
     groups = tuple(ref.name for ref in claim.status.reserved_for if (ref.api_group, ref.resource) == (GROUP, RESOURCE))
     meta = claim.metadata
     name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-    return Holder(name, pods, groups, contested_claims.is_contested(claim))
+    return ClaimHolder(name, pods, groups, contested_claims.is_contested(claim))
 
 
-def holdings(claims: Iterable[ResourceClaim]) -> Holdings:
-    """Everything that allocated claims hold; admin access holds nothing (KEP-5018)."""
-    held = Holdings()
+def held_devices(claims: Iterable[ResourceClaim]) -> HeldDevices:
+    """The devices that allocated claims hold; admin access holds nothing (KEP-5018)."""
+    held = HeldDevices()
     for claim in claims:
         if claim.status.allocation is None:
             continue
-        who = holder(claim)
+        who = claim_holder(claim)
         for result in claim.status.allocation.devices.results:
             if result.admin_access:
                 continue
             device = DeviceID(result.driver, result.pool, result.device)
             if result.share_id is None:
-                # Of two claims on a device the one that was set aside is not whose it is.
+                # Of two claims on a device, the one that was set aside does not own it.
                 if not who.set_aside or device not in held.whole:
                     held.whole[device] = who
             else:

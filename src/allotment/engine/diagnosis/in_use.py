@@ -1,103 +1,121 @@
-"""Devices that match and are held by others: whole, in shares, or through the counters of their card."""
+"""Causes of matching devices that are in use: exclusively, by shares, or through shared counters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.engine.diagnosis.candidate_changes import ask_for, capacity_edit, exact_count, free_claims
-from allotment.engine.diagnosis.context import Cause, Scene
+from allotment.engine.diagnosis.candidate_changes import capacity_edit, exact_count, free_claims, request_count
+from allotment.engine.diagnosis.context import Cause, NodeContext
 from allotment.engine.diagnosis.funnel import Loss, Trace
-from allotment.engine.diagnosis.holders import Holder
-from allotment.engine.diagnosis.node_supply import by_taints
-from allotment.engine.diagnosis.scenario import Asked, Candidate, Place
-from allotment.engine.diagnosis.visible_devices import Seen
-from allotment.engine.diagnosis.wording import amount_text, holding, named
+from allotment.engine.diagnosis.holders import ClaimHolder
+from allotment.engine.diagnosis.node_supply import devices_tainted
+from allotment.engine.diagnosis.scenario import CandidateChange, RequestLocation, RequestSpec
+from allotment.engine.diagnosis.visible_devices import VisibleDevice
+from allotment.engine.diagnosis.wording import amount_text, device_names, holder_names
 from allotment.engine.outcome import Outcome
-from allotment.engine.refusal import Miss
+from allotment.engine.refusal import NearestMiss
 from allotment.model.quantity import Quantity
 from allotment.phrases import counted
 
 
-def _smaller_partition(place: Place, asked: Asked, traced: Trace) -> list[Candidate]:
-    return [ask_for(place, asked.count, len(traced.left))] if asked.count > len(traced.left) > 0 else []
+def _fewer_partitions(location: RequestLocation, spec: RequestSpec, trace: Trace) -> list[CandidateChange]:
+    return [request_count(location, spec.count, len(trace.left))] if spec.count > len(trace.left) > 0 else []
 
 
-def by_counters(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
-    """Devices whose counters are drawn by others of the card."""
-    short = next((s for s in loss.lost if scene.view.lacking(s, scene.held)), loss.lost[0])
-    lacking = scene.view.lacking(short, scene.held)
+def counters_in_use(
+    context: NodeContext, location: RequestLocation, spec: RequestSpec, trace: Trace, loss: Loss, outcome: Outcome
+) -> Cause:
+    """The cause if the counters of matching devices are exhausted."""
+    short = next((s for s in loss.lost if context.view.missing_counters(s, context.held)), loss.lost[0])
+    lacking = context.view.missing_counters(short, context.held)
     set_, counter, left, need = max(lacking, key=lambda x: (x[3] - x[2], x[1]))
     amount, rest = amount_text(need), amount_text(max(left, 0))
-    nearest = Miss(device=short.name, kind=short.kind, what=f"{counter} left in {set_}", actual=rest, wanted=amount)
+    nearest = NearestMiss(
+        device=short.name, kind=short.kind, what=f"{counter} left in {set_}", actual=rest, wanted=amount
+    )
     holders = holders_of(loss)
     if holders:
-        whom = holding(holders)
-        summary = f"{named(loss.lost)}: free, but the counters of the card are held by {whom}"
+        holding = holder_names(holders)
+        whose = "its" if len(loss.lost) == 1 else "their"
+        summary = f"{device_names(loss.lost)}: free, but {whose} shared counters are consumed by {holding}"
     else:
-        summary = f"{named(loss.lost)} consumes more of counter {counter} than {set_} has"
-    candidates = [*free_claims(holders), *_smaller_partition(place, asked, traced)]
-    return Cause("counters-exhausted", summary, place.claim, place.name, (traced,), nearest, tuple(candidates))
+        verb = "needs" if len(loss.lost) == 1 else "need"
+        summary = f"{device_names(loss.lost)} {verb} more of counter {counter} than counter set {set_} has"
+    candidates = [*free_claims(holders), *_fewer_partitions(location, spec, trace)]
+    return Cause("counters-exhausted", summary, location.claim, location.name, (trace,), nearest, tuple(candidates))
 
 
-def by_use(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
-    """Devices that claims hold."""
+def devices_in_use(
+    context: NodeContext, location: RequestLocation, spec: RequestSpec, trace: Trace, loss: Loss, outcome: Outcome
+) -> Cause:
+    """The cause if claims hold matching devices."""
     holders = holders_of(loss)
-    whom = holding(holders)
-    shared = [s for s, _ in loss.by if s.device.allow_multiple_allocations and s.id not in scene.held.whole]
+    holding = holder_names(holders)
+    shared = [s for s, _ in loss.by if s.device.allow_multiple_allocations and s.id not in context.held.whole]
     if shared and not loss.left:
-        return _share_in_use(scene, place, asked, traced, shared[0], holders)
-    if asked.allocation_mode == "All":
+        return _share_in_use(context, location, spec, trace, shared[0], holders)
+    if spec.allocation_mode == "All":
         verb = "is" if len(loss.lost) == 1 else "are"
-        summary = f"all devices are asked for, and {named(loss.lost)} {verb} in use by {whom}"
+        summary = f"all devices are requested, but {device_names(loss.lost)} {verb} in use by {holding}"
     elif loss.left:
-        have = f"{len(loss.left)} of {len(loss.arriving)} matching ones free"
-        summary = f"{counted(asked.count, 'device')} asked, {have}; the rest is in use by {whom}"
+        free = (
+            f"{len(loss.left)} of {len(loss.arriving)} matching devices {'is' if len(loss.left) == 1 else 'are'} free"
+        )
+        summary = f"{counted(spec.count, 'device')} requested; {free}, the rest is in use by {holding}"
     else:
-        summary = f"every matching device is in use, by {whom}"
+        summary = f"every matching device is in use by {holding}"
     candidates = [*free_claims(holders)]
-    if loss.left and asked.allocation_mode != "All":
-        candidates.append(ask_for(place, asked.count, len(loss.left)))
-    if asked.allocation_mode == "All" and loss.left:
-        candidates.append(exact_count(place, len(loss.left)))
-    tainted = next((x for x in traced.losses if x.step == "taints" and x.lost), None)
+    if loss.left and spec.allocation_mode != "All":
+        candidates.append(request_count(location, spec.count, len(loss.left)))
+    if spec.allocation_mode == "All" and loss.left:
+        candidates.append(exact_count(location, len(loss.left)))
+    tainted = next((x for x in trace.losses if x.step == "taints" and x.lost), None)
     if tainted is not None:
-        candidates.extend(by_taints(scene, place, asked, traced, tainted, outcome).candidates[:1])
-    return Cause("devices-in-use", summary, place.claim, place.name, (traced,), candidates=tuple(candidates))
+        candidates.extend(devices_tainted(context, location, spec, trace, tainted, outcome).candidates[:1])
+    return Cause("devices-in-use", summary, location.claim, location.name, (trace,), candidates=tuple(candidates))
 
 
 def _share_in_use(
-    scene: Scene, place: Place, asked: Asked, traced: Trace, device: Seen, holders: list[Holder]
+    context: NodeContext,
+    location: RequestLocation,
+    spec: RequestSpec,
+    trace: Trace,
+    device: VisibleDevice,
+    holders: list[ClaimHolder],
 ) -> Cause:
-    taken = scene.view.consumed(device.device, asked.capacity) or {}
+    taken = context.view.consumed(device.device, spec.capacity) or {}
     for name, amount in taken.items():
         total = device.device.capacity[name].value
-        used = sum(consumed.get(name, 0) for _, consumed in scene.held.shares[device.id])
+        used = sum(consumed.get(name, 0) for _, consumed in context.held.shares[device.id])
         if used + amount.nano <= total.nano:
             continue
         rest = amount_text(max(total.nano - used, 0))
         summary = (
-            f"{amount} of {name} asked, {rest} of {total} left on {device.name}; the rest is held by {holding(holders)}"
+            f"{amount} of {name} requested; {rest} of {total} left on {device.name}, "
+            f"the rest is held by {holder_names(holders)}"
         )
-        nearest = Miss(device=device.name, kind=device.kind, what=f"{name} left", actual=rest, wanted=str(amount))
-        requests = dict(asked.capacity.requests) if asked.capacity is not None else {}
+        nearest = NearestMiss(
+            device=device.name, kind=device.kind, what=f"{name} left", actual=rest, wanted=str(amount)
+        )
+        requests = dict(spec.capacity.requests) if spec.capacity is not None else {}
         candidates = []
         if total.nano > used:
             less = {**requests, name: Quantity.parse(rest)}
-            candidates.append(capacity_edit(place, less, "less", f"ask for {rest} of {name}"))
+            candidates.append(capacity_edit(location, less, "less", f"request {rest} of {name}"))
         candidates.extend(free_claims(holders))
-        return Cause("capacity-in-use", summary, place.claim, place.name, (traced,), nearest, tuple(candidates))
-    return Cause("capacity-in-use", f"no share of {device.name} is left", place.claim, place.name, (traced,))
+        return Cause("capacity-in-use", summary, location.claim, location.name, (trace,), nearest, tuple(candidates))
+    return Cause("capacity-in-use", f"no share of {device.name} is left", location.claim, location.name, (trace,))
 
 
-def holders_of(loss: Loss) -> list[Holder]:
-    """Everyone who holds what this step lost, in order of appearance."""
-    found: dict[Holder, None] = {}
+def holders_of(loss: Loss) -> list[ClaimHolder]:
+    """The claims that hold the devices or counters lost in this step, in order of appearance."""
+    found: dict[ClaimHolder, None] = {}
     for _, holders in loss.by:
         found.update(dict.fromkeys(holders))
     return list(found)
 
 
-def all_holders(traces: Iterable[Trace]) -> list[Holder]:
-    """Everyone who holds devices or counters that these funnels lost."""
+def all_holders(traces: Iterable[Trace]) -> list[ClaimHolder]:
+    """The claims that hold the devices or counters lost in these funnels."""
     taken = (loss for trace in traces for loss in trace.losses if loss.step in ("in-use", "counters"))
     return list(dict.fromkeys(holder for loss in taken for holder in holders_of(loss)))

@@ -1,32 +1,33 @@
-"""What the node offers at all: pools that do not count, capacities that are too small, taints."""
+"""Causes in the devices that a node offers: unusable pools, capacities that are too small, taints."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec.structs import replace as altered
 
-from allotment.engine.diagnosis.candidate_changes import ask_for, capacity_edit, complete_pool
-from allotment.engine.diagnosis.context import Cause, Scene
-from allotment.engine.diagnosis.funnel import Loss, Trace, Wanted, trace
-from allotment.engine.diagnosis.published_names import did_you_mean, near
-from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, edit_request
+from allotment.engine.diagnosis.candidate_changes import capacity_edit, complete_pool, request_count
+from allotment.engine.diagnosis.context import Cause, NodeContext
+from allotment.engine.diagnosis.funnel import DeviceQuery, Loss, Trace, trace_request
+from allotment.engine.diagnosis.published_names import did_you_mean, similar_names
+from allotment.engine.diagnosis.scenario import CandidateChange, RequestLocation, RequestSpec, edit_request
 from allotment.engine.diagnosis.selector_mismatch import too_few
-from allotment.engine.diagnosis.visible_devices import Seen, View
-from allotment.engine.diagnosis.wording import named
-from allotment.engine.outcome import AbortCause as Abort
-from allotment.engine.outcome import Aborted, Outcome
-from allotment.engine.refusal import CODES, Miss
+from allotment.engine.diagnosis.visible_devices import VisibleDevice, VisibleDevices
+from allotment.engine.diagnosis.wording import device_names
+from allotment.engine.outcome import AbortCause, Aborted, Outcome
+from allotment.engine.refusal import CODES, NearestMiss
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceToleration
 from allotment.phrases import counted
 
 
-def by_capacity(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
-    """``capacity.requests`` above what a device has, or of a name that it does not have."""
+def not_enough_capacity(
+    context: NodeContext, location: RequestLocation, spec: RequestSpec, trace: Trace, loss: Loss, outcome: Outcome
+) -> Cause:
+    """The cause if ``capacity.requests`` exceeds the capacity of every device, or names an unknown capacity."""
     if loss.left:
-        return too_few(place, asked, traced, len(loss.left))
-    assert asked.capacity is not None
-    requests = asked.capacity.requests
+        return too_few(location, spec, trace, len(loss.left))
+    assert spec.capacity is not None
+    requests = spec.capacity.requests
     unknown = [name for name in requests if all(name not in s.device.capacity for s in loss.arriving)]
     if unknown:
         known = sorted({name for s in loss.arriving for name in s.device.capacity})
@@ -35,23 +36,25 @@ def by_capacity(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
         )
         renames = [
             capacity_edit(
-                place, {(new if k == unknown[0] else k): v for k, v in requests.items()}, "name", f"ask for {new}"
+                location, {(new if k == unknown[0] else k): v for k, v in requests.items()}, "name", f"request {new}"
             )
-            for new in near(unknown[0], known) or tuple(k for k in known if k.partition("/")[2] == unknown[0])
+            for new in similar_names(unknown[0], known) or tuple(k for k in known if k.partition("/")[2] == unknown[0])
         ]
-        return Cause("unknown-attribute", summary, place.claim, place.name, (traced,), candidates=tuple(renames))
+        return Cause("unknown-attribute", summary, location.claim, location.name, (trace,), candidates=tuple(renames))
     best, name, has = _largest(loss.arriving, requests)
     if has is None:
-        summary = f"no device can give {loss.text}; its request policy does not allow that amount"
-        return Cause("not-enough-capacity", summary, place.claim, place.name, (traced,))
-    nearest = Miss(device=best.name, kind=best.kind, what=name, actual=str(has), wanted=str(requests[name]))
-    summary = f"{requests[name]} of {name} asked, the most that a device here has is {has}"
-    smaller = capacity_edit(place, {**requests, name: has}, "less", f"ask for {has} of {name}")
-    return Cause("not-enough-capacity", summary, place.claim, place.name, (traced,), nearest, (smaller,))
+        summary = f"no device can provide {loss.text}: the request policy does not allow this amount"
+        return Cause("not-enough-capacity", summary, location.claim, location.name, (trace,))
+    nearest = NearestMiss(device=best.name, kind=best.kind, what=name, actual=str(has), wanted=str(requests[name]))
+    summary = f"{requests[name]} of {name} requested; the devices have at most {has}"
+    smaller = capacity_edit(location, {**requests, name: has}, "less", f"request {has} of {name}")
+    return Cause("not-enough-capacity", summary, location.claim, location.name, (trace,), nearest, (smaller,))
 
 
-def _largest(arriving: tuple[Seen, ...], requests: dict[str, Quantity]) -> tuple[Seen, str, Quantity | None]:
-    """The device with most of a capacity that no device has enough of."""
+def _largest(
+    arriving: tuple[VisibleDevice, ...], requests: dict[str, Quantity]
+) -> tuple[VisibleDevice, str, Quantity | None]:
+    """The device with the largest amount of a capacity that no device has enough of."""
     for name, amount in requests.items():
         having = [s for s in arriving if name in s.device.capacity]
         best = max(having, key=lambda s: s.device.capacity[name].value.nano)
@@ -61,13 +64,16 @@ def _largest(arriving: tuple[Seen, ...], requests: dict[str, Quantity]) -> tuple
     return arriving[0], next(iter(requests)), None
 
 
-def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
-    """Taints that the request does not tolerate."""
+def devices_tainted(
+    context: NodeContext, location: RequestLocation, spec: RequestSpec, trace: Trace, loss: Loss, outcome: Outcome
+) -> Cause:
+    """The cause if matching devices have taints that the request does not tolerate."""
     lost = loss.lost
-    if asked.allocation_mode == "All":
-        summary = f"all devices are asked for, and {named(lost)} carr{'ies' if len(lost) == 1 else 'y'} a taint"
+    if spec.allocation_mode == "All":
+        summary = f"all devices are requested, but {device_names(lost)} {'is' if len(lost) == 1 else 'are'} tainted"
     elif loss.left:
-        summary = f"{counted(asked.count, 'device')} asked, {len(loss.left)} of {len(loss.arriving)} are without taint"
+        free = f"{len(loss.left)} of {len(loss.arriving)} {'is' if len(loss.left) == 1 else 'are'} not tainted"
+        summary = f"{counted(spec.count, 'device')} requested; {free}"
     else:
         summary = f"every matching device is tainted ({', '.join(map(str, loss.taints))})"
     tolerations = tuple(
@@ -76,65 +82,79 @@ def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Los
         else DeviceToleration(key=t.key, operator="Exists", effect=t.effect)
         for t in loss.taints
     )
-    tolerate = Candidate(
+    tolerate = CandidateChange(
         "tolerate-device",
         f"tolerate {', '.join(map(str, loss.taints))}",
-        edit_request(place, lambda old: altered(old, tolerations=(*old.tolerations, *tolerations))),
-        place.object,
-        f"{place.path}.tolerations",
-        [msgspec.to_builtins(t) for t in (*asked.tolerations, *tolerations)],
+        edit_request(location, lambda old: altered(old, tolerations=(*old.tolerations, *tolerations))),
+        location.object,
+        f"{location.path}.tolerations",
+        [msgspec.to_builtins(t) for t in (*spec.tolerations, *tolerations)],
     )
     candidates = [tolerate]
-    if loss.left and asked.allocation_mode != "All":
-        candidates.append(ask_for(place, asked.count, len(loss.left)))
-    return Cause("devices-tainted", summary, place.claim, place.name, (traced,), candidates=tuple(candidates))
+    if loss.left and spec.allocation_mode != "All":
+        candidates.append(request_count(location, spec.count, len(loss.left)))
+    return Cause("devices-tainted", summary, location.claim, location.name, (trace,), candidates=tuple(candidates))
 
 
-def withheld_pool(scene: Scene, place: Place, wanted: Wanted, traced: Trace) -> Cause | None:
-    """Whether the devices would be there if a pool of the node counted."""
-    if not scene.view.withheld or not wanted.count or len(traced.left) >= wanted.count:
+def unavailable_pool(
+    context: NodeContext, location: RequestLocation, wanted: DeviceQuery, trace: Trace
+) -> Cause | None:
+    """The cause if the request would have more devices with a pool that is unusable now."""
+    if not context.view.unavailable_pools or not wanted.count or len(trace.left) >= wanted.count:
         return None
-    world = scene.world
-    for pool in scene.view.withheld:
-        hopeful = View(
-            (*scene.view.devices, *pool.devices), (), scene.view.counters, scene.view.consumers, scene.view.milli
+    scenario = context.scenario
+    for pool in context.view.unavailable_pools:
+        completed = VisibleDevices(
+            (*context.view.devices, *pool.devices),
+            (),
+            context.view.counters,
+            context.view.consumers,
+            context.view.milli,
         )
-        better = trace(wanted, hopeful, world.classes, scene.held, world.features)
-        if len(better.left) > len(traced.left) or (not scene.view.devices and pool is scene.view.withheld[-1]):
-            candidates: tuple[Candidate, ...] = ()
-            if pool.why == "pool-incomplete":
-                candidates = (complete_pool(pool.pool, surplus=pool.surplus),)
-            kubernetes = CODES[pool.why].kubernetes
+        better = trace_request(wanted, completed, scenario.classes, context.held, scenario.features)
+        if len(better.left) > len(trace.left) or (
+            not context.view.devices and pool is context.view.unavailable_pools[-1]
+        ):
+            candidates: tuple[CandidateChange, ...] = ()
+            if pool.code == "pool-incomplete":
+                candidates = (complete_pool(pool.pool, surplus=pool.has_surplus),)
+            kubernetes = CODES[pool.code].kubernetes
             return Cause(
-                pool.why, pool.text, place.claim, place.name, (traced,), candidates=candidates, kubernetes=kubernetes
+                pool.code,
+                pool.text,
+                location.claim,
+                location.name,
+                (trace,),
+                candidates=candidates,
+                kubernetes=kubernetes,
             )
     return None
 
 
-def nothing_visible(scene: Scene, place: Place, traced: Trace) -> Cause:
-    """The node sees no device at all."""
-    published = scene.inquiry.published
+def no_visible_device(context: NodeContext, location: RequestLocation, trace: Trace) -> Cause:
+    """The cause if the node sees no device."""
+    published = context.shared.published
     if not published.slices:
-        summary = "there is no ResourceSlice, so no device is known"
-        notes: tuple[str, ...] = ("Without slices nothing can be said of the names that the selectors use.",)
+        summary = "no ResourceSlice exists, so no devices are known"
+        notes: tuple[str, ...] = ("Names in selectors cannot be checked without ResourceSlices.",)
     else:
-        summary = "no ResourceSlice offers a device to the node"
-        notes = (f"Drivers elsewhere: {', '.join(sorted(published.drivers))}",)
-    return Cause("driver-missing", summary, place.claim, place.name, (traced,), notes=notes)
+        summary = "no ResourceSlice provides a device for the node"
+        notes = (f"Drivers on other nodes: {', '.join(sorted(published.drivers))}",)
+    return Cause("driver-missing", summary, location.claim, location.name, (trace,), notes=notes)
 
 
-def all_of_unknown(scene: Scene, place: Place, traced: Trace, outcome: Aborted) -> Cause:
-    """``allocationMode: All`` while a pool is incomplete or invalid."""
-    pools = [w for w in scene.view.withheld if w.why in ("pool-incomplete", "pool-invalid")]
-    code = "all-pool-updating" if outcome.cause is Abort.POOL_INCOMPLETE else "all-pool-invalid"
+def all_with_unusable_pool(context: NodeContext, location: RequestLocation, trace: Trace, outcome: Aborted) -> Cause:
+    """The cause if ``allocationMode: All`` is requested while a pool is incomplete or invalid."""
+    pools = [w for w in context.view.unavailable_pools if w.code in ("pool-incomplete", "pool-invalid")]
+    code = "all-pool-updating" if outcome.cause is AbortCause.POOL_INCOMPLETE else "all-pool-invalid"
     what = "; ".join(w.text for w in pools) or outcome.text
-    candidates = [complete_pool(w.pool, surplus=w.surplus) for w in pools if w.why == "pool-incomplete"]
+    candidates = [complete_pool(w.pool, surplus=w.has_surplus) for w in pools if w.code == "pool-incomplete"]
     return Cause(
         code,
-        f"all devices are asked for, and {what}",
-        place.claim,
-        place.name,
-        (traced,),
+        f"all devices are requested, but {what}",
+        location.claim,
+        location.name,
+        (trace,),
         candidates=tuple(candidates),
         kubernetes=outcome.text,
     )

@@ -1,6 +1,6 @@
-"""What the given ResourceSlices publish, and which of those names a misspelt one comes near.
+"""Names that ResourceSlices publish, and similar names for a misspelled one.
 
-A name is called unknown only against slices that were given; without any, nothing can be said of a name.
+A name is unknown only with respect to the available slices; without slices no name can be checked.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from functools import lru_cache
 from allotment.engine.claims.constraints import find_attribute
 from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
 
-#: Below this likeness (0 to 1) a name is not offered: a wrong "did you mean" costs more than none.
-NEAR = 0.6
-#: Parts of domain names that say nothing of what they name.
+#: Names with a lower similarity (0 to 1) are not suggested: a wrong "did you mean" is worse than none.
+MIN_SIMILARITY = 0.6
+#: Generic parts of domain names.
 _TOP = frozenset({"com", "io", "org", "net", "k8s", "kubernetes", "resource"})
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """Names in the slices: drivers, and by domain the attributes (with their types) and capacities."""
+class PublishedNames:
+    """Published names: drivers, and by domain the attributes (with their types) and capacities."""
 
     slices: int = 0
     drivers: frozenset[str] = frozenset()
@@ -30,7 +30,7 @@ class Published:
     capacities: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def domains(self) -> list[str]:
-        """Every domain that a selector can find something in, sorted."""
+        """All domains with published names, sorted."""
         return sorted({*self.drivers, *self.attributes, *self.capacities})
 
 
@@ -66,7 +66,7 @@ def attribute_kind(attribute: DeviceAttribute) -> str:
 
 
 def kind_of(device: Device, driver: str) -> str:
-    """What a device is, in its driver's words: product and partition profile."""
+    """The kind of a device as its driver publishes it: product and partition profile."""
     words = []
     for name in ("productName", "profile", "model"):
         found = find_attribute(device, driver, f"{driver}/{name}")
@@ -75,8 +75,8 @@ def kind_of(device: Device, driver: str) -> str:
     return " ".join(words[:2])
 
 
-def published(slices: Iterable[ResourceSlice]) -> Published:
-    """Collect the names of all slices; old generations count, too (they tell what a driver calls things)."""
+def published_names(slices: Iterable[ResourceSlice]) -> PublishedNames:
+    """The names in all slices, including those of old generations."""
     count = 0
     drivers: set[str] = set()
     attributes: dict[str, dict[str, set[str]]] = {}
@@ -92,7 +92,7 @@ def published(slices: Iterable[ResourceSlice]) -> Published:
             for key in device.capacity:
                 domain, name = qualified(key, driver)
                 capacities.setdefault(domain, set()).add(name)
-    return Published(
+    return PublishedNames(
         count,
         frozenset(drivers),
         {d: {n: frozenset(k) for n, k in names.items()} for d, names in attributes.items()},
@@ -101,18 +101,18 @@ def published(slices: Iterable[ResourceSlice]) -> Published:
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of a name: split at punctuation and at camelCase humps, without empty domain endings."""
+    """The words of a name: split at punctuation and at camelCase boundaries, without generic domain parts."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return frozenset(w for w in re.split(r"[^A-Za-z0-9]+", spaced.lower()) if w and w not in _TOP)
 
 
-@lru_cache(maxsize=65_536)  # the same mistaken name is held against the same known ones for every node and change
-def likeness(one: str, other: str) -> float:
-    """How alike two names are, 0 to 1: by letters, or by the words they share.
+@lru_cache(maxsize=65_536)  # the same names are compared for every node and change
+def similarity(one: str, other: str) -> float:
+    """The similarity of two names from 0 to 1: by letters, or by common words.
 
-    >>> likeness("productname", "productName")
+    >>> similarity("productname", "productName")
     1.0
-    >>> likeness("nvidia.com", "gpu.nvidia.com") > NEAR > likeness("model", "productName")
+    >>> similarity("nvidia.com", "gpu.nvidia.com") > MIN_SIMILARITY > similarity("model", "productName")
     True
     """
     if one == other:
@@ -127,20 +127,20 @@ def likeness(one: str, other: str) -> float:
     return max(letters, by_words)
 
 
-def near(name: str, known: Iterable[str], limit: int = 2) -> tuple[str, ...]:
-    """Known names that ``name`` may have been meant for, best first; ties are all given, up to ``limit``.
+def similar_names(name: str, known: Iterable[str], limit: int = 2) -> tuple[str, ...]:
+    """Known names that are similar to ``name``, best first, up to ``limit`` names of nearly equal similarity.
 
-    >>> near("nvidia-mig", ["gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com"])
+    >>> similar_names("nvidia-mig", ["gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com"])
     ('mig.nvidia.com',)
     """
-    scored = sorted((-likeness(name, k), k) for k in set(known) if k != name)
-    if not scored or -scored[0][0] < NEAR:
+    scored = sorted((-similarity(name, k), k) for k in set(known) if k != name)
+    if not scored or -scored[0][0] < MIN_SIMILARITY:
         return ()
     best = scored[0][0]
     return tuple(k for score, k in scored if score - best < 0.05)[:limit]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question to put after an unknown name, with a leading space; empty if nothing comes near."""
-    names = near(name, known)
+    """A question with similar names for an unknown one, with a leading space; empty if there are none."""
+    names = similar_names(name, known)
     return f" Did you mean {' or '.join(repr(n).replace(chr(39), chr(34)) for n in names)}?" if names else ""

@@ -1,7 +1,6 @@
-"""The question that a diagnosis asks again and again: do these claims fit this node, in this or a changed world?
+"""``Scenario``: a node, its slices and claims as an immutable value, and edits of it that a diagnosis tries.
 
-A world is a value; an edit returns another. Whether it fits is always answered by the engine itself, never by a rule
-of the diagnosis, so reasons cannot disagree with outcomes.
+Only the engine decides whether a scenario fits, never a rule of the diagnosis, so reasons cannot contradict outcomes.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 
-Asked = ExactDeviceRequest | DeviceSubRequest
+RequestSpec = ExactDeviceRequest | DeviceSubRequest
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """One node and everything that decides whether ``claims`` fit it."""
+class Scenario:
+    """One node and everything that affects whether ``claims`` fit it."""
 
     features: Features
     node: str
@@ -41,32 +40,32 @@ class World:
     claims: tuple[ResourceClaim, ...]
     taint_rules: tuple[DeviceTaintRule, ...] = ()
 
-    def idle(self) -> World:
-        """The same with nothing allocated."""
+    def idle(self) -> Scenario:
+        """The scenario without allocated claims."""
         return replace(self, allocated=())
 
-    def asking(self, *claims: ResourceClaim) -> World:
-        """The same for other claims."""
+    def with_claims(self, *claims: ResourceClaim) -> Scenario:
+        """The scenario with other claims to allocate."""
         return replace(self, claims=claims)
 
-    def without_claim(self, names: frozenset[str]) -> World:
-        """The same after the allocations of the named claims ended."""
+    def without_claims(self, names: frozenset[str]) -> Scenario:
+        """The scenario after the named claims were deallocated."""
         return replace(self, allocated=tuple(c for c in self.allocated if claim_name(c) not in names))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a request, or an alternative of one, stands: by names, which survive edits."""
+class RequestLocation:
+    """The location of an exact request or alternative, by names, which remain valid after edits."""
 
     claim: str
     request: str
     alternative: str = ""
     path: str = ""
-    """In the claim as it was given: ``spec.devices.requests[0].exactly``."""
+    """The path in the original claim: ``spec.devices.requests[0].exactly``."""
 
     @property
     def object(self) -> str:
-        """The claim with its kind."""
+        """Kind and name of the claim."""
         return f"ResourceClaim {self.claim}"
 
     @property
@@ -75,7 +74,7 @@ class Place:
         return f"{self.request}/{self.alternative}" if self.alternative else self.request
 
 
-Edit = Callable[[World], World]
+Edit = Callable[[Scenario], Scenario]
 
 
 def claim_name(claim: ResourceClaim) -> str:
@@ -101,39 +100,41 @@ def only_alternative(request: DeviceRequest, alternative: str) -> DeviceRequest:
 
 
 def edit_claim(name: str, change: Callable[[ResourceClaim], ResourceClaim]) -> Edit:
-    """An edit of one claim."""
-    return lambda world: replace(world, claims=tuple(change(c) if claim_name(c) == name else c for c in world.claims))
+    """An edit that changes one claim."""
+    return lambda scenario: replace(
+        scenario, claims=tuple(change(c) if claim_name(c) == name else c for c in scenario.claims)
+    )
 
 
-def edit_request(place: Place, change: Callable[[Asked], Asked]) -> Edit:
-    """An edit of one request or alternative."""
+def edit_request(location: RequestLocation, change: Callable[[RequestSpec], RequestSpec]) -> Edit:
+    """An edit that changes one exact request or alternative."""
 
     def one(request: DeviceRequest) -> DeviceRequest:
-        if request.name != place.request:
+        if request.name != location.request:
             return request
         if request.exactly is not None:
             return altered(request, exactly=change(request.exactly))
-        subs = tuple(change(s) if s.name == place.alternative else s for s in request.first_available)
+        subs = tuple(change(s) if s.name == location.alternative else s for s in request.first_available)
         return altered(request, first_available=subs)
 
     def all_of(claim: ResourceClaim) -> ResourceClaim:
         return with_devices(claim, requests=tuple(one(r) for r in claim.spec.devices.requests))
 
-    return edit_claim(place.claim, all_of)
+    return edit_claim(location.claim, all_of)
 
 
-def edit_selector(place: Place, index: int, expression: str) -> Edit:
-    """Replace a selector of a request; an empty expression removes it."""
-    return edit_request(place, lambda asked: altered(asked, selectors=_put(asked.selectors, index, expression)))
+def edit_selector(location: RequestLocation, index: int, expression: str) -> Edit:
+    """An edit that replaces a selector of a request; an empty expression removes it."""
+    return edit_request(location, lambda spec: altered(spec, selectors=_put(spec.selectors, index, expression)))
 
 
 def edit_class(name: str, index: int, expression: str) -> Edit:
-    """Replace a selector of a class; an empty expression removes it."""
+    """An edit that replaces a selector of a class; an empty expression removes it."""
 
-    def change(world: World) -> World:
-        class_ = world.classes[name]
+    def change(scenario: Scenario) -> Scenario:
+        class_ = scenario.classes[name]
         spec = altered(class_.spec, selectors=_put(class_.spec.selectors, index, expression))
-        return replace(world, classes={**world.classes, name: altered(class_, spec=spec)})
+        return replace(scenario, classes={**scenario.classes, name: altered(class_, spec=spec)})
 
     return change
 
@@ -146,7 +147,7 @@ def _put(selectors: tuple[DeviceSelector, ...], index: int, expression: str) -> 
 
 
 def edit_constraint(claim: str, index: int, constraint: DeviceConstraint | None) -> Edit:
-    """Replace a constraint of a claim, or remove it."""
+    """An edit that replaces a constraint of a claim, or removes it."""
 
     def change(value: ResourceClaim) -> ResourceClaim:
         old = value.spec.devices.constraints
@@ -157,8 +158,8 @@ def edit_constraint(claim: str, index: int, constraint: DeviceConstraint | None)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A change worth trying. ``remedy`` gives it its turn; object, path and ``becomes`` say it exactly."""
+class CandidateChange:
+    """A change to try, in the order of ``remedy``; ``object``, ``path`` and ``becomes`` are as in `SuggestedChange`."""
 
     remedy: str
     text: str

@@ -1,7 +1,7 @@
-"""Why a condition of a selector keeps no device: what is wrong with it, how near it came, and how to mend its text.
+"""Explanation of a selector condition that matches no device: the error in it, the nearest miss, and possible repairs.
 
-A condition is one operand of the selector's outermost ``&&``. Of a plain comparison (``path operator literal``) the
-actual values can be told; of anything else only the names it reads.
+A condition is one operand of the selector's outermost ``&&``. For a simple comparison (``path operator literal``) the
+actual values can be reported; for other conditions only the names that they read.
 """
 
 from __future__ import annotations
@@ -13,45 +13,51 @@ from dataclasses import dataclass
 from allotment.cel import Conjunct, DeviceInput, DeviceReference, EvaluationError, ValueComparison
 from allotment.cel.ordering_operators import method_ordering
 from allotment.engine.claims.constraints import find_attribute
-from allotment.engine.diagnosis.published_names import Published, attribute_kind, did_you_mean, near, qualified
-from allotment.engine.diagnosis.visible_devices import Seen
-from allotment.engine.refusal import Miss
+from allotment.engine.diagnosis.published_names import (
+    PublishedNames,
+    attribute_kind,
+    did_you_mean,
+    qualified,
+    similar_names,
+)
+from allotment.engine.diagnosis.visible_devices import VisibleDevice
+from allotment.engine.refusal import NearestMiss
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 from allotment.phrases import first_few
 
 _WORDS = {
-    "==": "", "in": "one of ", "!=": "anything but ",
+    "==": "", "in": "one of ", "!=": "other than ",
     "<": "less than ", "<=": "at most ", ">": "more than ", ">=": "at least ",
 }  # fmt: skip
 _KIND = {"int": "an int", "bool": "a bool", "string": "a string", "version": "a version"}
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
-    """A text that could replace the condition; ``""`` drops it.
+class ConditionRepair:
+    """A replacement of the condition; ``becomes=""`` drops it.
 
-    ``rename`` (pattern and replacement) corrects a name wherever the selector uses it.
+    ``rename`` (pattern and replacement) corrects a name in the whole selector.
     """
 
     remedy: str
-    words: str
+    text: str
     becomes: str = ""
     rename: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """The cause that a condition gives, and the repairs worth trying. Unset ``code``: nothing special about it."""
+class ConditionFinding:
+    """The cause that follows from a condition, and the repairs to try."""
 
     code: str
     summary: str
-    nearest: Miss | None = None
-    repairs: tuple[Repair, ...] = ()
+    nearest: NearestMiss | None = None
+    repairs: tuple[ConditionRepair, ...] = ()
 
 
 def literal(value: object) -> str:
-    """A value as CEL writes it.
+    """A value as a CEL literal.
 
     >>> literal("a100"), literal(True), literal(Quantity.parse("24Gi")), literal(Semver.parse("1.2.3"))
     ('"a100"', 'true', 'quantity("24Gi")', 'semver("1.2.3")')
@@ -68,15 +74,15 @@ def literal(value: object) -> str:
     return str(value)
 
 
-def shown(value: object) -> str:
-    """A value as a sentence shows it: strings quoted, amounts plain."""
+def value_text(value: object) -> str:
+    """A value as text in a sentence: strings are quoted, amounts are not."""
     if isinstance(value, tuple):
-        return ", ".join(shown(one) for one in value)
+        return ", ".join(value_text(item) for item in value)
     return f'"{value}"' if isinstance(value, str) else literal(value) if isinstance(value, bool) else str(value)
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """A path as CEL writes it.
+    """A path in CEL syntax.
 
     >>> path_text(("capacity", "gpu.nvidia.com", "memory"))
     'device.capacity["gpu.nvidia.com"].memory'
@@ -85,7 +91,7 @@ def path_text(path: tuple[str, ...]) -> str:
 
 
 def comparison_text(path: tuple[str, ...], operator: str, value: object) -> str:
-    """A comparison in CEL; amounts and versions have no order operators and use ``compareTo``.
+    """A comparison in CEL syntax; amounts and versions have no ordering operators and use ``compareTo``.
 
     >>> comparison_text(("capacity", "d", "memory"), ">=", Quantity.parse("23034Mi"))
     'device.capacity["d"].memory.compareTo(quantity("23034Mi")) >= 0'
@@ -95,80 +101,93 @@ def comparison_text(path: tuple[str, ...], operator: str, value: object) -> str:
     return f"{path_text(path)} {operator} {literal(value)}"
 
 
-def value_of(comparison: ValueComparison, seen: Seen) -> object | None:
-    """What a device has at the path of a comparison; None if it has nothing there, or nothing that can be read."""
+def value_of(comparison: ValueComparison, visible: VisibleDevice) -> object | None:
+    """The device's value at the path of a comparison; None if it is missing or cannot be read."""
     try:
-        value: object = comparison.actual(DeviceInput(seen.driver, seen.device))
+        value: object = comparison.actual(DeviceInput(visible.driver, visible.device))
     except EvaluationError:
         return None
     return value
 
 
-def examine(
-    conjunct: Conjunct, names: Sequence[DeviceReference], arriving: Sequence[Seen], published: Published, *, of_class: bool
-) -> Finding:
-    """Say why ``conjunct``, which names ``names``, keeps none of the devices that arrive at it.
+def explain_condition(
+    conjunct: Conjunct,
+    names: Sequence[DeviceReference],
+    arriving: Sequence[VisibleDevice],
+    published: PublishedNames,
+    *,
+    of_class: bool,
+) -> ConditionFinding:
+    """Explain why ``conjunct``, which reads ``names``, matches none of the ``arriving`` devices.
 
-    The order matters: a name that nobody publishes explains a false comparison, never the reverse.
+    Unpublished names are checked first, because they explain a false comparison.
     """
     comparison = conjunct.comparison
-    repairs = [Repair("condition", f"drop the condition {one_line(conjunct.text)}", "")]
+    repairs = [ConditionRepair("condition", f"drop the condition {one_line(conjunct.text)}", "")]
     if published.slices:
         for name in names:
             finding = _unknown_name(conjunct.text, (name.kind, name.domain, name.name), arriving, published)
             if finding is not None:
                 guesses = _by_value(comparison, arriving) if comparison is not None and not finding.repairs else ()
-                return _with(finding, [*guesses, *repairs])
+                return _with_repairs(finding, [*guesses, *repairs])
     if comparison is None:
         return _plain(conjunct, of_class, None, repairs)
     if comparison.path == ("driver",):
         return _driver(conjunct, comparison, published, of_class, repairs)
     mismatch = _type_mismatch(comparison, arriving)
     if mismatch is not None:
-        return _with(mismatch, repairs)
-    return _too_little_or_other(conjunct, comparison, arriving, of_class, repairs)
+        return _with_repairs(mismatch, repairs)
+    return _value_mismatch(conjunct, comparison, arriving, of_class, repairs)
 
 
 def _driver(
-    conjunct: Conjunct, comparison: ValueComparison, published: Published, of_class: bool, repairs: list[Repair]
-) -> Finding:
-    """``device.driver`` compared with a name: misspelt, not installed, or not on this node."""
+    conjunct: Conjunct,
+    comparison: ValueComparison,
+    published: PublishedNames,
+    of_class: bool,
+    repairs: list[ConditionRepair],
+) -> ConditionFinding:
+    """A comparison of ``device.driver`` with a name that is misspelled, not installed, or not on this node."""
     wanted = comparison.literal
     if comparison.operator != "==" or not isinstance(wanted, str):
         return _plain(conjunct, of_class, None, repairs)
     if wanted in published.drivers:
-        return Finding("driver-missing", f'no device of driver "{wanted}" on the node', None, tuple(repairs))
-    names = near(wanted, published.drivers)
-    summary = f'no ResourceSlice is of driver "{wanted}".{did_you_mean(wanted, published.drivers)}'
+        return ConditionFinding("driver-missing", f'no device of driver "{wanted}" on the node', None, tuple(repairs))
+    names = similar_names(wanted, published.drivers)
+    summary = f'driver "{wanted}" publishes no ResourceSlice.{did_you_mean(wanted, published.drivers)}'
     if not names:
         drivers = ", ".join(sorted(published.drivers))
-        return Finding("driver-missing", f"{summary} Drivers here: {drivers}", None, tuple(repairs))
-    renames = [_rename(wanted, n, f'write the driver as "{n}"') for n in names]
-    return Finding("unknown-driver", summary, None, (*renames, *repairs))
+        return ConditionFinding("driver-missing", f"{summary} Existing drivers: {drivers}", None, tuple(repairs))
+    renames = [_rename(wanted, n, f'use driver "{n}"') for n in names]
+    return ConditionFinding("unknown-driver", summary, None, (*renames, *repairs))
 
 
-def _with(finding: Finding, repairs: Sequence[Repair]) -> Finding:
-    return Finding(finding.code, finding.summary, finding.nearest, (*finding.repairs, *repairs))
+def _with_repairs(finding: ConditionFinding, repairs: Sequence[ConditionRepair]) -> ConditionFinding:
+    return ConditionFinding(finding.code, finding.summary, finding.nearest, (*finding.repairs, *repairs))
 
 
-def _plain(conjunct: Conjunct, of_class: bool, nearest: Miss | None, repairs: Sequence[Repair]) -> Finding:
+def _plain(
+    conjunct: Conjunct, of_class: bool, nearest: NearestMiss | None, repairs: Sequence[ConditionRepair]
+) -> ConditionFinding:
     code = "class-matches-nothing" if of_class else "selector-matches-nothing"
-    return Finding(code, f"no device satisfies {one_line(conjunct.text)}", nearest, tuple(repairs))
+    return ConditionFinding(code, f"no device satisfies {one_line(conjunct.text)}", nearest, tuple(repairs))
 
 
 def one_line(text: str) -> str:
-    """A condition on one line, as reasons print it."""
+    """A condition on one line."""
     return " ".join(text.split())
 
 
-def _rename(old: str, new: str, words: str) -> Repair:
-    """Write ``new`` for ``old``: a whole name, not a part of a longer one (nor of a longer domain)."""
+def _rename(old: str, new: str, words: str) -> ConditionRepair:
+    """A repair that replaces the whole name ``old`` by ``new``, not parts of longer names or domains."""
     before = r"(?<![\w\-])" if "." not in old else r"(?<![\w.\-])"
-    return Repair("name", words, rename=(rf"{before}{re.escape(old)}(?![\w\-])", new.replace("\\", r"\\")))
+    return ConditionRepair("name", words, rename=(rf"{before}{re.escape(old)}(?![\w\-])", new.replace("\\", r"\\")))
 
 
-def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], published: Published) -> Finding | None:
-    """A name that nobody publishes, or that is published on the other side."""
+def _unknown_name(
+    text: str, path: tuple[str, ...], arriving: Sequence[VisibleDevice], published: PublishedNames
+) -> ConditionFinding | None:
+    """The finding if a name is not published, or is a capacity read as an attribute or vice versa."""
     side, domain, name = path[0], path[1], path[2]
     attributes, capacities = published.attributes.get(domain, {}), published.capacities.get(domain, frozenset())
     here, there = (capacities, attributes) if side == "capacity" else (attributes, capacities)
@@ -187,93 +206,101 @@ def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], pu
             lambda _: right,
             text,
         )
-        return Finding(code, f"{words}: {right}", None, (Repair("name", f"read {right}", becomes),))
+        return ConditionFinding(code, f"{words}: {right}", None, (ConditionRepair("name", f"read {right}", becomes),))
     if not attributes and not capacities and domain not in published.drivers:
         return _unknown_domain(text, path, arriving, published)
     what = "capacity" if side == "capacity" else "attribute"
-    names = near(name, here)
+    names = similar_names(name, here)
     listed = ", ".join(sorted(here)) or "none"
     summary = f'no device publishes {what} "{name}" of {domain}.' + (
         did_you_mean(name, here) or f" Published: {listed}"
     )
-    repairs = [_rename(name, n, f"write the {what} as {n}") for n in names]
+    repairs = [_rename(name, n, f"use {what} {n}") for n in names]
     if not names:
-        crossed = near(name, there)
+        crossed = similar_names(name, there)
         other = "attributes" if side == "capacity" else "capacity"
         repairs = [
-            Repair("likely", f"read {path_text((other, domain, n))}", path_text((other, domain, n))) for n in crossed
+            ConditionRepair("likely", f"read {path_text((other, domain, n))}", path_text((other, domain, n)))
+            for n in crossed
         ]
         if crossed:
             summary += f"; {other}: {', '.join(crossed)}"
-    return Finding("unknown-attribute", summary, None, tuple(repairs))
+    return ConditionFinding("unknown-attribute", summary, None, tuple(repairs))
 
 
-def _by_value(comparison: ValueComparison, arriving: Sequence[Seen]) -> Iterator[Repair]:
-    """A string that is looked for under a name which nobody publishes, and stands in an attribute of another name."""
+def _by_value(comparison: ValueComparison, arriving: Sequence[VisibleDevice]) -> Iterator[ConditionRepair]:
+    """Repairs for a string that is compared with an unpublished name but is the value of another attribute."""
     wanted, (side, domain, *_) = comparison.literal, comparison.path
     if side != "attributes" or comparison.operator != "==" or not isinstance(wanted, str) or len(wanted) < 2:
         return
-    for seen in arriving[:1]:
-        for key, attribute in seen.device.attributes.items():
-            of, name = qualified(key, seen.driver)
+    for visible in arriving[:1]:
+        for key, attribute in visible.device.attributes.items():
+            of, name = qualified(key, visible.driver)
             if of == domain and attribute.string and wanted.lower() in attribute.string.lower():
                 text = comparison_text(("attributes", domain, name), "==", attribute.string)
-                yield Repair("likely", f"ask for {name} {literal(attribute.string)}", text)
+                yield ConditionRepair("likely", f"request {name} {literal(attribute.string)}", text)
 
 
-def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], published: Published) -> Finding:
+def _unknown_domain(
+    text: str, path: tuple[str, ...], arriving: Sequence[VisibleDevice], published: PublishedNames
+) -> ConditionFinding:
     domain, name = path[1], path[2]
     domains = published.domains()
-    names = near(domain, domains)
-    summary = f'nothing is published in the domain "{domain}", which reads as an empty map.'
+    names = similar_names(domain, domains)
+    summary = f'no device publishes anything in the domain "{domain}".'
     if not names and "." not in domain:
-        # attributes["model"]: the author took the domain for the attribute.
-        drivers = sorted({seen.driver for seen in arriving}) or sorted(published.drivers)
+        # attributes["model"]: the author used the attribute as the domain.
+        drivers = sorted({visible.driver for visible in arriving}) or sorted(published.drivers)
         driver = drivers[0] if drivers else "domain"
         known = (
             published.attributes.get(driver, {}) if path[0] == "attributes" else published.capacities.get(driver, ())
         )
-        meant = near(domain, known, 1)
+        meant = similar_names(domain, known, 1)
         right = path_text((path[0], driver, *meant)) if meant else f'device.{path[0]}["{driver}"].…'
-        summary = f"{summary} The index is the domain, the name comes after it: {right}"
+        summary = f"{summary} The index is the domain, and the name follows it: {right}"
         wrong = path_text((path[0], domain, name))
         lookup = re.sub(r"\s+", "", text).replace("'", '"')
         rewritten = lookup.replace(wrong, right)
-        found = (Repair("likely", f"read {right}", rewritten),) if meant and rewritten != lookup else ()
-        return Finding("unknown-driver", summary, None, found)
-    summary += did_you_mean(domain, domains) or f" Domains here: {', '.join(domains)}"
-    repairs = [_rename(domain, n, f'look {name} up in "{n}"') for n in names]
-    return Finding("unknown-driver", summary, None, tuple(repairs))
+        found = (ConditionRepair("likely", f"read {right}", rewritten),) if meant and rewritten != lookup else ()
+        return ConditionFinding("unknown-driver", summary, None, found)
+    summary += did_you_mean(domain, domains) or f" Published domains: {', '.join(domains)}"
+    repairs = [_rename(domain, n, f'read {name} from "{n}"') for n in names]
+    return ConditionFinding("unknown-driver", summary, None, tuple(repairs))
 
 
-def _type_mismatch(comparison: ValueComparison, arriving: Sequence[Seen]) -> Finding | None:
-    """A literal whose type no arriving device's attribute has."""
+def _type_mismatch(comparison: ValueComparison, arriving: Sequence[VisibleDevice]) -> ConditionFinding | None:
+    """The finding if the literal has another type than the attribute of the devices."""
     path, wanted = comparison.path, comparison.literal
     if path[0] != "attributes" or comparison.operator in ("!=", "in"):
         return None
-    for seen in arriving:
-        attribute = find_attribute(seen.device, seen.driver, f"{path[1]}/{path[2]}")
+    for visible in arriving:
+        attribute = find_attribute(visible.device, visible.driver, f"{path[1]}/{path[2]}")
         if attribute is None:
             continue
         kind = attribute_kind(attribute)
         if kind not in _KIND or kind == _kind_of(wanted) or (kind == "int" and isinstance(wanted, float)):
             return None
-        first, actual = seen, value_of(comparison, seen)
+        first, actual = visible, value_of(comparison, visible)
         break
     else:
         return None
-    summary = f"{path[2]} is {_KIND[kind]} and is compared with the {_kind_of(wanted)} {shown(wanted)}"
+    summary = f"{path[2]} is {_KIND[kind]}, but is compared with the {_kind_of(wanted)} {value_text(wanted)}"
     repairs = []
     typed = _as_kind(wanted, kind)
     if typed is not None:
         becomes = comparison_text(path, comparison.operator, typed)
-        repairs.append(Repair("name", f"compare with {literal(typed)}", becomes))
+        repairs.append(ConditionRepair("name", f"compare with {literal(typed)}", becomes))
     if actual is not None and typed != actual:
-        repairs.append(Repair("other-value", f"ask for {literal(actual)}", comparison_text(path, "==", actual)))
-    nearest = Miss(
-        device=first.name, what=path[2], actual=f"{actual} ({kind})", wanted=f"{shown(wanted)} ({_kind_of(wanted)})"
+        repairs.append(
+            ConditionRepair("other-value", f"request {literal(actual)}", comparison_text(path, "==", actual))
+        )
+    nearest = NearestMiss(
+        device=first.name,
+        what=path[2],
+        actual=f"{actual} ({kind})",
+        wanted=f"{value_text(wanted)} ({_kind_of(wanted)})",
     )
-    return Finding("type-mismatch", summary, nearest, tuple(repairs))
+    return ConditionFinding("type-mismatch", summary, nearest, tuple(repairs))
 
 
 def _kind_of(value: object) -> str:
@@ -291,7 +318,7 @@ def _kind_of(value: object) -> str:
 
 
 def _as_kind(value: object, kind: str) -> object | None:
-    """The value in another type, if its text reads as one."""
+    """The value converted to another type, or None if its text is not valid for it."""
     text = literal(value) if isinstance(value, bool) else str(value)
     if kind == "int" and re.fullmatch(r"-?\d{1,18}", text):
         return int(text)
@@ -307,54 +334,66 @@ def _as_kind(value: object, kind: str) -> object | None:
     return None
 
 
-def _too_little_or_other(
-    conjunct: Conjunct, comparison: ValueComparison, arriving: Sequence[Seen], of_class: bool, repairs: list[Repair]
-) -> Finding:
-    """The values are there and are others: too small, too large, or different."""
+def _value_mismatch(
+    conjunct: Conjunct,
+    comparison: ValueComparison,
+    arriving: Sequence[VisibleDevice],
+    of_class: bool,
+    repairs: list[ConditionRepair],
+) -> ConditionFinding:
+    """The finding if the devices have other values: too small, too large, or different."""
     path, operator, wanted = comparison.path, comparison.operator, comparison.literal
-    valued = [(seen, value) for seen in arriving if (value := value_of(comparison, seen)) is not None]
+    valued = [(visible, value) for visible in arriving if (value := value_of(comparison, visible)) is not None]
     if not valued:
         finding = _plain(conjunct, of_class, None, repairs)
         side = "capacity" if path[0] == "capacity" else "attribute"
-        return Finding(
-            finding.code, f"the devices here do not publish {side} {path[2]} of {path[1]}", None, finding.repairs
+        return ConditionFinding(
+            finding.code, f"the devices do not publish {side} {path[2]} of {path[1]}", None, finding.repairs
         )
     best, actual = _nearest(valued, wanted)
-    # Upstream's own names for amounts carry the unit; the name of the capacity is the noun.
-    nearest = Miss(
-        device=best.name, kind=best.kind, what=path[-1], actual=shown(actual), wanted=_WORDS[operator] + shown(wanted)
+    # The name of the capacity is the noun of the sentence.
+    nearest = NearestMiss(
+        device=best.name,
+        kind=best.kind,
+        what=path[-1],
+        actual=value_text(actual),
+        wanted=_WORDS[operator] + value_text(wanted),
     )
     relaxed = operator.rstrip("=") + "=" if operator in ("<", ">") else operator
     if isinstance(actual, Quantity) and operator == "==":
-        relaxed = ">="  # drivers publish exact bytes; asking for equality again would be the same trap
+        relaxed = ">="  # drivers publish exact bytes, so that equality would rarely match again
     remedy = "other-value" if relaxed == "==" else "less"
-    relaxation = Repair(remedy, _ask(path[-1], relaxed, actual), comparison_text(path, relaxed, actual))
+    relaxation = ConditionRepair(
+        remedy, _request_text(path[-1], relaxed, actual), comparison_text(path, relaxed, actual)
+    )
     repairs = [*([relaxation] if operator != "!=" else []), *repairs]
     if operator == "==" and isinstance(wanted, Quantity) and any(v > wanted for _, v in valued if type(v) is Quantity):
-        # Who writes == for an amount mostly means "at least"; where that helps it is the smaller change.
-        repairs.insert(0, Repair("likely", _ask(path[-1], ">=", wanted), comparison_text(path, ">=", wanted)))
+        # Authors who write == for an amount usually intend "at least"; if that helps, it is the smaller change.
+        repairs.insert(
+            0, ConditionRepair("likely", _request_text(path[-1], ">=", wanted), comparison_text(path, ">=", wanted))
+        )
     if path[0] == "capacity" and operator in (">", ">="):
         summary = (
-            f"{nearest.wanted} {path[-1]} asked, the most that a device here has is {actual}"
+            f"{nearest.wanted} of {path[-1]} requested; the devices have at most {actual}"
             if operator == ">"
-            else f"{wanted} of {path[-1]} asked, the most that a device here has is {actual}"
+            else f"{wanted} of {path[-1]} requested; the devices have at most {actual}"
         )
         code = "not-enough-capacity"
-        return Finding(code, summary, nearest, tuple(repairs))
+        return ConditionFinding(code, summary, nearest, tuple(repairs))
     finding = _plain(conjunct, of_class, nearest, repairs)
-    different = sorted({shown(value) for _, value in valued})
-    summary = f"no device has {path[-1]} {_WORDS[operator]}{shown(wanted)}; here it is {first_few(different, 4)}"
-    return Finding(finding.code, summary, nearest, finding.repairs)
+    different = sorted({value_text(value) for _, value in valued})
+    summary = f"no device has {path[-1]} {_WORDS[operator]}{value_text(wanted)}; here it is {first_few(different, 4)}"
+    return ConditionFinding(finding.code, summary, nearest, finding.repairs)
 
 
-def _ask(name: str, operator: str, value: object) -> str:
-    return f"ask for {name} {_WORDS[operator]}{shown(value)}"
+def _request_text(name: str, operator: str, value: object) -> str:
+    return f"request {name} {_WORDS[operator]}{value_text(value)}"
 
 
-def _nearest(valued: Sequence[tuple[Seen, object]], wanted: object) -> tuple[Seen, object]:
-    """The device whose value misses by least; the first of equals."""
+def _nearest(valued: Sequence[tuple[VisibleDevice, object]], wanted: object) -> tuple[VisibleDevice, object]:
+    """The device whose value is nearest to the requested one; the first of equals."""
 
-    def distance(pair: tuple[Seen, object]) -> float:
+    def distance(pair: tuple[VisibleDevice, object]) -> float:
         value = pair[1]
         if isinstance(value, Quantity) and isinstance(wanted, Quantity):
             return float(abs(value.nano - wanted.nano))

@@ -1,47 +1,47 @@
-"""Asks the engine whether a world's claims fit its node, and remembers the inventory and the answers.
+"""``TrialCache``: runs the engine on scenarios and caches inventories and outcomes.
 
-A diagnosis asks many times about few worlds; most questions differ only in the claims, so the inventory of one state of
-slices, classes and allocations is built once.
+Most scenarios of a diagnosis differ only in the claims, so the inventory of one state of slices, classes and
+allocations is built once.
 """
 
 from __future__ import annotations
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.diagnosis.scenario import World
+from allotment.engine.diagnosis.scenario import Scenario
 from allotment.engine.outcome import Outcome
 
 
-class Attempts:
-    """A callable from world to outcome. Kept for one diagnosis only: it holds on to every world that it has seen."""
+class TrialCache:
+    """A callable from scenario to outcome, for one diagnosis: it keeps references to all its scenarios."""
 
     def __init__(self) -> None:
-        self._allocators: dict[tuple[int, ...], tuple[World, Allocator]] = {}
-        self._outcomes: dict[tuple[int, ...], tuple[World, Outcome]] = {}
+        self._allocators: dict[tuple[int, ...], tuple[Scenario, Allocator]] = {}
+        self._outcomes: dict[tuple[int, ...], tuple[Scenario, Outcome]] = {}
 
-    def inventory(self, world: World) -> Inventory:
-        """The engine's state of the world."""
-        return self._allocator(world).inventory
+    def inventory(self, scenario: Scenario) -> Inventory:
+        """The inventory of the scenario."""
+        return self._allocator(scenario).inventory
 
-    def _allocator(self, world: World) -> Allocator:
-        key = (id(world.slices), id(world.classes), id(world.allocated))
+    def _allocator(self, scenario: Scenario) -> Allocator:
+        key = (id(scenario.slices), id(scenario.classes), id(scenario.allocated))
         found = self._allocators.get(key)
         if found is None:
             inventory = Inventory.of(
-                world.features,
-                nodes=((world.node, world.labels),),
-                slices=world.slices,
-                classes=world.classes.values(),
-                claims=world.allocated,
-                taint_rules=world.taint_rules,
+                scenario.features,
+                nodes=((scenario.node, scenario.labels),),
+                slices=scenario.slices,
+                classes=scenario.classes.values(),
+                claims=scenario.allocated,
+                taint_rules=scenario.taint_rules,
             )
-            found = self._allocators[key] = (world, Allocator(inventory))
+            found = self._allocators[key] = (scenario, Allocator(inventory))
         return found[1]
 
-    def __call__(self, world: World) -> Outcome:
-        """What the engine says to the world's claims on its node."""
-        key = (id(world.slices), id(world.classes), id(world.allocated), *map(id, world.claims))
+    def __call__(self, scenario: Scenario) -> Outcome:
+        """The outcome of the scenario's claims on its node."""
+        key = (id(scenario.slices), id(scenario.classes), id(scenario.allocated), *map(id, scenario.claims))
         found = self._outcomes.get(key)
         if found is None:
-            found = self._outcomes[key] = (world, self._allocator(world).allocate(world.node, world.claims))
+            found = self._outcomes[key] = (scenario, self._allocator(scenario).allocate(scenario.node, scenario.claims))
         return found[1]

@@ -1,6 +1,6 @@
-"""What one node sees: its devices in allocation order, and the pools that are withheld from it, with the reason.
+"""The devices that a node sees, in allocation order, and the pools that it cannot use, with the reason.
 
-The engine drops what does not count and is done; here it is kept with why, because that may be the answer.
+The engine drops unusable pools; here they are kept with the reason, because they may be the cause of a refusal.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches
 from allotment.engine.cluster.pools import Pool, PoolStatus
-from allotment.engine.diagnosis.holders import Holder, Holdings
+from allotment.engine.diagnosis.holders import ClaimHolder, HeldDevices
 from allotment.engine.diagnosis.published_names import kind_of
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, Device, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A device and where it is published; ``traits`` have the taints of rules, too."""
+class VisibleDevice:
+    """A device with its ID; ``traits`` include the taints of rules."""
 
     id: DeviceID
     device: Device
@@ -30,12 +30,12 @@ class Seen:
 
     @property
     def driver(self) -> str:
-        """The driver that publishes it."""
+        """The driver that publishes the device."""
         return self.id.driver
 
     @property
     def kind(self) -> str:
-        """What it is, in its driver's words; empty if they say nothing."""
+        """The product and profile of the device; empty if they are not published."""
         return kind_of(self.device, self.driver)
 
     @property
@@ -45,58 +45,58 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
-    """A pool whose devices the node cannot have now. ``why`` is a reason code; ``devices`` are those it would have.
+class UnavailablePool:
+    """A pool whose devices the node cannot use now. ``code`` is a reason code; ``devices`` are the devices of the pool.
 
-    ``surplus``: an incomplete pool has more slices than it announces, not fewer.
+    ``has_surplus``: an incomplete pool has more slices than it announces, not fewer.
     """
 
     pool: PoolID
-    why: str
+    code: str
     text: str
-    devices: tuple[Seen, ...]
-    surplus: bool = False
+    devices: tuple[VisibleDevice, ...]
+    has_surplus: bool = False
 
 
 @dataclass(slots=True)
-class View:
-    """The node's devices, the withheld pools, and the counters of every pool in sight (nano units)."""
+class VisibleDevices:
+    """The node's devices, its unusable pools, and the counters of every visible pool (nano units)."""
 
-    devices: tuple[Seen, ...]
-    withheld: tuple[Withheld, ...]
+    devices: tuple[VisibleDevice, ...]
+    unavailable_pools: tuple[UnavailablePool, ...]
     counters: Mapping[PoolID, Mapping[str, Mapping[str, int]]]
     consumers: Mapping[PoolID, tuple[Device, ...]]
     milli: bool
     _used: dict[PoolID, dict[tuple[str, str], int]] = field(default_factory=dict)
-    _used_by: Holdings | None = None
+    _used_by: HeldDevices | None = None
 
     def consumed(self, device: Device, wanted: CapacityRequirements | None) -> dict[str, Quantity] | None:
-        """What an allocation would take of the device's capacities; None if the device can never give it."""
+        """The capacity that an allocation would consume; None if the device can never provide it."""
         return consumption(device, wanted.requests if wanted is not None else None, self.milli)
 
-    def share_fits(self, seen: Seen, wanted: CapacityRequirements | None, held: Holdings) -> bool:
-        """Whether a shareable device has enough of every capacity left; a device that is not shareable has."""
-        if not seen.device.allow_multiple_allocations or seen.id not in held.shares:
+    def share_fits(self, visible: VisibleDevice, wanted: CapacityRequirements | None, held: HeldDevices) -> bool:
+        """Whether a shareable device has enough of every capacity left; always true for other devices."""
+        if not visible.device.allow_multiple_allocations or visible.id not in held.shares:
             return True
-        taken = self.consumed(seen.device, wanted)
+        taken = self.consumed(visible.device, wanted)
         if taken is None:
             return False
         for name, amount in taken.items():
-            used = sum(consumed.get(name, 0) for _, consumed in held.shares[seen.id])
-            if used + amount.nano > seen.device.capacity[name].value.nano:
+            used = sum(consumed.get(name, 0) for _, consumed in held.shares[visible.id])
+            if used + amount.nano > visible.device.capacity[name].value.nano:
                 return False
         return True
 
-    def lacking(self, seen: Seen, held: Holdings) -> list[tuple[str, str, int, int]]:
-        """Counters of which too little is left for the device: set, counter, left, needed (nano units).
+    def missing_counters(self, visible: VisibleDevice, held: HeldDevices) -> list[tuple[str, str, int, int]]:
+        """Counters with too little left for the device: set, counter, left, needed (nano units).
 
-        What the device consumes itself, being held, is not counted against it.
+        The consumption of the device itself, if it is held, is not counted.
         """
-        pool = PoolID(seen.id.driver, seen.id.pool)
+        pool = PoolID(visible.id.driver, visible.id.pool)
         used = self._consumption(pool, held)
-        own = held.taken(seen.id)
+        own = held.is_allocated(visible.id)
         missing = []
-        for consumed in seen.device.consumes_counters:
+        for consumed in visible.device.consumes_counters:
             totals = self.counters.get(pool, {}).get(consumed.counter_set, {})
             for counter, amount in consumed.counters.items():
                 need = amount.value.nano
@@ -105,29 +105,29 @@ class View:
                     missing.append((consumed.counter_set, counter, left, need))
         return missing
 
-    def blocking(self, seen: Seen, held: Holdings) -> tuple[Holder, ...] | None:
-        """Who holds the counters that the device lacks; None if it lacks none."""
-        missing = self.lacking(seen, held)
+    def counter_holders(self, visible: VisibleDevice, held: HeldDevices) -> tuple[ClaimHolder, ...] | None:
+        """The claims that consume the counters that the device needs; None if no counter is missing."""
+        missing = self.missing_counters(visible, held)
         if not missing:
             return None
         wanted = {(set_, counter) for set_, counter, _, _ in missing}
-        pool = PoolID(seen.id.driver, seen.id.pool)
-        found: dict[Holder, None] = {}
+        pool = PoolID(visible.id.driver, visible.id.pool)
+        found: dict[ClaimHolder, None] = {}
         for device in self.consumers.get(pool, ()):
             id_ = DeviceID(*pool, device.name)
             takes = {(c.counter_set, counter) for c in device.consumes_counters for counter in c.counters}
-            if id_ != seen.id and takes & wanted and held.taken(id_):
-                found.update(dict.fromkeys(held.of(id_)))
+            if id_ != visible.id and takes & wanted and held.is_allocated(id_):
+                found.update(dict.fromkeys(held.holders_of(id_)))
         return tuple(found)
 
-    def _consumption(self, pool: PoolID, held: Holdings) -> dict[tuple[str, str], int]:
+    def _consumption(self, pool: PoolID, held: HeldDevices) -> dict[tuple[str, str], int]:
         if self._used_by is not held:
             self._used, self._used_by = {}, held
         used = self._used.get(pool)
         if used is None:
             used = {}
             for device in self.consumers.get(pool, ()):
-                if not held.taken(DeviceID(*pool, device.name)):
+                if not held.is_allocated(DeviceID(*pool, device.name)):
                     continue
                 for consumed in device.consumes_counters:
                     for counter, amount in consumed.counters.items():
@@ -137,12 +137,14 @@ class View:
         return used
 
 
-def look(inventory: Inventory, node: str) -> View:
-    """Gather what ``node`` sees, and what it would see if every pool counted."""
+def visible_devices(inventory: Inventory, node: str) -> VisibleDevices:
+    """The devices that ``node`` sees, and those that it would see if every pool were usable."""
     view = inventory.view(node)
     reached = view.layout.reach
     devices = tuple(
-        Seen(record.id, record.device, record.traits) for slot, record in enumerate(view.records) if reached >> slot & 1
+        VisibleDevice(record.id, record.device, record.traits)
+        for slot, record in enumerate(view.records)
+        if reached >> slot & 1
     )
     pools = {pool.id: pool for pool in view.pools}
     counters: dict[PoolID, dict[str, dict[str, int]]] = {}
@@ -155,25 +157,25 @@ def look(inventory: Inventory, node: str) -> View:
         consumers[pool.id] = tuple(
             d for s in (*pool.slices, *pool.other_slices) for d in s.spec.devices or () if d.consumes_counters
         )
-    withheld = []
+    unavailable = []
     for id, slices in _pools_of(inventory).items():
         found = pools.get(id)
         if found is not None and found.status is PoolStatus.USABLE:
             continue
-        mine = [s for s in slices if _targets(s, inventory.nodes[node])]
-        if found is None and not mine:
+        own = [s for s in slices if _targets(s, inventory.nodes[node])]
+        if found is None and not own:
             continue
-        newest = max((s.spec.pool.generation for s in mine), default=0)
-        seen = tuple(
-            Seen(record.id, record.device, record.traits)
-            for s in mine
+        newest = max((s.spec.pool.generation for s in own), default=0)
+        visible = tuple(
+            VisibleDevice(record.id, record.device, record.traits)
+            for s in own
             if s.spec.pool.generation == newest
             for record in inventory.records(s)
         )
-        why, text = _why(id, found, slices, newest)
-        withheld.append(Withheld(id, why, text, seen, found is not None and found.has_surplus))
+        code, text = _unusable_reason(id, found, slices, newest)
+        unavailable.append(UnavailablePool(id, code, text, visible, found is not None and found.has_surplus))
     milli = inventory.features.enabled("DRAFractionalCapacityRange")
-    return View(devices, tuple(withheld), counters, consumers, milli)
+    return VisibleDevices(devices, tuple(unavailable), counters, consumers, milli)
 
 
 def _pools_of(inventory: Inventory) -> dict[PoolID, list[ResourceSlice]]:
@@ -184,7 +186,7 @@ def _pools_of(inventory: Inventory) -> dict[PoolID, list[ResourceSlice]]:
 
 
 def _targets(slice_: ResourceSlice, node: NodeFacts) -> bool:
-    """Whether the slice offers the node a device."""
+    """Whether the slice provides a device for the node."""
     spec = slice_.spec
     try:
         if spec.per_device_node_selection:
@@ -194,14 +196,14 @@ def _targets(slice_: ResourceSlice, node: NodeFacts) -> bool:
         return False
 
 
-def _why(id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation: int) -> tuple[str, str]:
+def _unusable_reason(id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation: int) -> tuple[str, str]:
     if pool is None:
         newest = max(s.spec.pool.generation for s in slices)
-        text = f"pool {id}: the slices for this node are of generation {generation}, the newest is {newest}"
+        text = f"pool {id}: the slices for this node are of generation {generation}; the newest is {newest}"
         return "pool-superseded", text
     if pool.status is PoolStatus.INCOMPLETE and pool.has_surplus:
-        counts = f"{pool.found} are published, only {pool.announced} announced (a driver bug, or leftovers)"
-        return "pool-incomplete", f"pool {id}: its slices contradict each other: {counts}"
+        counts = f"{pool.found} slices are published, but only {pool.announced} announced"
+        return "pool-incomplete", f"pool {id}: {counts} (a driver bug, or leftover slices)"
     if pool.status is PoolStatus.INCOMPLETE:
         return "pool-incomplete", f"pool {id}: {pool.found} of {pool.announced} slices are published"
     return "pool-invalid", f"pool {id}: {pool.reason}"

@@ -1,40 +1,40 @@
-"""How reasons put numbers, devices and holders into words."""
+"""Texts of devices, holders and amounts in reasons."""
 
 from __future__ import annotations
 
-from allotment.engine.diagnosis.holders import Holder, among
-from allotment.engine.diagnosis.visible_devices import Seen
+from allotment.engine.diagnosis.holders import ClaimHolder, kind_and_names
+from allotment.engine.diagnosis.visible_devices import VisibleDevice
 from allotment.model.quantity import Quantity
 from allotment.phrases import first_few
 
 
-def named(devices: tuple[Seen, ...], most: int = 3) -> str:
-    """The first few device names."""
+def device_names(devices: tuple[VisibleDevice, ...], most: int = 3) -> str:
+    """The first few device names as a list."""
     return first_few([device.name for device in devices], most)
 
 
-def holding(holders: list[Holder]) -> str:
-    """The first few holders."""
+def holder_names(holders: list[ClaimHolder]) -> str:
+    """The first few holders as a list."""
     return first_few([str(holder) for holder in holders], noun="claim")
 
 
-def freed(holders: list[Holder]) -> str:
-    """What has to end before these claims are free again.
+def freeing_text(holders: list[ClaimHolder]) -> str:
+    """What must happen to release these claims.
 
-    >>> freed([Holder("ml/a", ("a-0",)), Holder("ml/b", ("b-0", "b-1"))])
+    >>> freeing_text([ClaimHolder("ml/a", ("a-0",)), ClaimHolder("ml/b", ("b-0", "b-1"))])
     'wait for pods a-0, b-0, b-1 to end (claims ml/a, ml/b)'
-    >>> freed([Holder("ml/a")])
+    >>> freeing_text([ClaimHolder("ml/a")])
     'free claim ml/a'
     """
-    pods = tuple(dict.fromkeys(pod for one in holders for pod in one.pods))
-    claims = f"claim{'s' * (len(holders) > 1)} {', '.join(one.claim for one in holders)}"
-    if not all(one.pods for one in holders):
+    pods = tuple(dict.fromkeys(pod for holder in holders for pod in holder.pods))
+    claims = f"claim{'s' * (len(holders) > 1)} {', '.join(holder.claim for holder in holders)}"
+    if not all(holder.pods for holder in holders):
         return f"free {claims}"
-    return f"wait for {among('pod', pods)} to end ({claims})"
+    return f"wait for {kind_and_names('pod', pods)} to end ({claims})"
 
 
 def amount_text(nano: int) -> str:
-    """Nano units as a quantity."""
+    """An amount in nano units as a quantity."""
     whole, rest = divmod(nano, 10**9)
     if rest:
         return str(Quantity.parse(f"{nano}n"))

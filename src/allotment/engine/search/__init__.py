@@ -1,1 +1,1 @@
-"""The search for devices on one node, in upstream's order and without its exponential ways."""
+"""The search for devices on one node, in upstream's order but without its exponential run time."""

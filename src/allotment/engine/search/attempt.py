@@ -1,7 +1,7 @@
-"""An attempt in progress: what the node has left, and what has been chosen so far.
+"""The mutable state of a search: remaining resources of the node, and the devices chosen so far.
 
-Taking a device for an ask checks what depends on other choices (capacity, counters, constraints), books it, and gives
-back what is needed to undo it. `search` walks, `bounds` and `symmetry` look on.
+``SearchAttempt.take`` checks what depends on other choices (capacity, counters, constraints), records the choice and
+returns the information to undo it. `depth_first` modifies the state, `bounds` and `symmetry` only read it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from allotment.engine.search.verdict import Pick
 
 
 class Rejection(Enum):
-    """Why a device cannot be taken."""
+    """The reason why a device cannot be taken."""
 
-    UNAVAILABLE = "it is in use, tainted, or the counters or capacities left do not suffice"
-    CONSTRAINT = "a constraint of the claim does not admit it"
+    UNAVAILABLE = "it is in use or tainted, or the remaining counters or capacities are not sufficient"
+    CONSTRAINT = "it violates a constraint of the claim"
 
 
 class TakenDevice(NamedTuple):
-    """A device that was taken, and the state before."""
+    """A device that was taken, and the previous state for undoing it."""
 
-    ask: Subrequest
+    subrequest: Subrequest
     slot: int
     charged: bool
-    """Whether counters were drawn."""
+    """Whether the device consumed counters."""
     taken: int
     mine: int
     touched: int
@@ -36,7 +36,7 @@ class TakenDevice(NamedTuple):
 
 
 class SearchAttempt:
-    """A shape on a pattern in a state."""
+    """The state of a search for a shape on a node with a pattern."""
 
     def __init__(self, shape: ClaimShape, pattern: Pattern, state: NodeState) -> None:
         layout = pattern.layout
@@ -44,36 +44,37 @@ class SearchAttempt:
         self.pattern = pattern
         self.layout = layout
         self.in_use = state.in_use
-        """Slots taken by other pods."""
+        """Slots that other pods use."""
         self.taken = 0
-        """Slots taken in this attempt, for any claim; shareable ones never are."""
+        """Slots taken in this attempt for any claim, without shareable devices."""
         self.taken_by_claim = [0] * len(shape.claims)
-        """The same, per claim."""
+        """Slots taken in this attempt per claim, without shareable devices."""
         self.touched = 0
-        """Slots taken in this attempt, shareable ones too."""
+        """Slots taken in this attempt, including shareable devices."""
         self.bound = [-1] * len(shape.constraints)
-        """Per constraint: what all devices so far have in common (match) or use up (distinct); -1 before the first."""
+        """Per constraint the values that all devices so far share (match) or use (distinct); -1 without devices."""
         self.left = available(layout, state) if layout.counters else []
-        """Per counter, what is left."""
+        """Remaining amount of each counter."""
         self.shared_before = sum(1 << slot for slot, _ in state.consumed) & layout.shareable
-        """Shareable slots that draw from their counters already."""
+        """Shareable slots that already consume their counters."""
         self.blocked = self._overdrawn()
-        """Slots that draw from an overdrawn pool."""
+        """Slots that consume counters of a pool with a negative counter."""
         self.room = self._room(state)
-        """What is left of the capacities of devices that are, or once were, shareable, by slot."""
+        """Remaining capacities by slot, of devices that are shareable or still have shares."""
         self.candidates = self._candidates(state)
-        """Per ask the slots that suit it in this state, in use or not; for ``All`` those that it must take."""
+        """Per subrequest the matching slots in this state, whether in use or not; for ``All`` the required slots."""
         self.need = [
-            self.candidates[ask.number].bit_count() if ask.all else ask.device_count for ask in shape.subrequests
+            self.candidates[subrequest.number].bit_count() if subrequest.all else subrequest.device_count
+            for subrequest in shape.subrequests
         ]
-        """Per ask how many devices it takes."""
+        """Number of devices per subrequest."""
         self.results: list[list[Pick]] = [[] for _ in shape.claims]
-        """Per claim what was taken, in order."""
+        """The devices taken per claim, in order."""
 
-    # --- what the node has left --------------------------------------------------------------------------------------
+    # --- remaining resources -----------------------------------------------------------------------------------------
 
     def _overdrawn(self) -> int:
-        """Upstream refuses every device that draws from a pool in which any counter is overdrawn."""
+        """Slots that upstream rejects because a counter of their pool is negative."""
         pools = {self.layout.counters[i].pool for i, left in enumerate(self.left) if left < 0}
         spans = (self.layout.pools[number] for number in pools)
         mask = sum((1 << span.stop) - (1 << span.start) for span in spans)
@@ -88,89 +89,95 @@ class SearchAttempt:
         return room
 
     def _candidates(self, state: NodeState) -> list[int]:
-        def full(ask: int) -> int:
-            return sum(1 << slot for slot, _ in state.consumed if not self.has_room(slot, ask))
+        def full(subrequest: int) -> int:
+            return sum(1 << slot for slot, _ in state.consumed if not self.has_room(slot, subrequest))
 
         pattern = self.pattern
         leave_out = self.shape.release.all_skips_full_devices
         return [
-            pattern.listed[ask.number] & ~(full(ask.number) if leave_out else 0)
-            if ask.all
-            else pattern.candidates[ask.number] & ~self.blocked & ~full(ask.number)
-            for ask in self.shape.subrequests
+            pattern.listed[subrequest.number] & ~(full(subrequest.number) if leave_out else 0)
+            if subrequest.all
+            else pattern.candidates[subrequest.number] & ~self.blocked & ~full(subrequest.number)
+            for subrequest in self.shape.subrequests
         ]
 
-    def has_room(self, slot: int, ask: int) -> bool:
-        """Whether what is left of a device's capacities suffices for an ask."""
-        amounts = self.pattern.profiles[slot].amounts[ask]
+    def has_room(self, slot: int, subrequest: int) -> bool:
+        """Whether the remaining capacity of a device is sufficient for a subrequest."""
+        amounts = self.pattern.profiles[slot].amounts[subrequest]
         return all(amount <= left for amount, left in zip(amounts, self.room[slot], strict=False))
 
-    def unavailable(self, ask: Subrequest) -> int:
-        """Slots that an ask cannot take: those in use; with admin access, those that the same claim took (KEP-5018)."""
-        return self.taken_by_claim[ask.claim] if ask.admin else self.in_use | self.taken
+    def unavailable(self, subrequest: Subrequest) -> int:
+        """Slots that a subrequest cannot take: those in use, or with admin access those of its own claim (KEP-5018)."""
+        return self.taken_by_claim[subrequest.claim] if subrequest.admin else self.in_use | self.taken
 
     # --- one device --------------------------------------------------------------------------------------------------
 
-    def take(self, ask: Subrequest, slot: int) -> TakenDevice | Rejection:
-        """Take a device for an ask. With ``All`` anything may be in the way; else the slot is available and eligible.
+    def take(self, subrequest: Subrequest, slot: int) -> TakenDevice | Rejection:
+        """Take a device for a subrequest, or return why it cannot be taken.
 
-        The order of the checks is upstream's, as far as it tells: for ``All`` a constraint is an error, and what is
-        checked before is not.
+        Unless the mode is ``All``, the caller guarantees that the slot is available and eligible. The order of the
+        checks is upstream's where it affects the result: for ``All`` a violated constraint is a fatal error, but the
+        checks before it are not.
         """
         bit = 1 << slot
         shareable = bool(bit & self.layout.shareable)
-        if ask.all:
-            if bit & (self.unavailable(ask) | self.blocked) or not bit & self.pattern.eligible[ask.number]:
+        if subrequest.all:
+            if (
+                bit & (self.unavailable(subrequest) | self.blocked)
+                or not bit & self.pattern.eligible[subrequest.number]
+            ):
                 return Rejection.UNAVAILABLE
-        elif shareable and not self.has_room(slot, ask.number):
+        elif shareable and not self.has_room(slot, subrequest.number):
             return Rejection.UNAVAILABLE
         uses = self.layout.uses[slot]
-        # A shareable device draws from its counters once, however many shares it has (KEP-5075).
+        # A shareable device consumes its counters once, independent of its number of shares (KEP-5075).
         charged = bool(uses) and not (shareable and bit & (self.shared_before | self.touched))
         if charged and any(self.left[counter] < amount for counter, amount in uses):
             return Rejection.UNAVAILABLE
-        bound = self._bind(ask, slot, bit)
+        bound = self._bind(subrequest, slot, bit)
         if bound is None:
             return Rejection.CONSTRAINT
-        if ask.all and slot in self.room and not self.has_room(slot, ask.number):
+        if subrequest.all and slot in self.room and not self.has_room(slot, subrequest.number):
             return Rejection.UNAVAILABLE
-        before = TakenDevice(ask, slot, charged, self.taken, self.taken_by_claim[ask.claim], self.touched, self.bound)
+        before = TakenDevice(
+            subrequest, slot, charged, self.taken, self.taken_by_claim[subrequest.claim], self.touched, self.bound
+        )
         self.bound = bound
         self.touched |= bit
         if charged:
             self._draw(slot, 1)
         if shareable:
-            self._consume(ask, slot, 1)
+            self._consume(subrequest, slot, 1)
         else:
             self.taken |= bit
-            self.taken_by_claim[ask.claim] |= bit
-        self.results[ask.claim].append(Pick(ask.number, slot))
+            self.taken_by_claim[subrequest.claim] |= bit
+        self.results[subrequest.claim].append(Pick(subrequest.number, slot))
         return before
 
     def undo(self, before: TakenDevice) -> None:
-        """Undo the last taking."""
-        ask, slot, charged, self.taken, self.taken_by_claim[ask.claim], self.touched, self.bound = before
+        """Undo the last `take`, which returned ``before``."""
+        subrequest, slot, charged, self.taken, self.taken_by_claim[subrequest.claim], self.touched, self.bound = before
         if charged:
             self._draw(slot, -1)
         if self.layout.shareable >> slot & 1:
-            self._consume(ask, slot, -1)
-        self.results[ask.claim].pop()
+            self._consume(subrequest, slot, -1)
+        self.results[subrequest.claim].pop()
 
     def _draw(self, slot: int, sign: int) -> None:
         for counter, amount in self.layout.uses[slot]:
             self.left[counter] -= sign * amount
 
-    def _consume(self, ask: Subrequest, slot: int, sign: int) -> None:
+    def _consume(self, subrequest: Subrequest, slot: int, sign: int) -> None:
         room = self.room[slot]
-        for i, amount in enumerate(self.pattern.profiles[slot].amounts[ask.number]):
+        for i, amount in enumerate(self.pattern.profiles[slot].amounts[subrequest.number]):
             room[i] -= sign * amount
 
-    def _bind(self, ask: Subrequest, slot: int, bit: int) -> list[int] | None:
-        """What the constraints are bound to with the device added, or ``None`` if one does not admit it."""
-        if not ask.constraints:
+    def _bind(self, subrequest: Subrequest, slot: int, bit: int) -> list[int] | None:
+        """The values of the constraints with the device added, or ``None`` if it violates one."""
+        if not subrequest.constraints:
             return self.bound
         bound = self.bound.copy()
-        for number in ask.constraints:
+        for number in subrequest.constraints:
             if not bit & self.pattern.present[number]:
                 return None
             value = self.pattern.values[number][slot]

@@ -1,7 +1,8 @@
-"""May what is still wanted be had of what is still left? Asked at the root of a search and after its first dead end.
+"""Feasibility bounds: whether the remaining devices may be sufficient for the remaining requests.
 
-A "no" is certain. A constraint whose value is not fixed yet is tried with each of its values (all combinations, up to
-a limit); for each, `counting` tells whether enough devices, distinct values, counters and shared capacity are left.
+They are computed at the root of a search and after its first dead end. "Infeasible" is certain. Each value of a
+constraint that is not fixed yet is tried (all combinations, up to a limit); for each one, `counting_bounds` checks
+devices, distinct values, counters and shared capacity.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from allotment.engine.search.attempt import SearchAttempt
 from allotment.engine.search.counter_groups import counter_groups
 from allotment.engine.search.counting_bounds import SlotDemand, can_match, most_within
 
-#: More combinations than this are not gone through: of alternatives, which are then taken for one weak demand; and of
-#: constraint values, of which each is then looked at alone.
+#: Maximum number of combinations: of alternatives, which otherwise are combined into one weak demand; and of constraint
+#: values, which otherwise are examined one constraint at a time.
 COMBINATIONS: Final = 64
 _ANY_NUMBER: Final = 1 << 30
 
 
 class _Option(NamedTuple):
-    """One way to meet a request: an ask, how many devices it still needs, and where they can come from."""
+    """A subrequest, the number of devices that it still needs, and the candidate slots."""
 
-    ask: Subrequest
+    subrequest: Subrequest
     need: int
     slots: int
 
 
 class _Bound(NamedTuple):
-    """What a request needs at least, whichever option it takes."""
+    """The minimum need of a request over all its options."""
 
     demand: SlotDemand
     options: tuple[_Option, ...]
@@ -42,20 +43,20 @@ _Options = list[tuple[_Option, ...]]
 
 
 class SearchBounds:
-    """Bounds on one attempt, which it looks at as it goes."""
+    """Bounds of one search attempt in its current state."""
 
     def __init__(self, attempt: SearchAttempt) -> None:
         self._attempt = attempt
         self._groups = counter_groups(attempt.layout) if attempt.left else ()
         self._serves = {slot: self._least_room(slot) for slot in attempt.room if attempt.layout.shareable >> slot & 1}
         self._shared = 0
-        self._least_draw = [self._least(ask) for ask in attempt.shape.subrequests] if attempt.left else []
+        self._least_draw = [self._least(subrequest) for subrequest in attempt.shape.subrequests] if attempt.left else []
 
-    def _least(self, ask: Subrequest) -> dict[str, int]:
-        """Per counter name, the least that any candidate draws from a counter of that name."""
+    def _least(self, subrequest: Subrequest) -> dict[str, int]:
+        """Per counter name, the minimum that any candidate consumes of a counter with that name."""
         attempt = self._attempt
         least: dict[str, int] | None = None
-        mask = attempt.candidates[ask.number]
+        mask = attempt.candidates[subrequest.number]
         seen: set[object] = set()
         while mask:
             lowest = mask & -mask
@@ -77,25 +78,25 @@ class SearchBounds:
         return least or {}
 
     def _least_room(self, slot: int) -> tuple[int, ...]:
-        """Per capacity, the least that any ask would take of a shareable device."""
+        """Per capacity, the minimum that any subrequest would consume of a shareable device."""
         attempt = self._attempt
         amounts = [
-            attempt.pattern.profiles[slot].amounts[ask.number]
-            for ask in attempt.shape.subrequests
-            if attempt.candidates[ask.number] >> slot & 1
+            attempt.pattern.profiles[slot].amounts[subrequest.number]
+            for subrequest in attempt.shape.subrequests
+            if attempt.candidates[subrequest.number] >> slot & 1
         ]
         return tuple(map(min, zip(*amounts, strict=True)))
 
     def _serving(self, slot: int) -> int:
-        """How many more requests a shareable device can serve, at most; any number if it has no capacity."""
+        """The maximum number of further subrequests that a shareable device can serve; unlimited without capacity."""
         left = zip(self._attempt.room[slot], self._serves[slot], strict=False)
         return min((room // least for room, least in left if least > 0), default=_ANY_NUMBER)
 
     def may_fit(self, claim: int, request: int, current: tuple[Subrequest, int, int] | None = None) -> bool:
-        """Whether the requests from ``request`` of ``claim`` on may fit.
+        """Whether the requests starting with ``request`` of ``claim`` may fit.
 
-        ``current`` is the ask that is being served, if any (its request comes before ``request``): the ask, how many
-        devices it still needs, and the slots that may come next.
+        ``current`` is the unfinished subrequest, if any (its request precedes ``request``): the subrequest, the number
+        of devices that it still needs, and its candidate slots.
         """
         self._shared = sum(1 << slot for slot in self._serves if self._serving(slot) > 1)
         wanted: _Options = [(_Option(*current),)] if current is not None else []
@@ -122,24 +123,26 @@ class SearchBounds:
             return self._any_value(wanted, open_)
         return all(self._any_value(wanted, [constraint]) for constraint in open_)
 
-    def _options(self, claim: int, asks: tuple[Subrequest, ...]) -> Iterator[_Option]:
+    def _options(self, claim: int, subrequests: tuple[Subrequest, ...]) -> Iterator[_Option]:
         attempt = self._attempt
-        for ask in asks:
-            need = attempt.need[ask.number]
-            if ask.all and not need:
+        for subrequest in subrequests:
+            need = attempt.need[subrequest.number]
+            if subrequest.all and not need:
                 continue
-            slots = attempt.candidates[ask.number] & attempt.pattern.eligible[ask.number] & ~attempt.blocked
-            slots &= ~attempt.taken_by_claim[claim] if ask.admin else ~(attempt.in_use | attempt.taken)
+            slots = (
+                attempt.candidates[subrequest.number] & attempt.pattern.eligible[subrequest.number] & ~attempt.blocked
+            )
+            slots &= ~attempt.taken_by_claim[claim] if subrequest.admin else ~(attempt.in_use | attempt.taken)
             for slot in self._serves if attempt.touched & attempt.layout.shareable & slots else ():
-                if slots >> slot & 1 and not attempt.has_room(slot, ask.number):
+                if slots >> slot & 1 and not attempt.has_room(slot, subrequest.number):
                     slots &= ~(1 << slot)
-            for constraint in ask.constraints:
+            for constraint in subrequest.constraints:
                 slots &= self._admitted(constraint)
             if slots.bit_count() >= need:
-                yield _Option(ask, need, slots)
+                yield _Option(subrequest, need, slots)
 
     def _admitted(self, constraint: int) -> int:
-        """Slots that a constraint admits after what it has seen so far."""
+        """Slots that a constraint admits after the devices taken so far."""
         attempt = self._attempt
         bound = attempt.bound[constraint]
         holders = attempt.pattern.holders[constraint]
@@ -154,29 +157,31 @@ class SearchBounds:
         attempt = self._attempt
         return [
             number
-            for number in sorted({c for options in wanted for option in options for c in option.ask.constraints})
+            for number in sorted({c for options in wanted for option in options for c in option.subrequest.constraints})
             if attempt.bound[number] < 0 and not attempt.shape.constraints[number].distinct
         ]
 
     def _enough_equal_values(self, wanted: _Options, open_: list[int]) -> bool:
-        """Whether claims that each want devices of one value of the same attribute can have them all.
+        """Whether claims that each need devices with one common value of the same attribute can all be satisfied.
 
-        Of a value that g devices have, at most g // n claims can be served that want n devices or more.
+        With a value that g devices have, at most g // n claims that need n or more devices can be satisfied.
         """
         attempt = self._attempt
-        alike: dict[tuple[int, ...], dict[int, tuple[int, int]]] = {}
+        by_attribute: dict[tuple[int, ...], dict[int, tuple[int, int]]] = {}
         for constraint in open_:
             claim = need = slots = 0
             for options in wanted:
-                if all(constraint in option.ask.constraints and not option.ask.admin for option in options):
-                    claim = options[0].ask.claim
+                if all(
+                    constraint in option.subrequest.constraints and not option.subrequest.admin for option in options
+                ):
+                    claim = options[0].subrequest.claim
                     need += min(option.need for option in options)
                     slots |= _union_of(options)
             if need and not slots & self._shared:
-                # Constraints of one claim may bind the same devices: only the largest counts.
-                of_claims = alike.setdefault(attempt.pattern.holders[constraint], {})
+                # Constraints of one claim may apply to the same devices: only the largest counts.
+                of_claims = by_attribute.setdefault(attempt.pattern.holders[constraint], {})
                 of_claims[claim] = max(of_claims.get(claim, (0, 0)), (need, slots))
-        for holders, of_claims in alike.items():
+        for holders, of_claims in by_attribute.items():
             if len(of_claims) < 2:
                 continue
             for least in {need for need, _ in of_claims.values() if need > 1}:
@@ -189,7 +194,7 @@ class SearchBounds:
         return True
 
     def _any_value(self, wanted: _Options, open_: list[int]) -> bool:
-        """Whether some choice of values for the open constraints leaves enough."""
+        """Whether any choice of values for the open constraints may be feasible."""
         if not open_:
             return self._enough(wanted)
         constraint, rest = open_[0], open_[1:]
@@ -201,12 +206,14 @@ class SearchBounds:
                 return True
         return False
 
-    # --- with all constraint values given --------------------------------------------------------------------------
+    # --- with all constraint values fixed --------------------------------------------------------------------------
 
     def _enough(self, wanted: _Options) -> bool:
         bounds = [
             _Bound(
-                SlotDemand(min(o.need for o in options), _union_of(options)), options, any(o.ask.admin for o in options)
+                SlotDemand(min(o.need for o in options), _union_of(options)),
+                options,
+                any(o.subrequest.admin for o in options),
             )
             for options in wanted
         ]
@@ -218,7 +225,7 @@ class SearchBounds:
         )
 
     def _exclusive(self, bounds: list[_Bound]) -> list[SlotDemand]:
-        """What must be met with devices of one's own: a device that is shared can serve each request once."""
+        """The demands for exclusive devices: a shared device can serve each request once."""
         shared = self._shared
         demands = []
         for (need, slots), _, admin in bounds:
@@ -233,7 +240,7 @@ class SearchBounds:
         return can_match(self._exclusive(bounds))
 
     def _enough_values(self, bounds: list[_Bound]) -> bool:
-        """Whether enough distinct values are left for every constraint that wants them."""
+        """Whether enough values are left for every ``distinctAttribute`` constraint."""
         attempt = self._attempt
         for number, constraint in enumerate(attempt.shape.constraints):
             if not constraint.distinct:
@@ -243,9 +250,9 @@ class SearchBounds:
             demands = [
                 SlotDemand(need, sum(1 << i for i, mask in enumerate(holders) if mask & slots and not used >> i & 1))
                 for (need, slots), options, _ in bounds
-                if all(number in option.ask.constraints for option in options)
+                if all(number in option.subrequest.constraints for option in options)
             ]
-            # A value that is admitted alone only is in no holder's mask.
+            # A value that only a single device may have is not in any holder's mask.
             if sum(need for need, _ in demands) > 1 and not can_match(demands):
                 return False
         return True
@@ -263,7 +270,7 @@ class SearchBounds:
         for (need, _), options, admin in bounds:
             if admin or len(options) > 1:
                 continue
-            for name, amount in self._least_draw[options[0].ask.number].items():
+            for name, amount in self._least_draw[options[0].subrequest.number].items():
                 wanted[name] = wanted.get(name, 0) + need * amount
         left: dict[str, int] = {}
         for place, amount in zip(attempt.layout.counters, attempt.left, strict=True):
@@ -271,9 +278,9 @@ class SearchBounds:
         return all(amount <= left[name] for name, amount in wanted.items())
 
     def _most(self, slots: int) -> int:
-        """At most so many of the slots can be had at once, given what is left in the counters."""
+        """The maximum number of these slots that can be taken together with the remaining counters."""
         attempt = self._attempt
-        # A shareable device draws once: further shares of it are free of counters.
+        # A shareable device consumes counters once: further shares consume none.
         charging = attempt.layout.consumers & ~(attempt.layout.shareable & (attempt.shared_before | attempt.touched))
         most = (slots & ~charging).bit_count()
         for group in self._groups:
@@ -291,7 +298,7 @@ class SearchBounds:
         return most
 
     def _enough_room(self, bounds: list[_Bound]) -> bool:
-        """Whether the capacity left on shared devices may serve all requests together."""
+        """Whether the remaining capacity of shared devices may be sufficient for all requests together."""
         union = total = 0
         for (need, slots), _, admin in bounds:
             if admin:
@@ -321,11 +328,11 @@ def _union_of(options: tuple[_Option, ...]) -> int:
 
 
 def _restricted(wanted: _Options, constraint: int, holders: int) -> _Options | None:
-    """The options when a constraint's value is given by its holders; ``None`` if a request has none left."""
+    """The options restricted to the holders of a constraint's value; ``None`` if a request has no option left."""
     result: _Options = []
     for options in wanted:
         left = tuple(
-            option._replace(slots=option.slots & holders) if constraint in option.ask.constraints else option
+            option._replace(slots=option.slots & holders) if constraint in option.subrequest.constraints else option
             for option in options
         )
         left = tuple(option for option in left if option.slots.bit_count() >= option.need)

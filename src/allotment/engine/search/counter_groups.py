@@ -1,6 +1,6 @@
-"""Devices that stand in each other's way: those that draw from common counters (KEP-4815), as one GPU's partitions do.
+"""Groups of devices that consume common counters (KEP-4815), such as the partitions of one GPU.
 
-A group is a connected set of devices and counters. What is chosen in one group changes nothing in another.
+A group is a connected component of devices and counters: choices in one group do not affect another group.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from allotment.engine.cluster.layout import Layout
 
 
 class CounterGroup(NamedTuple):
-    """Slots, and the counters that they draw from, in the order in which the slots name them."""
+    """The slots of a group and the counters that they consume, in order of first use."""
 
     mask: int
     counters: tuple[int, ...]
     draws: tuple[tuple[tuple[int, int], ...], ...]
-    """Per counter: pairs (amount, slot's bit) of the slots that draw from it, ascending by amount."""
+    """Per counter: pairs (amount, slot's bit) of the slots that consume it, ascending by amount."""
 
 
 def connected(links: Sequence[Sequence[Hashable]]) -> list[list[int]]:
-    """Sets of numbers that common links connect: each ascending, and in the order of their first members.
+    """Connected components: sets of indexes that share links, each ascending, in the order of their first members.
 
     >>> connected(["ab", "c", "bd", "", "d"])
     [[0, 2, 4], [1], [3]]
@@ -44,7 +44,7 @@ def connected(links: Sequence[Sequence[Hashable]]) -> list[list[int]]:
 
 
 def counter_groups(layout: Layout) -> tuple[CounterGroup, ...]:
-    """The layout's groups; a slot that draws from no counter is in none."""
+    """The counter groups of a layout; a slot without counters is in none."""
     sets = connected([[counter for counter, _ in uses] for uses in layout.uses])
     return tuple(_group(layout, slots) for slots in sets if layout.uses[slots[0]])
 

@@ -1,7 +1,7 @@
-"""Can this many devices be had at all? Bounds that refuse without searching.
+"""Counting bounds: bipartite matching and counter limits that prove infeasibility without a search.
 
-Everything here answers "no" only if no choice of devices could satisfy the demands; a "yes" promises nothing. Without
-counters, shared capacity and mixed constraints the answer is exact, so that the search never turns back.
+A negative result means that no choice of devices can satisfy the demands; a positive result guarantees nothing. Without
+counters, shared capacity and mixed constraints the result is exact, so that the search never backtracks.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 
 class SlotDemand(NamedTuple):
-    """So many devices out of these slots (a bit mask)."""
+    """A number of devices from a set of slots (a bit mask)."""
 
     need: int
     slots: int
 
 
 def can_match(demands: Sequence[SlotDemand]) -> bool:
-    """Whether every demand can be met with slots of its own, no slot used twice (bipartite matching).
+    """Whether all demands can be satisfied together without using a slot twice (bipartite matching).
 
     >>> can_match([Demand(2, 0b0111), Demand(2, 0b0111)])
     False
@@ -35,7 +35,7 @@ def can_match(demands: Sequence[SlotDemand]) -> bool:
         return False
     if len(demands) < 2:
         return True
-    given = [0] * len(demands)
+    assigned = [0] * len(demands)
     used = 0
     for number, (need, slots) in enumerate(demands):
         free = slots & ~used
@@ -43,40 +43,40 @@ def can_match(demands: Sequence[SlotDemand]) -> bool:
             if free:
                 lowest = free & -free
                 free ^= lowest
-            elif not (lowest := _augment(demands, given, number, used)):
+            elif not (lowest := _augment(demands, assigned, number, used)):
                 return False
             else:
                 used |= lowest
                 need -= 1
                 free = slots & ~used
                 continue
-            given[number] |= lowest
+            assigned[number] |= lowest
             used |= lowest
             need -= 1
     return True
 
 
-def _augment(demands: Sequence[SlotDemand], given: list[int], hungry: int, used: int) -> int:
-    """Give ``hungry`` one more slot along an augmenting path; returns the slot that came into use, 0 if there is none.
+def _augment(demands: Sequence[SlotDemand], assigned: list[int], demand: int, used: int) -> int:
+    """Assign one more slot to a demand along an augmenting path; return the newly used slot, or 0 if there is none.
 
-    Demands stand for all their slots at once, so the path is looked for among demands, breadth first.
+    The path is searched breadth-first among demands, because a demand has many equivalent slots.
     """
-    from_: dict[int, tuple[int, int]] = {hungry: (-1, 0)}
-    queue = [hungry]
+    from_: dict[int, tuple[int, int]] = {demand: (-1, 0)}
+    queue = [demand]
     for taker in queue:
-        for giver, theirs in enumerate(given):
-            common = theirs & demands[taker].slots
+        for giver, own_slots in enumerate(assigned):
+            common = own_slots & demands[taker].slots
             if giver in from_ or not common:
                 continue
             from_[giver] = (taker, common & -common)
             spare = demands[giver].slots & ~used
             if spare:
                 new = spare & -spare
-                given[giver] |= new
-                while giver != hungry:
+                assigned[giver] |= new
+                while giver != demand:
                     taker_, slot = from_[giver]
-                    given[giver] ^= slot
-                    given[taker_] |= slot
+                    assigned[giver] ^= slot
+                    assigned[taker_] |= slot
                     giver = taker_
                 return new
             queue.append(giver)
@@ -84,7 +84,7 @@ def _augment(demands: Sequence[SlotDemand], given: list[int], hungry: int, used:
 
 
 def most_within(amounts: Sequence[tuple[int, int]], slots: int, left: int) -> int:
-    """How many of the slots can draw from one counter together: the smallest draw first.
+    """The maximum number of the slots that can consume one counter together: the smallest amounts first.
 
     ``amounts`` are pairs (amount, slot's bit), ascending.
 

@@ -1,16 +1,16 @@
-"""The search for devices: the first solution in upstream's order, without upstream's exponential ways to it.
+"""Depth-first search for devices: the first solution in upstream's order, without upstream's exponential run time.
 
 The order is that of a depth-first search over claims, requests, alternatives and devices, in which a request takes its
-devices in increasing order and the first complete solution wins. Left out are only branches that cannot hold that
-solution: those that `bounds` refuses, those that differ from a refused one by the exchange of interchangeable devices,
-and states that were refused before (`symmetry`). Apart from one question to the bounds, nothing of this happens before
-the first dead end, because most searches meet none.
+devices in increasing order and the first complete solution wins. Only branches without that solution are pruned: those
+that `bounds` proves infeasible, those that differ from a failed one only by interchangeable devices, and states that
+failed before (`symmetry`). Apart from one evaluation of the bounds, pruning starts after the first dead end, because
+most searches have none.
 
-*Hazards* are errors that upstream raises when the search comes by: a selector that fails on a device, and a constraint
-that refuses a device of ``allocationMode: All``. Whether it comes by depends on the very order of the devices. So
-while a hazard may lie ahead nothing is left out but states that were refused before as they are.
+*Hazards* are errors that upstream raises when the search reaches them: a selector that fails on a device, and a
+constraint that rejects a device of ``allocationMode: All``. Whether they are reached depends on the order of devices.
+While a hazard may follow, only states that failed before in exactly the same form are pruned.
 
-The stack is explicit: a pod may ask for more devices than Python likes to recurse.
+The stack is explicit, because a pod may request more devices than Python's recursion limit allows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from allotment.engine.search.verdict import NoFit, Solution, Stop, Undecided, Ve
 
 
 def first_problem(attempt: SearchAttempt) -> Stop | None:
-    """The first problem, or ``None`` if the search may begin."""
+    """The first problem of the claims, or ``None`` if the search can start."""
     for number, claim in enumerate(attempt.shape.claims):
         least = 0
         for request in claim.requests:
@@ -38,7 +38,7 @@ def first_problem(attempt: SearchAttempt) -> Stop | None:
             if stop is not None:
                 return stop
             before = least
-            least += min(attempt.need[ask.number] for ask in request.subrequests)
+            least += min(attempt.need[subrequest.number] for subrequest in request.subrequests)
             if least > MAX_DEVICES_PER_CLAIM and attempt.shape.release.limit_by_request:
                 first = request.subrequests[0].number
                 return Stop(AbortCause.TOO_MANY_DEVICES, number, first, devices=least, devices_before=before)
@@ -52,62 +52,62 @@ def first_problem(attempt: SearchAttempt) -> Stop | None:
 def _of_request(attempt: SearchAttempt, claim: int, request: CompiledRequest) -> Stop | None:
     if request.problem is not None:
         return Stop(request.problem.cause, claim, request.subrequests[0].number, problem=request.problem)
-    for ask in request.subrequests:
-        if ask.problem is not None:
-            return Stop(ask.problem.cause, claim, ask.number, problem=ask.problem)
-        if ask.all and (stop := _unusable_all(attempt, ask)) is not None:
+    for subrequest in request.subrequests:
+        if subrequest.problem is not None:
+            return Stop(subrequest.problem.cause, claim, subrequest.number, problem=subrequest.problem)
+        if subrequest.all and (stop := _unusable_all(attempt, subrequest)) is not None:
             return stop
     return None
 
 
-def _unusable_all(attempt: SearchAttempt, ask: Subrequest) -> Stop | None:
-    """Why the devices that ``All`` means cannot be told, in the order of the pools."""
-    poison = attempt.pattern.failing[ask.number]
+def _unusable_all(attempt: SearchAttempt, subrequest: Subrequest) -> Stop | None:
+    """The error if the devices of ``All`` cannot be determined, in the order of the pools."""
+    failing = attempt.pattern.failing[subrequest.number]
     for number, span in enumerate(attempt.layout.pools):
         if span.status is PoolStatus.INCOMPLETE:
-            return Stop(AbortCause.POOL_INCOMPLETE, ask.claim, ask.number, pool=number)
+            return Stop(AbortCause.POOL_INCOMPLETE, subrequest.claim, subrequest.number, pool=number)
         if span.status is PoolStatus.INVALID:
-            return Stop(AbortCause.POOL_INVALID, ask.claim, ask.number, pool=number)
-        bad = poison & ((1 << span.stop) - (1 << span.start))
+            return Stop(AbortCause.POOL_INVALID, subrequest.claim, subrequest.number, pool=number)
+        bad = failing & ((1 << span.stop) - (1 << span.start))
         if bad:
-            return Stop(AbortCause.SELECTOR, ask.claim, ask.number, (bad & -bad).bit_length() - 1)
+            return Stop(AbortCause.SELECTOR, subrequest.claim, subrequest.number, (bad & -bad).bit_length() - 1)
     return None
 
 
 def risks(attempt: SearchAttempt) -> list[list[bool]]:
-    """Per claim and request, whether an error may lie in it or in any later one: a hazard, see `search`."""
+    """Per claim and request, whether it or a later one may raise an error (a hazard, see the module)."""
     found = [[False] * len(claim.requests) for claim in attempt.shape.claims]
     risky = False
     for number, claim in reversed(list(enumerate(attempt.shape.claims))):
         for position, request in reversed(list(enumerate(claim.requests))):
             risky = risky or any(
-                (ask.all and ask.constraints)
-                or attempt.pattern.failing[ask.number] & (-1 if ask.admin else ~attempt.in_use)
-                for ask in request.subrequests
+                (subrequest.all and subrequest.constraints)
+                or attempt.pattern.failing[subrequest.number] & (-1 if subrequest.admin else ~attempt.in_use)
+                for subrequest in request.subrequests
             )
             found[number][position] = risky
     return found
 
 
-#: Steps (devices tried and choices opened) before a search is given up; some ten seconds at worst.
+#: Maximum number of steps (devices tried and choices opened) of a search; about ten seconds in the worst case.
 STEP_LIMIT: Final = 200_000
 
 
 class _Move(Enum):
-    """Where the search goes next."""
+    """The next move of the search."""
 
-    ON = "try what is next in the choice on top of the stack"
+    CONTINUE = "try the next device of the choice on top of the stack"
     DONE = "every request is satisfied"
-    FAILED = "this branch has no solution: take back the last choice"
+    FAILED = "this branch has no solution: undo the last choice"
     EXCEEDED = "this branch needs more than 32 devices in one claim: only another alternative can help"
 
 
-#: Where the search goes next, or why it ends without an answer of its own.
+#: The next move, or the verdict that ends the search early.
 _NextMove: TypeAlias = _Move | Stop | Undecided
 
 
 class _Alternatives:
-    """A firstAvailable request; one of its asks is being tried."""
+    """A choice on the stack: the subrequest of a firstAvailable request that is being tried."""
 
     __slots__ = ("all_exceeded", "claim", "current", "request")
 
@@ -119,35 +119,35 @@ class _Alternatives:
 
 
 class _Devices:
-    """The devices that may come next for an ask; one of them is being tried."""
+    """A choice on the stack: the candidate devices of a subrequest, one of which is being tried."""
 
-    __slots__ = ("ask", "key", "poison", "position", "remaining", "request", "taken")
+    __slots__ = ("failing", "key", "position", "remaining", "request", "subrequest", "taken")
 
-    def __init__(self, request: int, ask: Subrequest, position: int, remaining: int, poison: int) -> None:
+    def __init__(self, request: int, subrequest: Subrequest, position: int, remaining: int, failing: int) -> None:
         self.request = request
-        self.ask = ask
+        self.subrequest = subrequest
         self.position = position
-        """How many devices the ask has already."""
+        """Number of devices that the subrequest already has."""
         self.remaining = remaining
-        self.poison = poison
+        self.failing = failing
         """Slots on which a selector fails."""
         self.taken: TakenDevice | None = None
-        """The one being tried."""
+        """The device that is being tried."""
         self.key: object = None
-        """The state by which the choice is remembered if it fails."""
+        """The key under which the state is stored if the choice fails."""
 
     @property
     def claim(self) -> int:
-        return self.ask.claim
+        return self.subrequest.claim
 
 
 class Search:
-    """A walk through the choices of one attempt."""
+    """A depth-first search over the choices of one attempt."""
 
     def __init__(self, shape: ClaimShape, pattern: Pattern, state: NodeState, step_limit: int = STEP_LIMIT) -> None:
         self.attempt = SearchAttempt(shape, pattern, state)
         self.steps = 0
-        """Devices tried and choices opened."""
+        """Number of devices tried and choices opened."""
         self._step_limit = step_limit
         self._claims = shape.claims
         self._chosen = [[0] * len(claim.requests) for claim in shape.claims]
@@ -159,21 +159,21 @@ class Search:
         self._interchangeable: InterchangeableSlots | None = None
 
     def run(self) -> Verdict:
-        """Upstream's answer."""
+        """Search, and return the same verdict as upstream."""
         stop = first_problem(self.attempt)
         if stop is not None:
             return stop
         self._risky = risks(self.attempt)
         if not any(map(any, self._risky)) and not self._bounds.may_fit(0, 0):
             return self._no_fit()
-        way: _NextMove = self._enter(0, 0)
-        while way is not _Move.DONE:
-            if isinstance(way, Stop | Undecided):
-                return way
-            if way is _Move.ON:
-                way = self._try_next()
+        move: _NextMove = self._enter(0, 0)
+        while move is not _Move.DONE:
+            if isinstance(move, Stop | Undecided):
+                return move
+            if move is _Move.CONTINUE:
+                move = self._try_next()
             elif self._stack:
-                way = self._backtrack(way)
+                move = self._backtrack(move)
             else:
                 return self._no_fit()
         return Solution(tuple(map(tuple, self.attempt.results)), tuple(map(tuple, self._chosen)))
@@ -184,7 +184,7 @@ class Search:
     # --- forward -----------------------------------------------------------------------------------------------------
 
     def _enter(self, claim: int, request: int) -> _NextMove:
-        """Go on with a request; the ones before it are satisfied."""
+        """Continue with a request; the ones before it are satisfied."""
         while claim < len(self._claims) and request >= len(self._claims[claim].requests):
             claim, request = claim + 1, 0
         if claim >= len(self._claims):
@@ -194,99 +194,101 @@ class Search:
             self._stack.append(_Alternatives(claim, request))
         return self._enter_subrequest(request, wanted.subrequests[0])
 
-    def _enter_subrequest(self, request: int, ask: Subrequest) -> _NextMove:
-        self._chosen[ask.claim][request] = ask.number
-        if ask.all and not self.attempt.need[ask.number]:
+    def _enter_subrequest(self, request: int, subrequest: Subrequest) -> _NextMove:
+        self._chosen[subrequest.claim][request] = subrequest.number
+        if subrequest.all and not self.attempt.need[subrequest.number]:
             return _Move.FAILED
-        return self._next_device(request, ask, 0, 0)
+        return self._next_device(request, subrequest, 0, 0)
 
-    def _next_device(self, request: int, ask: Subrequest, position: int, start: int) -> _NextMove:
-        """Go on with an ask that has ``position`` devices; the next must be in slot ``start`` or later."""
+    def _next_device(self, request: int, subrequest: Subrequest, position: int, start: int) -> _NextMove:
+        """Continue with a subrequest that has ``position`` devices; the next one must be in slot ``start`` or later."""
         attempt = self.attempt
-        need = attempt.need[ask.number] - position
+        need = attempt.need[subrequest.number] - position
         if need <= 0:
-            return self._enter(ask.claim, request + 1)
-        if len(attempt.results[ask.claim]) + need > MAX_DEVICES_PER_CLAIM:
-            self._exceeding = ask.claim
+            return self._enter(subrequest.claim, request + 1)
+        if len(attempt.results[subrequest.claim]) + need > MAX_DEVICES_PER_CLAIM:
+            self._exceeding = subrequest.claim
             return _Move.EXCEEDED
         if self.steps >= self._step_limit:
-            return Undecided(ask.claim, ask.number, self.steps)
+            return Undecided(subrequest.claim, subrequest.number, self.steps)
         self.steps += 1
         ahead = -1 << start
-        candidates = attempt.candidates[ask.number] & ahead
-        if ask.all:
-            self._stack.append(_Devices(request, ask, position, candidates & -candidates, 0))
-            return _Move.ON
-        ahead &= ~attempt.unavailable(ask)
+        candidates = attempt.candidates[subrequest.number] & ahead
+        if subrequest.all:
+            self._stack.append(_Devices(request, subrequest, position, candidates & -candidates, 0))
+            return _Move.CONTINUE
+        ahead &= ~attempt.unavailable(subrequest)
         candidates &= ahead
-        devices = _Devices(request, ask, position, candidates, attempt.pattern.failing[ask.number] & ahead)
+        devices = _Devices(
+            request, subrequest, position, candidates, attempt.pattern.failing[subrequest.number] & ahead
+        )
         if self._failed_states is not None:
-            if self._risky[ask.claim][request]:
-                devices.key = self._failed_states.exact_key(ask, position, start)
+            if self._risky[subrequest.claim][request]:
+                devices.key = self._failed_states.exact_key(subrequest, position, start)
             else:
-                devices.key = self._failed_states.key(ask, position, start)
-                if not self._bounds.may_fit(ask.claim, request + 1, (ask, need, candidates)):
+                devices.key = self._failed_states.key(subrequest, position, start)
+                if not self._bounds.may_fit(subrequest.claim, request + 1, (subrequest, need, candidates)):
                     return _Move.FAILED
             if devices.key in self._failed_states.known:
                 return _Move.FAILED
         self._stack.append(devices)
-        return _Move.ON
+        return _Move.CONTINUE
 
     def _try_next(self) -> _NextMove:
         """Try the next device of the choice on top of the stack."""
         devices = self._stack[-1]
         assert isinstance(devices, _Devices)
-        ask = devices.ask
-        while ahead := devices.remaining | devices.poison:
+        subrequest = devices.subrequest
+        while ahead := devices.remaining | devices.failing:
             bit = ahead & -ahead
             slot = bit.bit_length() - 1
-            if bit & devices.poison:
-                return Stop(AbortCause.SELECTOR, ask.claim, ask.number, slot)
+            if bit & devices.failing:
+                return Stop(AbortCause.SELECTOR, subrequest.claim, subrequest.number, slot)
             if self.steps >= self._step_limit:
-                return Undecided(ask.claim, ask.number, self.steps)
+                return Undecided(subrequest.claim, subrequest.number, self.steps)
             self.steps += 1
             devices.remaining ^= bit
-            taken = self.attempt.take(ask, slot)
+            taken = self.attempt.take(subrequest, slot)
             if isinstance(taken, TakenDevice):
                 devices.taken = taken
-                return self._next_device(devices.request, ask, devices.position + 1, slot + 1)
-            if taken is Rejection.CONSTRAINT and ask.all:
-                return Stop(AbortCause.CONSTRAINT_WITH_ALL, ask.claim, ask.number, slot)
+                return self._next_device(devices.request, subrequest, devices.position + 1, slot + 1)
+            if taken is Rejection.CONSTRAINT and subrequest.all:
+                return Stop(AbortCause.CONSTRAINT_WITH_ALL, subrequest.claim, subrequest.number, slot)
             self._skip_interchangeable(devices, slot)
         self._stack.pop()
         if self._failed_states is not None and devices.key is not None:
             self._failed_states.known.add(devices.key)
         return _Move.FAILED
 
-    # --- back --------------------------------------------------------------------------------------------------------
+    # --- backtracking ------------------------------------------------------------------------------------------------
 
-    def _backtrack(self, way: _Move) -> _NextMove:
-        """The branch of the choice on top of the stack failed."""
+    def _backtrack(self, move: _Move) -> _NextMove:
+        """Undo the choice on top of the stack, whose branch failed."""
         if self._failed_states is None:
             self._failed_states = FailedStates(self.attempt)
             self._interchangeable = InterchangeableSlots(self.attempt)
         top = self._stack[-1]
-        if way is _Move.EXCEEDED and top.claim != self._exceeding:
-            # Nothing that another claim chooses makes a claim smaller. Upstream tries all the same.
-            way = _Move.FAILED
+        if move is _Move.EXCEEDED and top.claim != self._exceeding:
+            # Choices of other claims do not reduce the number of devices of this claim. Upstream tries them anyway.
+            move = _Move.FAILED
         if isinstance(top, _Alternatives):
-            return self._next_alternative(top, way)
+            return self._next_alternative(top, move)
         assert top.taken is not None
         slot = top.taken.slot
         self.attempt.undo(top.taken)
-        if way is _Move.EXCEEDED or top.ask.all:
+        if move is _Move.EXCEEDED or top.subrequest.all:
             self._stack.pop()
-            return way
+            return move
         self._skip_interchangeable(top, slot)
-        return _Move.ON
+        return _Move.CONTINUE
 
-    def _next_alternative(self, alternatives: _Alternatives, way: _Move) -> _NextMove:
-        if way is _Move.FAILED:
+    def _next_alternative(self, alternatives: _Alternatives, move: _Move) -> _NextMove:
+        if move is _Move.FAILED:
             alternatives.all_exceeded = False
-        asks = self._claims[alternatives.claim].requests[alternatives.request].subrequests
+        subrequests = self._claims[alternatives.claim].requests[alternatives.request].subrequests
         alternatives.current += 1
-        if alternatives.current < len(asks):
-            return self._enter_subrequest(alternatives.request, asks[alternatives.current])
+        if alternatives.current < len(subrequests):
+            return self._enter_subrequest(alternatives.request, subrequests[alternatives.current])
         self._stack.pop()
         return _Move.EXCEEDED if alternatives.all_exceeded else _Move.FAILED
 

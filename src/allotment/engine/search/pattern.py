@@ -1,8 +1,8 @@
-"""A node as a pod's requests see it: which slots suit which ask, and which of them share constraint values.
+"""``Pattern``: the slots of a node that match each subrequest, and the constraint values that they share.
 
-Everything that no request looks at is gone (names, serial numbers), and attribute values that constraints compare are
-numbered in the order in which they appear. So two nodes with the same hardware in the same arrangement give the very
-same ``Pattern``, and what the search finds for one, holds for the other.
+Properties that no request reads (names, serial numbers) are omitted, and attribute values that constraints compare are
+numbered in order of appearance. Two nodes with the same hardware in the same arrangement therefore have the same
+``Pattern``, and the verdict of the search for one of them applies to the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from allotment.model.features import Features
 
 
 class Pattern:
-    """Masks over slots, per ask and per constraint; compared by identity."""
+    """Masks over slots, per subrequest and per constraint; compared by identity."""
 
     __slots__ = (
         "candidates",
@@ -47,29 +47,29 @@ class Pattern:
         self.number = number
         self.layout = layout
         self.profiles = profiles
-        """Per slot."""
+        """The profile of each slot."""
         self.values = tuple(tuple(v or 0 for v in row) for row in values)
         """Per constraint and slot: the elements of the value as a bit mask; 0 if the device lacks the attribute, or
-        has a value that is admitted alone only."""
+        has a value that only a single device may have."""
         self.present = tuple(_mask(v is not None for v in row) for row in values)
         """Per constraint: slots whose device has the attribute."""
         self.holders = tuple(_holders(row) for row in self.values)
         """Per constraint and element: slots whose value contains it."""
-        asks = range(len(shape.subrequests))
-        self.selectable = tuple(_mask(p.selectable >> a & 1 for p in profiles) & layout.reach for a in asks)
-        self.listed = tuple(_mask(p.listed >> a & 1 for p in profiles) & layout.reach for a in asks)
-        self.failing = tuple(_mask(p.failing >> a & 1 for p in profiles) for a in asks)
-        self.eligible = tuple(_mask(p.eligible >> a & 1 for p in profiles) & layout.reach for a in asks)
+        subrequests = range(len(shape.subrequests))
+        self.selectable = tuple(_mask(p.selectable >> a & 1 for p in profiles) & layout.reach for a in subrequests)
+        self.listed = tuple(_mask(p.listed >> a & 1 for p in profiles) & layout.reach for a in subrequests)
+        self.failing = tuple(_mask(p.failing >> a & 1 for p in profiles) for a in subrequests)
+        self.eligible = tuple(_mask(p.eligible >> a & 1 for p in profiles) & layout.reach for a in subrequests)
         candidates = []
-        for ask in shape.subrequests:
-            suits = self.eligible[ask.number]
-            for constraint in ask.constraints:
-                suits &= self.present[constraint]
-            candidates.append(suits)
+        for subrequest in shape.subrequests:
+            match = self.eligible[subrequest.number]
+            for constraint in subrequest.constraints:
+                match &= self.present[constraint]
+            candidates.append(match)
         self.candidates = tuple(candidates)
-        """Per ask: eligible slots that have the attributes that its constraints compare."""
+        """Per subrequest: eligible slots that have the attributes of its constraints."""
         self.relevant = 0
-        """Slots whose being in use can make a difference."""
+        """Slots whose usage can affect the result."""
         for masks in (self.selectable, self.failing):
             for mask in masks:
                 self.relevant |= mask
@@ -94,18 +94,18 @@ def _holders(row: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class PatternTable:
-    """Interns the patterns of one shape."""
+    """Interns the patterns of one shape: equivalent nodes get the same object."""
 
     def __init__(self, shape: ClaimShape, features: Features) -> None:
         self._shape = shape
-        self.examiner = DeviceMatcher(shape, features)
+        self.matcher = DeviceMatcher(shape, features)
         self._lists = features.enabled("DRAListTypeAttributes")
         self._known: dict[object, Pattern] = {}
         self._numbers = itertools.count()
 
     def of(self, view: NodeView) -> Pattern:
         """The node's pattern."""
-        profile = self.examiner.profile
+        profile = self.matcher.profile
         profiles = tuple([profile(record) for record in view.records])
         values = tuple(self._values(view, constraint.attribute) for constraint in self._shape.constraints)
         key = (view.layout.number, tuple([p.number for p in profiles]), values)

@@ -1,10 +1,10 @@
-"""What is alike for the search: devices that can stand in for each other, and states that were refused before.
+"""Symmetry breaking for the search: interchangeable devices, and states that failed before.
 
-If no solution begins with one device, none begins with another that is like it in every respect that matters: exchange
-the two, and the one solution becomes the other, found earlier. Likewise, a state in which the search has failed fails
-again wherever it comes up in another guise. Such a state is told by *how many* devices of a kind are left, not by
-which, and by how many clusters of devices (the partitions of a GPU, the GPUs under a PCIe root) are in which state. So
-a hopeless search takes a number of steps that is polynomial in the number of devices of a kind.
+If no solution starts with one device, none starts with an interchangeable one: exchanging the two would give a solution
+that had been found earlier. Likewise, a state that failed fails again in every equivalent form. The key of a state is
+*how many* devices of a kind are left, not which ones, and how many clusters of devices (the partitions of a GPU, the
+GPUs under a PCIe root) are in which state. The number of steps of an infeasible search is therefore polynomial in the
+number of devices of a kind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.engine.search.counter_groups import connected
 
 
 def _kinds(attempt: SearchAttempt) -> list[Hashable]:
-    """Per slot, everything that the search looks at but the counters it draws from and the values it is compared by."""
+    """Per slot, everything that the search reads, except counters and constraint values."""
     pattern, layout = attempt.pattern, attempt.layout
     columns = [
         *attempt.candidates,
@@ -41,7 +41,7 @@ def _kinds(attempt: SearchAttempt) -> list[Hashable]:
 
 
 class InterchangeableSlots:
-    """Interchangeable slots."""
+    """Sets of interchangeable slots."""
 
     def __init__(self, attempt: SearchAttempt) -> None:
         together: dict[Hashable, int] = {}
@@ -52,32 +52,32 @@ class InterchangeableSlots:
         self._of = [together[key] for key in keys]
 
     def of(self, slot: int, touched: int) -> int:
-        """Slots that need not be tried after ``slot`` failed; ``touched`` are the slots chosen already."""
+        """Slots that need not be tried after ``slot`` failed; ``touched`` are the slots that are already chosen."""
         return 0 if touched >> slot & 1 else self._of[slot] & ~touched
 
 
 class _Cluster(NamedTuple):
-    """Slots whose state must be told together, because counters or compared values connect them."""
+    """Slots that counters or constraint values connect, so that their state is compared as a whole."""
 
-    make: int
-    """Clusters of the same make are interchangeable if they are in the same state."""
+    cluster_type: int
+    """Clusters of the same type are interchangeable if they are in the same state."""
     kinds: tuple[int, ...]
-    """Masks of the slots of one kind."""
+    """Masks of the slots of each kind."""
     counters: tuple[int, ...]
     elements: tuple[tuple[int, int], ...]
-    """Constraint and element number of the values in it, in the order in which the slots name them."""
+    """Constraint and element number of its values, in order of first use."""
     shared: tuple[int, ...]
-    """Its shareable slots."""
+    """The shareable slots."""
 
 
 class FailedStates:
-    """States in which the search has failed, by what matters of them."""
+    """Keys of the states in which the search failed."""
 
     def __init__(self, attempt: SearchAttempt) -> None:
         self.known: set[Hashable] = set()
         self._attempt = attempt
-        self._admin = any(ask.admin for ask in attempt.shape.subrequests)
-        # An element that only one device has connects nothing, and need not be remembered once the device is taken.
+        self._admin = any(subrequest.admin for subrequest in attempt.shape.subrequests)
+        # An element that only one device has connects nothing and is irrelevant once the device is taken.
         shareable = attempt.layout.shareable
         self._common = [
             sum(1 << i for i, holders in enumerate(row) if holders.bit_count() > 1 or holders & shareable)
@@ -85,9 +85,18 @@ class FailedStates:
         ]
         kinds = _kinds(attempt)
         loose: dict[Hashable, int] = {}
-        makes: dict[Hashable, int] = {}
+        cluster_types: dict[Hashable, int] = {}
         self._constraints = [
-            tuple(sorted({c for request in claim.requests for ask in request.subrequests for c in ask.constraints}))
+            tuple(
+                sorted(
+                    {
+                        c
+                        for request in claim.requests
+                        for subrequest in request.subrequests
+                        for c in subrequest.constraints
+                    }
+                )
+            )
             for claim in attempt.shape.claims
         ]
         self._clusters: list[_Cluster] = []
@@ -97,11 +106,11 @@ class FailedStates:
                 key = (kinds[first], tuple([not row[first] for row in attempt.pattern.values]))
                 loose[key] = loose.get(key, 0) | 1 << first
             else:
-                self._clusters.append(self._cluster(slots, kinds, makes))
+                self._clusters.append(self._cluster(slots, kinds, cluster_types))
         self._loose = tuple(loose.values())
 
     def _links(self, slot: int) -> Iterable[tuple[int, int]]:
-        """What may connect the slot with others: counters, and elements of constraint values."""
+        """The links of a slot to others: counters, and elements of constraint values."""
         for counter, _ in self._attempt.layout.uses[slot]:
             yield -1, counter
         for constraint, row in enumerate(self._attempt.pattern.values):
@@ -111,7 +120,7 @@ class FailedStates:
                 yield constraint, lowest.bit_length() - 1
                 value ^= lowest
 
-    def _cluster(self, slots: list[int], kinds: list[Hashable], makes: dict[Hashable, int]) -> _Cluster:
+    def _cluster(self, slots: list[int], kinds: list[Hashable], cluster_types: dict[Hashable, int]) -> _Cluster:
         layout, values = self._attempt.layout, self._attempt.pattern.values
         local: dict[tuple[int, int], int] = {}
         keys: list[Hashable] = []
@@ -123,39 +132,41 @@ class FailedStates:
         masks: dict[Hashable, int] = {}
         for slot, key in zip(slots, keys, strict=True):
             masks[key] = masks.get(key, 0) | 1 << slot
-        # Which constraint a link stands for is part of the make; which counter or element, is not.
-        make = makes.setdefault((tuple(keys), tuple([constraint for constraint, _ in local])), len(makes))
+        # The constraint of a link is part of the type, its counter or element is not.
+        cluster_type = cluster_types.setdefault(
+            (tuple(keys), tuple([constraint for constraint, _ in local])), len(cluster_types)
+        )
         return _Cluster(
-            make,
+            cluster_type,
             tuple(masks.values()),
             tuple(number for constraint, number in local if constraint < 0),
             tuple(link for link in local if link[0] >= 0),
             tuple(slot for slot in slots if layout.shareable >> slot & 1),
         )
 
-    def exact_key(self, ask: Subrequest, position: int, start: int) -> Hashable:
-        """The state as it is, with every device by itself."""
+    def exact_key(self, subrequest: Subrequest, position: int, start: int) -> Hashable:
+        """A key of the state that distinguishes all devices."""
         attempt = self._attempt
         return (
-            ask.number,
+            subrequest.number,
             position,
             start,
-            len(attempt.results[ask.claim]),
+            len(attempt.results[subrequest.claim]),
             attempt.taken,
-            attempt.taken_by_claim[ask.claim],
+            attempt.taken_by_claim[subrequest.claim],
             attempt.touched,
             tuple(attempt.bound),
             tuple(attempt.left),
             tuple(map(tuple, attempt.room.values())),
         )
 
-    def key(self, ask: Subrequest, position: int, start: int) -> Hashable:
-        """What matters of the search's state before it chooses a device for the ask in slot ``start`` or later."""
+    def key(self, subrequest: Subrequest, position: int, start: int) -> Hashable:
+        """A key of the state, equal for equivalent states, before a device in slot ``start`` or later is chosen."""
         attempt = self._attempt
         free = ~attempt.taken
         ahead = -1 << start
-        mine = attempt.taken_by_claim[ask.claim]
-        constraints = self._constraints[ask.claim]
+        mine = attempt.taken_by_claim[subrequest.claim]
+        constraints = self._constraints[subrequest.claim]
         bound = attempt.bound
 
         def count(mask: int) -> tuple[int, ...]:
@@ -172,20 +183,24 @@ class FailedStates:
             )
 
         clusters = []
-        for make, kinds, counters, elements, shared in self._clusters:
-            state: tuple[Hashable, ...] = (make, *[count(mask) for mask in kinds], *[attempt.left[c] for c in counters])
+        for cluster_type, kinds, counters, elements, shared in self._clusters:
+            state: tuple[Hashable, ...] = (
+                cluster_type,
+                *[count(mask) for mask in kinds],
+                *[attempt.left[c] for c in counters],
+            )
             if elements:
                 state += (tuple([bound[c] >> e & 1 if c in constraints else 0 for c, e in elements]),)
             if shared:
                 touched = attempt.touched
                 state += tuple([(tuple(attempt.room[s]), s >= start, touched >> s & 1) for s in shared])
             clusters.append(state)
-        clusters.sort()  # of one make, tuples have the same build
+        clusters.sort()  # tuples of one type have the same structure
         return (
-            ask.number,
+            subrequest.number,
             position,
-            len(attempt.results[ask.claim]),
-            # Besides the elements in clusters, whether a constraint is bound at all, and whether to something.
+            len(attempt.results[subrequest.claim]),
+            # In addition to the elements in clusters: whether a constraint has values, and whether any is left.
             tuple([(bound[c] > 0) - (bound[c] < 0) for c in constraints]),
             tuple([count(mask) for mask in self._loose]),
             tuple(clusters),

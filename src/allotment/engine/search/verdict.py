@@ -1,4 +1,4 @@
-"""What the search finds for a pattern in a state: slots instead of devices, so that it holds for every such node."""
+"""Verdicts of the search for a pattern in a state; with slots instead of devices, they apply to equivalent nodes."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from allotment.engine.outcome import AbortCause
 
 
 class Pick(NamedTuple):
-    """One device for one ask."""
+    """A device chosen for a subrequest."""
 
     subrequest: int
     slot: int
 
 
 class Solution(NamedTuple):
-    """The claims fit."""
+    """The claims fit with these devices."""
 
     picks: tuple[tuple[Pick, ...], ...]
-    """Per claim, in the order of its requests, and in the order of choice within a request."""
+    """Devices per claim, in the order of its requests and in the order of choice within a request."""
     chosen: tuple[tuple[int, ...], ...]
-    """Per claim and request: the ask that was met."""
+    """Per claim and request: the satisfied subrequest."""
 
 
 class NoFit(NamedTuple):
     """The claims do not fit."""
 
     invalid_pool: bool
-    """Whether an invalid pool was met: then the answer is an error, though not a fatal one."""
+    """Whether the node has an invalid pool: the outcome is then a non-fatal error."""
 
 
 class Undecided(NamedTuple):
-    """The search reached its step limit: whether the claims fit is unknown. The node fails, others are still tried."""
+    """The search reached its step limit, so it is unknown whether the claims fit; other nodes are still tried."""
 
     claim: int
     subrequest: int
-    """What the search was looking for when it was given up."""
+    """The subrequest that the search was processing at the limit."""
     steps: int
 
 
 class Stop(NamedTuple):
-    """A fatal error; see `results` for its text."""
+    """A fatal error; `results` creates its text."""
 
     cause: AbortCause
     claim: int
@@ -49,7 +49,7 @@ class Stop(NamedTuple):
     slot: int | None = None
     pool: int | None = None
     devices: int = 0
-    """How many the claim asks for, if that is the error; and how many without the request in question."""
+    """Number of devices that the claim requests, if they are too many; ``devices_before``: without this request."""
     devices_before: int = 0
     problem: ClaimProblem | None = None
 

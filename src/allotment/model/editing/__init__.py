@@ -1,5 +1,5 @@
-"""Changes to manifests as people wrote them: what changes is a value, and everything else keeps its bytes.
+"""Edits manifests in place: edited values change, every other byte of the file stays.
 
-``edits`` says what is to change, in terms of the document's tree; ``rewriting`` makes it so in the text, keeping
-comments, order, quotes and indentation, and proves it: the new text is read again and must hold the changed tree.
+``edits`` describes changes of the document's tree. ``rewriting`` applies them to the text, keeps comments, order,
+quotes and indentation, and verifies the result: the new text is parsed again and must contain the changed tree.
 """

@@ -1,10 +1,10 @@
-"""What to change in a document, as values on its tree. A path is that of the document as it is written.
+"""Edits of a document, described as changes to its tree.
 
-An edit says what is meant (these fields belong under ``exactly``), not how the text changes, so that the rewriter can
-keep comments where they belong, and check that the text which it made says what was meant.
+An edit states the intended change of the tree (these fields belong under ``exactly``), not the change of the text, so
+that the rewriter can keep comments in place and verify that the new text contains the intended tree.
 
-Several edits of one document all have the paths, item numbers and offsets that it has as it is written; what an earlier
-one makes can be named by the path that it gets (``following``).
+All edits of one document use the paths, item indices and offsets of the original document. A value that an earlier
+edit creates is referred to by its new path (``path_rebasing``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from allotment.model.loading.marks import Path
 
 
 class SetValue(NamedTuple):
-    """The value at ``path`` becomes ``value``, a scalar or a whole tree.
+    """Set the value at ``path`` to ``value``, a scalar or a tree.
 
-    A last step that the mapping does not have is added: before all others if ``first``, after the key ``after`` if the
-    mapping has it, or at the end.
+    A missing key is added: before all others if ``first``, after the key ``after`` if the mapping has it, or at the
+    end.
     """
 
     path: Path
@@ -28,7 +28,7 @@ class SetValue(NamedTuple):
 
 
 class ReplaceText(NamedTuple):
-    """In the string at ``path``, the code points from ``start`` to ``stop`` become ``text``."""
+    """Replace the code points from ``start`` to ``stop`` of the string at ``path`` by ``text``."""
 
     path: Path
     start: int
@@ -37,22 +37,22 @@ class ReplaceText(NamedTuple):
 
 
 class RenameKey(NamedTuple):
-    """The key at ``path`` is called ``name``; its value and its place stay."""
+    """Rename the key at ``path`` to ``name``; its value and position do not change."""
 
     path: Path
     name: str
 
 
 class Remove(NamedTuple):
-    """The field or item at ``path`` goes. Comments stay: who wrote them can tell whether they are needed any more."""
+    """Remove the field or item at ``path``. Comments stay: their author decides whether they are still needed."""
 
     path: Path
 
 
 class Nest(NamedTuple):
-    """Of the mapping at ``path``, the fields ``keys`` (those that it has) move under a new key ``under``.
+    """Move the fields ``keys`` of the mapping at ``path``, as far as it has them, under a new key ``under``.
 
-    The new key stands where the first of them stood.
+    The new key takes the position of the first of these fields.
     """
 
     path: Path
@@ -61,13 +61,13 @@ class Nest(NamedTuple):
 
 
 class Lift(NamedTuple):
-    """The mapping at ``path`` goes, and its fields take its place in the mapping around it."""
+    """Replace the mapping at ``path`` by its fields in the parent mapping."""
 
     path: Path
 
 
 class InsertItem(NamedTuple):
-    """``value`` becomes item ``number`` of the list at ``path``."""
+    """Insert ``value`` as item ``index`` of the list at ``path``."""
 
     path: Path
     index: int
@@ -78,4 +78,4 @@ Edit: TypeAlias = SetValue | ReplaceText | RenameKey | Remove | Nest | Lift | In
 
 
 class EditError(ValueError):
-    """Raised when an edit does not fit the document: nothing at its path, or another kind of value."""
+    """Raised if an edit does not fit the document: its path does not exist, or the value has another type."""

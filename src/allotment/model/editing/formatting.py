@@ -1,7 +1,7 @@
-"""Values as text, in the hand of the file that they are written into.
+"""Formats values as YAML or JSON text in the style of the file that they are written to.
 
-Strings are quoted only where somebody could read something else in them: what is a number, a date, a boolean or null
-to YAML 1.1 or 1.2 is quoted, and so is what the grammar would take apart.
+A string is quoted if a YAML 1.1 or 1.2 parser could read it as a number, a date, a boolean or null, or if the grammar
+would split it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.model.loading import scalars
 
-# What could not stand unquoted anywhere, or would be another kind of value for some reader of YAML.
+# Characters and patterns that must not occur in an unquoted string, or that some YAML parser reads as another type.
 _INDICATORS: Final = frozenset(",[]{}#&*!|>'\"%@`")
 _SPLITTING: Final = re.compile(
     r":(?:\s|\Z)|\s#|\A\s|\s\Z|[^ -~\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
@@ -31,26 +31,26 @@ _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\
 
 
 class TextStyle(NamedTuple):
-    """How a file is written: the indentation of fields and of lists below their keys, the quotes, the line ends.
+    """The formatting of a file: the indentation of fields and of lists below their keys, quotes and line breaks.
 
-    ``pretty`` is the indentation of JSON over several lines, None where it stands on one; ``comma`` and ``colon`` are
-    as they stand in flow style. ``key_quote`` is what most keys stand in, if in any; ``bare``: strings may stand
-    without quotes.
+    ``json_indent``: the indentation of multi-line JSON, or None if it is on one line. ``comma`` and ``colon``: the
+    separators in flow style. ``key_quote``: the quote around most keys, or empty. ``allows_unquoted``: strings may be
+    written without quotes.
     """
 
-    step: int = 2
-    dash: int = 0
+    field_indent: int = 2
+    list_indent: int = 0
     quote: str = '"'
     newline: str = "\n"
-    pretty: str | None = None
+    json_indent: str | None = None
     comma: str = ", "
     colon: str = ": "
     key_quote: str = ""
-    bare: bool = True
+    allows_unquoted: bool = True
 
 
 def is_plain(value: str, *, flow: bool = False) -> bool:
-    """Whether a string can stand without quotes and be that string to everybody."""
+    """Whether every YAML parser reads the unquoted text as this string. ``flow``: within brackets."""
     if value[:1] in _INDICATORS or _OTHER_KIND.fullmatch(value) or not isinstance(_plain(value), str):
         return False
     if value[0] in "-?:" and (len(value) == 1 or value[1].isspace() or flow):
@@ -68,7 +68,7 @@ def _plain(value: str) -> Any:
 
 
 def quoted(value: str, quote: str = '"') -> str:
-    """A string in quotes: the given ones where that needs no more escapes than the other kind."""
+    """A quoted string, with the given quotes unless the other kind needs fewer escapes."""
     if _UNPRINTABLE.search(value) or value.count("'") > value.count('"') + value.count("\\"):
         return double_quoted(value)
     if value.count("'") == value.count('"') + value.count("\\"):
@@ -77,7 +77,7 @@ def quoted(value: str, quote: str = '"') -> str:
 
 
 def single_quoted(value: str) -> str:
-    """A printable string of one line in single quotes."""
+    """A printable one-line string in single quotes."""
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -87,7 +87,7 @@ def double_quoted(value: str) -> str:
 
 
 def escaped(letter: str) -> str:
-    """A character within double quotes."""
+    """A character as it is written within double quotes."""
     if letter in _ESCAPES:
         return _ESCAPES[letter]
     if not _UNPRINTABLE.match(letter):
@@ -97,56 +97,58 @@ def escaped(letter: str) -> str:
 
 
 def fits_single_quotes(value: str) -> bool:
-    """Whether single quotes can hold a string on one line."""
+    """Whether a string can be written in single quotes on one line."""
     return not _UNPRINTABLE.search(value)
 
 
 # --- flow style and JSON ---------------------------------------------------------------------------------------------
 
 
-def flow_text(value: Any, hand: TextStyle, *, flow: bool = True) -> str:
-    """A value on one line; ``flow`` tells whether it stands within brackets."""
+def flow_text(value: Any, style: TextStyle, *, flow: bool = True) -> str:
+    """A value on one line; ``flow``: it is within brackets."""
     if isinstance(value, dict):
         return (
-            "{" + ", ".join(f"{key_text(key, hand, flow=True)}: {flow_text(v, hand)}" for key, v in value.items()) + "}"
+            "{"
+            + ", ".join(f"{key_text(key, style, flow=True)}: {flow_text(v, style)}" for key, v in value.items())
+            + "}"
         )
     if isinstance(value, list):
-        return "[" + ", ".join(flow_text(item, hand) for item in value) + "]"
+        return "[" + ", ".join(flow_text(item, style) for item in value) + "]"
     if isinstance(value, str):
-        return value if hand.bare and is_plain(value, flow=flow) else quoted(value, hand.quote)
+        return value if style.allows_unquoted and is_plain(value, flow=flow) else quoted(value, style.quote)
     return json.dumps(value)
 
 
-def key_text(key: str, hand: TextStyle, *, flow: bool = False) -> str:
+def key_text(key: str, style: TextStyle, *, flow: bool = False) -> str:
     """A key of a mapping."""
-    if hand.key_quote:
-        return quoted(key, hand.key_quote)
-    return key if is_plain(key, flow=flow) else quoted(key, hand.quote)
+    if style.key_quote:
+        return quoted(key, style.key_quote)
+    return key if is_plain(key, flow=flow) else quoted(key, style.quote)
 
 
-def json_text(value: Any, hand: TextStyle, indent: str = "") -> str:
-    """A value as JSON, in a line that is indented by ``indent``."""
+def json_text(value: Any, style: TextStyle, indent: str = "") -> str:
+    """A value as JSON, on a line that is indented by ``indent``."""
     surrogates = isinstance(value, str) and re.search("[\ud800-\udfff]", value) is not None
-    if hand.pretty is None or not value or not isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=surrogates, separators=(hand.comma, hand.colon))
-    text = json.dumps(value, ensure_ascii=False, indent=hand.pretty, separators=(",", hand.colon))
-    return text.replace("\n", hand.newline + indent)
+    if style.json_indent is None or not value or not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=surrogates, separators=(style.comma, style.colon))
+    text = json.dumps(value, ensure_ascii=False, indent=style.json_indent, separators=(",", style.colon))
+    return text.replace("\n", style.newline + indent)
 
 
 # --- block style -----------------------------------------------------------------------------------------------------
 
 
 def is_inline(value: Any) -> bool:
-    """Whether block style, too, writes the value on one line."""
+    """Whether block style writes the value on one line."""
     if isinstance(value, str):
         return literal_block(value, 2) is None
     return not value or not isinstance(value, dict | list)
 
 
 def literal_block(value: str, step: int) -> tuple[str, list[str]] | None:
-    """A string of several lines as a literal block: its header, and its lines without indentation.
+    """A multi-line string as a literal block: its header, and its lines without indentation.
 
-    None where there is no need, or where no literal can hold it (white space that nobody sees).
+    None if the string has one line, or if a literal block cannot represent it (invisible white space).
     """
     if "\n" not in value.rstrip("\n") or _UNFIT_FOR_LINES.search(value) or value.endswith("\n\n"):
         return None
@@ -159,35 +161,37 @@ def literal_block(value: str, step: int) -> tuple[str, list[str]] | None:
     return f"|{step if first.startswith(' ') else ''}{chomping}", lines
 
 
-def block_lines(value: Any, hand: TextStyle) -> list[str]:
-    """The lines of a mapping or list that is not empty, in block style, from column 0."""
+def block_lines(value: Any, style: TextStyle) -> list[str]:
+    """The lines of a non-empty mapping or list in block style, starting at column 0."""
     lines: list[str] = []
     if isinstance(value, dict):
         for key, inner in value.items():
-            name = key_text(key, hand)
-            lines += _lines_below(f"{name}:", inner, hand, hand.dash if isinstance(inner, list) else hand.step)
+            name = key_text(key, style)
+            lines += _lines_below(
+                f"{name}:", inner, style, style.list_indent if isinstance(inner, list) else style.field_indent
+            )
         return lines
     for item in value:
-        lines += item_lines(item, hand)
+        lines += item_lines(item, style)
     return lines
 
 
-def item_lines(item: Any, hand: TextStyle) -> list[str]:
-    """The lines of an item of a list, from its dash on."""
+def item_lines(item: Any, style: TextStyle) -> list[str]:
+    """The lines of a list item, including its dash."""
     if isinstance(item, dict | list) and item:
-        first, *others = block_lines(item, hand)
+        first, *others = block_lines(item, style)
         return [f"- {first}", *indented(others, 2)]
-    return _lines_below("-", item, hand, 2)
+    return _lines_below("-", item, style, 2)
 
 
-def _lines_below(head: str, value: Any, hand: TextStyle, step: int) -> list[str]:
+def _lines_below(head: str, value: Any, style: TextStyle, step: int) -> list[str]:
     if isinstance(value, str) and (block := literal_block(value, step)):
         return [f"{head} {block[0]}", *indented(block[1], step)]
     if is_inline(value):
-        return [f"{head} {flow_text(value, hand, flow=False)}"]
-    return [head, *indented(block_lines(value, hand), step)]
+        return [f"{head} {flow_text(value, style, flow=False)}"]
+    return [head, *indented(block_lines(value, style), step)]
 
 
 def indented(lines: list[str], by: int) -> list[str]:
-    """Lines moved to the right; empty ones stay empty."""
+    """Indent lines by a number of spaces; empty lines stay empty."""
     return [" " * by + line if line else line for line in lines]

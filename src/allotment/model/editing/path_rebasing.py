@@ -1,7 +1,8 @@
-"""Several edits of one document: all paths are those of the document as it is written, whatever edits came before.
+"""Converts the paths of several edits of one document for application one after another.
 
-Edits are done one after the other, so what an earlier one moved is looked up where it stands by then. What an earlier
-edit made has no place in the document as written; it is named by the path that it has got.
+All edits of a document use paths of the original document. Each applied edit can move values, so the paths of the
+remaining edits are rebased. A value that an earlier edit created is not in the original document; later edits refer to
+it by its new path.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from allotment.model.loading.marks import Path, join_path
 
 
 def rebased(edits: Iterable[Edit]) -> Iterator[Edit]:
-    """The edits, each with the path that its place has after those before it. Raises ``EditError``."""
+    """The edits, each with its path after the previous edits. Raises ``EditError``."""
     pending = list(edits)
     while pending:
         edit = pending.pop(0)
@@ -31,37 +32,37 @@ def rebased(edits: Iterable[Edit]) -> Iterator[Edit]:
         pending = [rebase(later, edit) for later in pending]
 
 
-def rebase(edit: Edit, done: Edit) -> Edit:
-    """``edit`` as it is to be done after ``done``. Raises ``EditError`` when its place is gone."""
-    if isinstance(edit, ReplaceText) and isinstance(done, ReplaceText) and edit.path == done.path:
-        return _shifted(edit, done)
+def rebase(edit: Edit, applied: Edit) -> Edit:
+    """Convert ``edit`` for application after ``applied``. Raises ``EditError`` if its target was removed."""
+    if isinstance(edit, ReplaceText) and isinstance(applied, ReplaceText) and edit.path == applied.path:
+        return _shift_text(edit, applied)
     if isinstance(edit, InsertItem):
-        number = _number(edit, done)
-        return edit._replace(path=_path(edit.path, done), index=number)
+        index = _rebase_index(edit, applied)
+        return edit._replace(path=_rebase_path(edit.path, applied), index=index)
     if isinstance(edit, SetValue) and edit.after is not None:
-        edit = edit._replace(after=_name(edit.after, edit.path[:-1], done))
+        edit = edit._replace(after=_rebase_key(edit.after, edit.path[:-1], applied))
     elif isinstance(edit, Nest):
-        edit = edit._replace(keys=tuple(_name(key, edit.path, done) for key in edit.keys))
-    return edit._replace(path=_path(edit.path, done))
+        edit = edit._replace(keys=tuple(_rebase_key(key, edit.path, applied) for key in edit.keys))
+    return edit._replace(path=_rebase_path(edit.path, applied))
 
 
-def _path(path: Path, done: Edit) -> Path:
-    above = done.path
+def _rebase_path(path: Path, applied: Edit) -> Path:
+    above = applied.path
     depth = len(above)
-    if isinstance(done, Nest | InsertItem):
+    if isinstance(applied, Nest | InsertItem):
         if path[:depth] != above or len(path) == depth:
             return path
         step = path[depth]
-        if isinstance(done, Nest):
-            return (*above, done.under, *path[depth:]) if step in done.keys else path
-        return (*above, step + 1, *path[depth + 1 :]) if isinstance(step, int) and step >= done.index else path
-    if isinstance(done, Remove):
+        if isinstance(applied, Nest):
+            return (*above, applied.under, *path[depth:]) if step in applied.keys else path
+        return (*above, step + 1, *path[depth + 1 :]) if isinstance(step, int) and step >= applied.index else path
+    if isinstance(applied, Remove):
         return _after_removal(path, above)
     if path[:depth] != above:
         return path
-    if isinstance(done, RenameKey):
-        return (*above[:-1], done.name, *path[depth:])
-    if isinstance(done, Lift) and len(path) > depth:
+    if isinstance(applied, RenameKey):
+        return (*above[:-1], applied.name, *path[depth:])
+    if isinstance(applied, Lift) and len(path) > depth:
         return (*above[:-1], *path[depth:])
     return path
 
@@ -75,28 +76,28 @@ def _after_removal(path: Path, removed: Path) -> Path:
     if not isinstance(step, int) or step < last:
         return path
     if step == last:
-        raise EditError(f"{join_path(path)} is removed and changed at once")
+        raise EditError(f"{join_path(path)} is both removed and changed")
     return (*path[:depth], step - 1, *path[depth + 1 :])
 
 
-def _name(name: str, mapping: Path, done: Edit) -> str:
-    """What a field of a mapping is called after an edit."""
-    return done.name if isinstance(done, RenameKey) and done.path == (*mapping, name) else name
+def _rebase_key(name: str, mapping: Path, applied: Edit) -> str:
+    """The name of a field of ``mapping`` after an edit."""
+    return applied.name if isinstance(applied, RenameKey) and applied.path == (*mapping, name) else name
 
 
-def _number(edit: InsertItem, done: Edit) -> int:
-    if isinstance(done, InsertItem) and done.path == edit.path and done.index <= edit.index:
+def _rebase_index(edit: InsertItem, applied: Edit) -> int:
+    if isinstance(applied, InsertItem) and applied.path == edit.path and applied.index <= edit.index:
         return edit.index + 1
-    if isinstance(done, Remove) and done.path[:-1] == edit.path:
-        last = done.path[-1]
+    if isinstance(applied, Remove) and applied.path[:-1] == edit.path:
+        last = applied.path[-1]
         return edit.index - 1 if isinstance(last, int) and last < edit.index else edit.index
     return edit.index
 
 
-def _shifted(edit: ReplaceText, done: ReplaceText) -> ReplaceText:
-    if edit.start >= done.stop:
-        by = len(done.text) - (done.stop - done.start)
+def _shift_text(edit: ReplaceText, applied: ReplaceText) -> ReplaceText:
+    if edit.start >= applied.stop:
+        by = len(applied.text) - (applied.stop - applied.start)
         return edit._replace(start=edit.start + by, stop=edit.stop + by)
-    if edit.stop <= done.start:
+    if edit.stop <= applied.start:
         return edit
-    raise EditError(f"two changes of the same part of {join_path(edit.path)}")
+    raise EditError(f"two edits change the same part of {join_path(edit.path)}")

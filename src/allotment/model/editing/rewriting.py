@@ -1,19 +1,18 @@
-"""Edits made in the text of a file: what is not touched keeps its bytes.
+"""Applies edits to the text of a file: text outside the edited values keeps its bytes.
 
-Each edit becomes a few splices of the text in which its document is read, whose places are then read again for the
-next one. What comes out is proven before anybody sees it (``proving``).
+Each edit becomes a few splices of the text of its document, which is then parsed again for the next edit. Before the
+new text is returned, it is verified: it must contain the edited trees and all comments.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from allotment.model.editing import block_style, flow_style, strings
 from allotment.model.editing.edits import Edit, EditError, InsertItem, Lift, Nest, RenameKey, ReplaceText, SetValue
 from allotment.model.editing.formatting import is_inline, key_text, quoted
-from allotment.model.editing.proving import prove, unreadable
 from allotment.model.editing.source_text import (
     SourceText,
     Splice,
@@ -25,180 +24,237 @@ from allotment.model.editing.source_text import (
 from allotment.model.editing.steps import EditStep, edit_steps, split_independent
 from allotment.model.editing.tree_edits import apply_edits, json_equal, value_at
 from allotment.model.loading import Document, load_text
+from allotment.model.loading.comments import find_comments
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import DocumentError, Path, ValueMark, join_path
 
 
 def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> str:
-    """The text of a file after edits of its documents, which were read from ``source``.
+    """The text of a file after edits of its documents, which were loaded from ``source``.
 
-    Raises ``EditError``, with the reason, when an edit does not fit, or when it cannot be proven that the new text
-    holds what was meant: each document its edited tree, the others what they held, and all comments.
+    Raises ``EditError`` with the reason if an edit does not fit, or if the new text does not contain the expected
+    result: the edited trees, the other documents unchanged, and all comments.
     """
     if "\r" in source and "\n" not in source:
-        # Lines as old Macs end them: a line break is one character either way, so that all places stay.
-        ended = source.replace("\r", "\n")
-        documents = {document.index: document for document in load_text(ended, file).documents}
-        return rewrite(ended, file, [(documents[one.index], edit) for one, edit in edits]).replace("\n", "\r")
+        # Classic Mac OS line breaks: replacing them by "\n" keeps all offsets.
+        converted = source.replace("\r", "\n")
+        documents = {document.index: document for document in load_text(converted, file).documents}
+        converted_edits = [(documents[document.index], edit) for document, edit in edits]
+        return rewrite(converted, file, converted_edits).replace("\n", "\r")
     by_document: dict[Document, list[Edit]] = defaultdict(list)
     for document, edit in edits:
         if document.origin.source != source:
             raise EditError(f"{document.file} has changed since it was read")
         by_document[document].append(edit)
-    expected = {document.index: apply_edits(document.tree, these) for document, these in by_document.items()}
+    expected = {
+        document.index: apply_edits(document.tree, document_edits) for document, document_edits in by_document.items()
+    }
     by_origin: dict[Origin, list[EditStep]] = defaultdict(list)
-    for document, these in by_document.items():
-        by_origin[document.origin] += edit_steps(document, these)
-    # From the last to the first, so that the places of those still to come stay.
+    for document, document_edits in by_document.items():
+        by_origin[document.origin] += edit_steps(document, document_edits)
+    # From last to first, so that the offsets of the remaining documents stay valid.
     order = {document.origin: (document.origin.offset, document.index) for document in by_document}
     new = source
     stops: dict[int, int] = {}
     for origin in sorted(by_origin, key=order.__getitem__, reverse=True):
         begin = origin.offset
         end = stops.get(begin, begin + len(origin.text))
-        text = _edited_text(new[begin:end], origin, by_origin[origin])
+        text = _edit_text(new[begin:end], origin, by_origin[origin])
         stops[begin] = begin + len(text)
         new = new[:begin] + text + new[end:]
-    prove(source, new, file, expected)
+    _verify(source, new, file, expected)
     return new
 
 
-def _edited_text(text: str, origin: Origin, steps: list[EditStep]) -> str:
-    """The part of a file in which documents stand, after steps of them."""
+def _edit_text(text: str, origin: Origin, steps: list[EditStep]) -> str:
+    """The part of a file that contains documents, after steps on these documents."""
     if origin.json or text.endswith("\n"):
-        return _stepped(text, origin, steps)[0]
-    # Lines can be added behind the last one only when it ends. Which ends the string of a block that stands there, too:
-    # unless the line break can go again, the block must say that it has none.
+        return _apply_steps(text, origin, steps)[0]
+    # Lines can be appended only after a line break. A break also becomes part of a final block scalar: unless it can be
+    # removed again, the block gets a chomping indicator.
     newline = "\r\n" if "\r\n" in text else "\n"
     for ended in (text + newline, with_stripped_block(text, _marks(origin, text)) + newline):
-        new, trees = _stepped(ended, origin, steps)
+        new, trees = _apply_steps(ended, origin, steps)
         for candidate in (new.removesuffix(newline), new):
-            held = [document.tree for document in load_text(candidate).documents]
-            if all(any(json_equal(tree, one) for one in held) for tree in trees):
+            results = [document.tree for document in load_text(candidate).documents]
+            if all(any(json_equal(tree, result) for result in results) for tree in trees):
                 return candidate
     raise EditError("the file does not end with a line break")
 
 
-def _stepped(text: str, origin: Origin, steps: list[EditStep]) -> tuple[str, list[Any]]:
-    """The text after steps, and the trees of the documents."""
+def _apply_steps(text: str, origin: Origin, steps: list[EditStep]) -> tuple[str, list[Any]]:
+    """The text after the steps, and the trees of the documents."""
     trees = {step.document: step.document.tree for step in steps}
     while steps:
-        site = source_text(text, _marks(origin, text), json=origin.json)
-        taken, steps = split_independent(steps, trees)
-        splices = _together(site, trees, taken) if len(taken) > 1 else None
+        source = source_text(text, _marks(origin, text), json=origin.json)
+        ready, steps = split_independent(steps, trees)
+        splices = _combined_splices(source, trees, ready) if len(ready) > 1 else None
         if splices is None:
-            steps = [*taken[1:], *steps]
-            taken = taken[:1]
-            splices = [_splices(site, trees, taken[0])]
-        for step in taken:
+            steps = [*ready[1:], *steps]
+            ready = ready[:1]
+            splices = [_splices(source, trees, ready[0])]
+        for step in ready:
             trees[step.document] = apply_edits(trees[step.document], [step.edit])
-        text = apply_splices(text, [splice for these in splices for splice in these])
+        text = apply_splices(text, [splice for step_splices in splices for splice in step_splices])
     return text, list(trees.values())
 
 
 def _marks(origin: Origin, text: str) -> ValueMark:
-    """The places of values in a text that may have been changed already."""
+    """The positions of values in a text that may be edited already. Raises ``EditError`` if it cannot be parsed."""
     try:
         return origin.marks(text)
-    except DocumentError as fault:
-        raise EditError(unreadable(origin.text, fault.message)) from None
+    except DocumentError as error:
+        raise EditError(_unsafe_edit(origin.text, error.message)) from None
 
 
-def _together(site: SourceText, trees: Mapping[Document, Any], steps: Sequence[EditStep]) -> list[list[Splice]] | None:
-    """The splices of several steps, if they can be made at once: none begins where another does, or reaches into it."""
+def _combined_splices(
+    source: SourceText, trees: Mapping[Document, Any], steps: Sequence[EditStep]
+) -> list[list[Splice]] | None:
+    """The splices of several steps, or None if the splices of different steps overlap or start at the same offset."""
     try:
-        splices = [_splices(site, trees, step) for step in steps]
-        apply_splices(site.text, [splice for these in splices for splice in these])
+        splices = [_splices(source, trees, step) for step in steps]
+        apply_splices(source.text, [splice for step_splices in splices for splice in step_splices])
     except EditError:
         return None
-    starts = Counter(start for these in splices for start in {splice.start for splice in these})
+    starts = Counter(start for step_splices in splices for start in {splice.start for splice in step_splices})
     return splices if max(starts.values(), default=1) == 1 else None
 
 
-# --- from what is meant to what is done ------------------------------------------------------------------------------
+# --- edits to splices ------------------------------------------------------------------------------------------------
 
 
-def _splices(site: SourceText, trees: Mapping[Document, Any], step: EditStep) -> list[Splice]:
-    """What a step does to the text. ``trees`` are those of the documents before it."""
+def _splices(source: SourceText, trees: Mapping[Document, Any], step: EditStep) -> list[Splice]:
+    """The splices for a step. ``trees``: the documents before the step."""
     document, edit = step
     tree = trees[document]
     path = (*document.base, *edit.path)
     if isinstance(edit, SetValue):
-        return _set(site, path, tree, edit)
+        return _set_value(source, path, tree, edit)
     if isinstance(edit, ReplaceText):
-        spot = site.find(path)
-        _own(spot)
-        splice = strings.replace(site, spot, edit.start, edit.stop, edit.text)
+        location = source.find(path)
+        _require_own_value(location)
+        splice = strings.replace(source, location, edit.start, edit.stop, edit.text)
         if splice is not None:
             return [splice]
         old = value_at(tree, edit.path)
-        return _put(site, spot, old[: edit.start] + edit.text + old[edit.stop :])
+        return _replace_value(source, location, old[: edit.start] + edit.text + old[edit.stop :])
     if isinstance(edit, InsertItem):
-        spot = site.find(path)
-        if spot.mark.block:
-            return block_style.insert_item(site, spot, edit.value, edit.index)
-        return flow_style.add(site, spot, None, edit.value, edit.index)
+        location = source.find(path)
+        if location.mark.block:
+            return block_style.insert_item(source, location, edit.value, edit.index)
+        return flow_style.add_member(source, location, None, edit.value, edit.index)
     if isinstance(edit, Nest):
-        spot = site.find(path)
-        if {member.name for member in site.members(spot)}.isdisjoint(edit.keys):
-            raise EditError(f"{join_path(path)} has its fields from elsewhere: they are merged into it")
-        return block_style.nest(site, spot, edit) if spot.mark.block else flow_style.nest(site, spot, edit)
-    spot = site.find(path)
+        location = source.find(path)
+        if {member.name for member in source.members(location)}.isdisjoint(edit.keys):
+            raise EditError(f"{join_path(path)} gets its fields from a merge key: edit the merged mapping")
+        return (
+            block_style.nest(source, location, edit) if location.mark.block else flow_style.nest(source, location, edit)
+        )
+    location = source.find(path)
     if isinstance(edit, RenameKey):
-        return [_renamed(site, spot, edit)]
+        return [_rename(source, location, edit)]
     if isinstance(edit, Lift):
-        _own(spot)
-        assert spot.around is not None
-        return block_style.lift(site, spot) if spot.around.mark.block else flow_style.lift(site, spot)
-    return _removed(site, spot)
+        _require_own_value(location)
+        assert location.parent is not None
+        return block_style.lift(source, location) if location.parent.mark.block else flow_style.lift(source, location)
+    return _remove(source, location)
 
 
-def _own(spot: ValueLocation) -> None:
-    if spot.mark.alias is not None:
-        raise EditError(f"{join_path(spot.path)} is written elsewhere: it is an alias")
+def _require_own_value(location: ValueLocation) -> None:
+    if location.mark.alias is not None:
+        raise EditError(f"{join_path(location.path)} is an alias: edit the value at its anchor")
 
 
-def _set(site: SourceText, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
+def _set_value(source: SourceText, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
     *above, last = path
-    around = value_at(tree, edit.path[:-1])
-    if isinstance(around, list) or last in around:
-        return _put(site, site.find(path), edit.value)
-    spot = site.find(tuple(above))
-    names = [member.name for member in site.members(spot)]
+    parent = value_at(tree, edit.path[:-1])
+    if isinstance(parent, list) or last in parent:
+        return _replace_value(source, source.find(path), edit.value)
+    location = source.find(tuple(above))
+    names = [member.name for member in source.members(location)]
     index = 0 if edit.first else names.index(edit.after) + 1 if edit.after in names else len(names)
-    if spot.mark.block:
-        return block_style.add_field(site, spot, str(last), edit.value, index)
-    return flow_style.add(site, spot, str(last), edit.value, index) if names else _put(site, spot, {last: edit.value})
+    if location.mark.block:
+        return block_style.add_field(source, location, str(last), edit.value, index)
+    return (
+        flow_style.add_member(source, location, str(last), edit.value, index)
+        if names
+        else _replace_value(source, location, {last: edit.value})
+    )
 
 
-def _put(site: SourceText, spot: ValueLocation, value: Any) -> list[Splice]:
-    start, stop = spot.place
-    in_quotes = spot.mark.entries is None and spot.mark.items is None and site.text[start : start + 1] in ("'", '"')
-    if in_quotes and isinstance(value, str) and is_inline(value) and not site.json:
-        return [Splice(start, stop, quoted(value, site.text[start]))]
-    if site.json or (spot.around is not None and not spot.around.mark.block):
-        return flow_style.put(site, spot, value)
-    return block_style.put(site, spot, value)
+def _replace_value(source: SourceText, location: ValueLocation, value: Any) -> list[Splice]:
+    start, stop = location.span
+    in_quotes = (
+        location.mark.entries is None and location.mark.items is None and source.text[start : start + 1] in ("'", '"')
+    )
+    if in_quotes and isinstance(value, str) and is_inline(value) and not source.json:
+        return [Splice(start, stop, quoted(value, source.text[start]))]
+    if source.json or (location.parent is not None and not location.parent.mark.block):
+        return flow_style.replace_value(source, location, value)
+    return block_style.replace_value(source, location, value)
 
 
-def _removed(site: SourceText, spot: ValueLocation) -> list[Splice]:
-    around = spot.around
-    assert around is not None
-    members = site.members(around)
-    last = spot.path[-1]
+def _remove(source: SourceText, location: ValueLocation) -> list[Splice]:
+    parent = location.parent
+    assert parent is not None
+    members = source.members(parent)
+    last = location.path[-1]
     index = next(number for number, member in enumerate(members) if member.name == last)
-    return block_style.remove(site, around, index) if around.mark.block else flow_style.remove(site, around, index)
+    return block_style.remove(source, parent, index) if parent.mark.block else flow_style.remove(source, parent, index)
 
 
-def _renamed(site: SourceText, spot: ValueLocation, edit: RenameKey) -> Splice:
-    entry = spot.entry
+def _rename(source: SourceText, location: ValueLocation, edit: RenameKey) -> Splice:
+    entry = location.entry
     assert entry is not None
-    assert spot.around is not None
-    written = site.text[entry.start : entry.stop]
-    if site.json:
-        return Splice(entry.start, entry.stop, flow_style.name_text(site, edit.name))
+    assert location.parent is not None
+    written = source.text[entry.start : entry.stop]
+    if source.json:
+        return Splice(entry.start, entry.stop, flow_style.flow_key(source, edit.name))
     if written[0] in "'\"":
         return Splice(entry.start, entry.stop, quoted(edit.name, written[0]))
     if written[0] in "*&!":
-        raise EditError(f"the key of {join_path(spot.path)} is an alias, or has an anchor or tag")
-    return Splice(entry.start, entry.stop, key_text(edit.name, site.hand, flow=not spot.around.mark.block))
+        raise EditError(f"the key of {join_path(location.path)} is an alias, or has an anchor or tag")
+    return Splice(entry.start, entry.stop, key_text(edit.name, source.style, flow=not location.parent.mark.block))
+
+
+# --- verification ----------------------------------------------------------------------------------------------------
+
+
+def _verify(old: str, new: str, file: str, expected: Mapping[int, Any]) -> None:
+    """Parse a rewritten file and compare it with the original.
+
+    ``expected``: the trees of the changed documents, by index. Raises ``EditError``.
+    """
+    before, after = load_text(old, file), load_text(new, file)
+    if [problem.code for problem in before.problems] != [problem.code for problem in after.problems]:
+        detail = after.problems[0].message if after.problems else "a problem of the original text would disappear"
+        raise EditError(_unsafe_edit(old, detail))
+    if len(before.documents) != len(after.documents):
+        raise EditError(_edit_failure(old, f"{len(before.documents)} documents would become {len(after.documents)}"))
+    for original, result in zip(before.documents, after.documents, strict=True):
+        if not json_equal(result.tree, expected.get(original.index, original.tree)):
+            raise EditError(_edit_failure(old, f"{_description(original)} would not have the intended content"))
+    expected_comments, comments = _comment_texts(before.documents), _comment_texts(after.documents)
+    if expected_comments != comments:
+        lost = next(iter(expected_comments - comments), None)
+        raise EditError("a comment would be written twice" if lost is None else f"a comment would be lost: # {lost}")
+
+
+def _comment_texts(documents: Iterable[Document]) -> Counter[str]:
+    """The comments of the parts of a file that contain documents; JSON has none."""
+    parts = {document.origin.offset: document.origin.text for document in documents if not document.origin.json}
+    return Counter(comment.text.strip() for part in parts.values() for comment in find_comments(part).comments)
+
+
+def _description(document: Document) -> str:
+    return f"{document.kind} {document.name}".strip() or f"document {document.index + 1}"
+
+
+def _unsafe_edit(old: str, detail: str) -> str:
+    return _edit_failure(old, f"its syntax cannot be edited safely ({detail})")
+
+
+def _edit_failure(old: str, detail: str) -> str:
+    """The reason why a text cannot be edited; it mentions anchors if the text has any."""
+    has_aliases = "&" in old and "*" in old
+    return f"it shares a value with something else, through an anchor ({detail})" if has_aliases else detail

@@ -1,4 +1,4 @@
-"""A text that is being changed: where its values and comments stand, and in what hand it is written."""
+"""The text of a manifest that is being edited: positions of its values and comments, and its formatting style."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from allotment.model.loading.marks import EntryMark, Path, ValueMark, join_path
 _BLANKS: Final = re.compile(r"(?:[ \t]+\r?\n)*")
 _BLOCK: Final = re.compile(r"(?:[&!]\S*\s+)*[|>][0-9]?(?![-+])")
 _FILLING: Final = re.compile(r"(?:\s|#[^\n]*)*")
-#: So many strings, all in quotes, are so on purpose.
-_MANY: Final = 3
+#: In a text with at least this many strings, all of them quoted, new strings are quoted too.
+_QUOTED_STYLE_MIN: Final = 3
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:\s|#[^\n]*\n)+)*")
 
 
 class Splice(NamedTuple):
-    """The text from ``start`` to ``stop`` is replaced."""
+    """A replacement of the text from ``start`` to ``stop`` by ``text``."""
 
     start: int
     stop: int
@@ -29,29 +29,29 @@ class Splice(NamedTuple):
 
 
 class CommentSpan(NamedTuple):
-    """A comment from its ``#`` to the end of its line; ``alone`` when nothing else stands there."""
+    """A comment from its ``#`` to the end of its line. ``own_line``: nothing else is on the line."""
 
     start: int
     stop: int
-    alone: bool
+    own_line: bool
 
 
 class ValueLocation(NamedTuple):
-    """A value in the text: its mark, its key if it has one, and the mapping or list around it."""
+    """A value in the text: its mark, its key if it has one, and its parent mapping or list."""
 
     path: Path
     mark: ValueMark
     entry: EntryMark | None = None
-    around: ValueLocation | None = None
+    parent: ValueLocation | None = None
 
     @property
-    def place(self) -> tuple[int, int]:
-        """From where to where it is written; of an alias, the alias."""
+    def span(self) -> tuple[int, int]:
+        """Start and end offset of the value, or of the alias that refers to it."""
         return self.mark.alias or (self.mark.start, self.mark.stop)
 
 
 class Member(NamedTuple):
-    """A field or item of a mapping or list: from its key or dash (in block style) to its end."""
+    """A field of a mapping or an item of a list, from its key or dash (in block style) to its end."""
 
     start: int
     stop: int
@@ -59,148 +59,148 @@ class Member(NamedTuple):
 
 
 class SourceText(NamedTuple):
-    """One document's text, or the part of a file that is read with it."""
+    """The text of a document, or the part of a file that is parsed together with it."""
 
     text: str
     root: ValueMark
     json: bool
-    hand: TextStyle
-    remarks: tuple[CommentSpan, ...]
+    style: TextStyle
+    comments: tuple[CommentSpan, ...]
 
     # --- lines -------------------------------------------------------------------------------------------------------
 
     def line_start(self, at: int) -> int:
-        """Where the line of an offset begins."""
+        """The offset at which the line of ``at`` starts."""
         return self.text.rfind("\n", 0, at) + 1
 
     def line_stop(self, at: int) -> int:
-        """Where the line of an offset ends, before its line break."""
+        """The offset at which the line of ``at`` ends, before its line break."""
         end = self.text.find("\n", at)
         end = len(self.text) if end < 0 else end
         return end - 1 if end > at and self.text[end - 1] == "\r" else end
 
     def next_line(self, at: int) -> int:
-        """Where the line below begins."""
+        """The offset at which the next line starts."""
         end = self.text.find("\n", at)
         return len(self.text) if end < 0 else end + 1
 
     def column(self, at: int) -> int:
-        """The column of an offset, from 0."""
+        """The column of an offset, counted from 0."""
         return at - self.line_start(at)
 
-    def leads(self, at: int) -> bool:
-        """Whether nothing but blanks stands before an offset on its line."""
+    def is_first_on_line(self, at: int) -> bool:
+        """Whether only white space precedes an offset on its line."""
         return not self.text[self.line_start(at) : at].strip()
 
-    def remarks_in(self, start: int, stop: int) -> list[CommentSpan]:
-        """The comments that begin within a range."""
-        return [remark for remark in self.remarks if start <= remark.start < stop]
+    def comments_in(self, start: int, stop: int) -> list[CommentSpan]:
+        """The comments that start within a range."""
+        return [comment for comment in self.comments if start <= comment.start < stop]
 
-    def words(self, remark: CommentSpan) -> str:
-        """A comment as it is written."""
-        return self.text[remark.start : remark.stop]
+    def comment_text(self, comment: CommentSpan) -> str:
+        """A comment with its ``#``."""
+        return self.text[comment.start : comment.stop]
 
-    def gap(self, remark: CommentSpan) -> str:
-        """The blanks before a comment."""
-        before = self.text[self.line_start(remark.start) : remark.start]
+    def blanks_before(self, comment: CommentSpan) -> str:
+        """The white space before a comment."""
+        before = self.text[self.line_start(comment.start) : comment.start]
         return before[len(before.rstrip()) :]
 
-    def top(self, at: int) -> int:
-        """The beginning of the comment lines directly above the line of an offset, or of that line."""
+    def comments_above(self, at: int) -> int:
+        """The start of the comment lines directly above the line of ``at``, or of that line if there are none."""
         start = self.line_start(at)
-        for remark in reversed(self.remarks):
-            if remark.alone and self.next_line(remark.start) == start:
-                start = self.line_start(remark.start)
+        for comment in reversed(self.comments):
+            if comment.own_line and self.next_line(comment.start) == start:
+                start = self.line_start(comment.start)
         return start
 
-    def bottom(self, at: int, column: int) -> int:
-        """The end of the comment lines directly below the line of an offset that are indented by ``column`` or more."""
+    def comments_below_end(self, at: int, column: int) -> int:
+        """The end of the comment lines directly below the line of ``at`` that are indented by at least ``column``."""
         end = self.next_line(at)
-        for remark in self.remarks:
-            if remark.alone and self.line_start(remark.start) == end and self.column(remark.start) >= column:
-                end = self.next_line(remark.start)
+        for comment in self.comments:
+            if comment.own_line and self.line_start(comment.start) == end and self.column(comment.start) >= column:
+                end = self.next_line(comment.start)
         return end
 
-    def blanks(self, at: int) -> int:
-        """The end of the lines from ``at`` on that hold blanks and nothing else."""
+    def skip_blank_lines(self, at: int) -> int:
+        """The end of the lines at ``at`` that contain white space only."""
         match = _BLANKS.match(self.text, at)
         return match.end() if match else at
 
-    def trail(self, at: int, column: int) -> int:
-        """The end of the last comment line that is indented deeper than ``column``, up to the next thing written.
+    def trailing_end(self, at: int, column: int) -> int:
+        """The end of the last comment line that is indented deeper than ``column``, before the next content.
 
-        Lines of nothing but blanks count, too: below a block they would become its text.
+        Lines of white space are included: below a block scalar they would become part of its text.
         """
-        end = self.blanks(self.next_line(at))
-        written = self.filled(end)
-        for remark in self.remarks_in(end, written):
-            if self.column(remark.start) > column:
-                end = self.next_line(remark.start)
+        end = self.skip_blank_lines(self.next_line(at))
+        written = self.next_content(end)
+        for comment in self.comments_in(end, written):
+            if self.column(comment.start) > column:
+                end = self.next_line(comment.start)
         return end
 
     # --- values ------------------------------------------------------------------------------------------------------
 
     def find(self, path: Path) -> ValueLocation:
-        """The value at a path. Raises ``EditError`` when it is not written there."""
-        spot = ValueLocation((), self.root)
+        """The value at a path. Raises ``EditError`` if the text has no value there."""
+        location = ValueLocation((), self.root)
         for depth, step in enumerate(path):
-            mark = spot.mark
+            mark = location.mark
             if mark.alias is not None:
                 alias = self.text[slice(*mark.alias)]
-                raise EditError(f"{join_path(spot.path)} is written elsewhere: it is an alias ({alias})")
+                raise EditError(f"{join_path(location.path)} is an alias ({alias}): edit the value at its anchor")
             here = path[: depth + 1]
             if mark.entries is not None and str(step) in mark.entries:
                 entry = mark.entries[str(step)]
-                spot = ValueLocation(here, entry.value, entry, spot)
+                location = ValueLocation(here, entry.value, entry, location)
             elif mark.items is not None and isinstance(step, int) and 0 <= step < len(mark.items):
-                spot = ValueLocation(here, mark.items[step], None, spot)
+                location = ValueLocation(here, mark.items[step], None, location)
             else:
-                raise EditError(f"{join_path(here)} is not written in this place")
-        return spot
+                raise EditError(f"{join_path(here)} has no text of its own here")
+        return location
 
-    def head(self, spot: ValueLocation) -> int:
-        """Behind the colon or dash before a value; where it begins, if there is neither."""
-        if spot.entry is not None:
-            colon = self.filled(spot.entry.stop)
+    def indicator_end(self, location: ValueLocation) -> int:
+        """The offset after the colon or dash before a value, or the start of the value if there is neither."""
+        if location.entry is not None:
+            colon = self.next_content(location.entry.stop)
             if self.text[colon : colon + 1] != ":":
-                raise EditError(f"{join_path(spot.path)} is a key without a value")
+                raise EditError(f"{join_path(location.path)} is a key without a value")
             return colon + 1
-        if spot.around is not None and spot.around.mark.block:
-            return self.members(spot.around)[int(spot.path[-1])].start + 1
-        return spot.place[0]
+        if location.parent is not None and location.parent.mark.block:
+            return self.members(location.parent)[int(location.path[-1])].start + 1
+        return location.span[0]
 
-    def filled(self, at: int) -> int:
-        """The next offset at which there is neither white space nor a comment."""
+    def next_content(self, at: int) -> int:
+        """The next offset that is neither white space nor part of a comment."""
         match = _FILLING.match(self.text, at)
         return match.end() if match else at
 
-    def content(self, spot: ValueLocation) -> int:
-        """Where a value begins behind its anchor and tag."""
-        match = _PROPERTIES.match(self.text, spot.mark.start)
-        return match.end() if match else spot.mark.start
+    def content_start(self, location: ValueLocation) -> int:
+        """The start of a value after its anchor and tag."""
+        match = _PROPERTIES.match(self.text, location.mark.start)
+        return match.end() if match else location.mark.start
 
-    def members(self, spot: ValueLocation) -> list[Member]:
-        """The fields or items of a mapping or list."""
-        mark = spot.mark
+    def members(self, location: ValueLocation) -> list[Member]:
+        """The fields of a mapping or the items of a list. Raises ``EditError``."""
+        mark = location.mark
         if mark.alias is not None:
-            raise EditError(f"{join_path(spot.path)} is written elsewhere: it is an alias")
+            raise EditError(f"{join_path(location.path)} is an alias: edit the value at its anchor")
         if mark.entries is not None:
             return [
                 Member(entry.start, max(entry.stop, _stop(entry.value)), name) for name, entry in mark.entries.items()
             ]
-        found: list[Member] = []
-        at = self.content(spot)
+        members: list[Member] = []
+        at = self.content_start(location)
         for number, item in enumerate(mark.items or ()):
             if mark.block:
-                dash = self.filled(at)
+                dash = self.next_content(at)
                 if self.text[dash : dash + 1] != "-":
-                    raise EditError(f"{join_path(spot.path)} is a list whose items cannot be told apart")
+                    raise EditError(f"{join_path(location.path)} is a list whose items cannot be separated")
                 at = max(dash + 1, _stop(item))
-                found.append(Member(dash, at, number))
+                members.append(Member(dash, at, number))
             else:
                 start, stop = item.alias or (item.start, item.stop)
-                found.append(Member(start, stop, number))
-        return found
+                members.append(Member(start, stop, number))
+        return members
 
 
 def _stop(mark: ValueMark) -> int:
@@ -208,24 +208,24 @@ def _stop(mark: ValueMark) -> int:
 
 
 def source_text(text: str, root: ValueMark, *, json: bool) -> SourceText:
-    """A text with its comments, and the hand that it is written in."""
-    return SourceText(text, root, json, _hand(text, root, json), () if json else tuple(_remarks(text)))
+    """Return a text with its comments and its formatting style."""
+    return SourceText(text, root, json, _detect_style(text, root, json), () if json else tuple(_comment_spans(text)))
 
 
 def apply_splices(text: str, splices: Iterable[Splice]) -> str:
-    """The text after all splices, which do not overlap; those of one place are done in the order given."""
+    """Apply splices, which must not overlap; splices at the same position are applied in the given order."""
     parts: list[str] = []
     at = 0
     for splice in sorted(splices, key=lambda splice: (splice.start, splice.stop)):
         if splice.start < at:
-            raise EditError("the change reaches over itself")
+            raise EditError("two changes overlap")
         parts += (text[at : splice.start], splice.text)
         at = splice.stop
     return "".join((*parts, text[at:]))
 
 
 def with_stripped_block(text: str, root: ValueMark) -> str:
-    """A text whose last value, if it is a block, says that no line break ends it."""
+    """Return a text with the chomping indicator ``-`` on its last value, if that is a block scalar."""
     last = root
     while (inner := [entry.value for entry in (last.entries or {}).values()] or last.items or []) and last.block:
         last = inner[-1]
@@ -233,7 +233,7 @@ def with_stripped_block(text: str, root: ValueMark) -> str:
     return text if header is None else text[: header.end()] + "-" + text[header.end() :]
 
 
-def _remarks(text: str) -> Iterator[CommentSpan]:
+def _comment_spans(text: str) -> Iterator[CommentSpan]:
     lines = text.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -244,54 +244,55 @@ def _remarks(text: str) -> Iterator[CommentSpan]:
         yield CommentSpan(start, stop, comment.own_line)
 
 
-# --- the hand --------------------------------------------------------------------------------------------------------
+# --- style detection -------------------------------------------------------------------------------------------------
 
 
-def _hand(text: str, root: ValueMark, json: bool) -> TextStyle:
+def _detect_style(text: str, root: ValueMark, json: bool) -> TextStyle:
     newline = "\r\n" if "\r\n" in text else "\n"
     if json:
-        return _json_hand(text, root)._replace(newline=newline)
-    steps: Counter[int] = Counter()
-    dashes: Counter[int] = Counter()
+        return _detect_json_style(text, root)._replace(newline=newline)
+    field_indents: Counter[int] = Counter()
+    list_indents: Counter[int] = Counter()
     quotes: Counter[str] = Counter()
-    keys: Counter[str] = Counter()
-    _watch(text, root, -1, steps, dashes, quotes, keys)
-    step = steps.most_common(1)[0][0] if steps else 2
-    dash = dashes.most_common(1)[0][0] if dashes else 0
-    key_quote = keys.most_common(1)[0][0] if keys else ""
+    key_quotes: Counter[str] = Counter()
+    _count_styles(text, root, -1, field_indents, list_indents, quotes, key_quotes)
+    field_indent = field_indents.most_common(1)[0][0] if field_indents else 2
+    list_indent = list_indents.most_common(1)[0][0] if list_indents else 0
+    key_quote = key_quotes.most_common(1)[0][0] if key_quotes else ""
     quote = "'" if quotes["'"] > quotes['"'] else '"'
-    return TextStyle(step, dash, quote, newline, key_quote=key_quote, bare=bool(quotes[""]) or quotes.total() < _MANY)
+    allows_unquoted = bool(quotes[""]) or quotes.total() < _QUOTED_STYLE_MIN
+    return TextStyle(field_indent, list_indent, quote, newline, key_quote=key_quote, allows_unquoted=allows_unquoted)
 
 
-def _watch(
+def _count_styles(
     text: str,
     mark: ValueMark,
     column: int,
-    steps: Counter[int],
-    dashes: Counter[int],
+    field_indents: Counter[int],
+    list_indents: Counter[int],
     quotes: Counter[str],
-    keys: Counter[str],
+    key_quotes: Counter[str],
 ) -> None:
-    """Counts how deep the fields and lists below their keys stand, and which quotes are used, of keys by themselves."""
+    """Count the indentation of fields and of lists below their keys, and the quotes of strings and of keys."""
     if mark.alias is not None:
         return
     if mark.entries is not None:
         for entry in mark.entries.values():
             value = entry.value
-            keys[text[entry.start] if text[entry.start] in "'\"" else ""] += 1
+            key_quotes[text[entry.start] if text[entry.start] in "'\"" else ""] += 1
             if mark.block and value.block and value.line > entry.line and value.alias is None:
-                (steps if value.entries is not None else dashes)[value.column - entry.column] += 1
-            _watch(text, value, entry.column, steps, dashes, quotes, keys)
+                (field_indents if value.entries is not None else list_indents)[value.column - entry.column] += 1
+            _count_styles(text, value, entry.column, field_indents, list_indents, quotes, key_quotes)
     elif mark.items is not None:
         for item in mark.items:
-            _watch(text, item, column, steps, dashes, quotes, keys)
+            _count_styles(text, item, column, field_indents, list_indents, quotes, key_quotes)
     elif text[mark.start : mark.start + 1] in ("'", '"'):
         quotes[text[mark.start]] += 1
     elif is_plain(text[mark.start : mark.stop]):
         quotes[""] += 1
 
 
-def _json_hand(text: str, root: ValueMark) -> TextStyle:
+def _detect_json_style(text: str, root: ValueMark) -> TextStyle:
     members = [(entry.start, entry) for entry in (root.entries or {}).values()]
     if not members:
         return TextStyle()
@@ -301,10 +302,9 @@ def _json_hand(text: str, root: ValueMark) -> TextStyle:
     comma = ", "
     if len(members) > 1:
         comma = text[entry.value.stop : members[1][0]]
-    pretty = before[before.rfind("\n") + 1 :] if "\n" in before else None
-    if pretty is not None:
+    indent = before[before.rfind("\n") + 1 :] if "\n" in before else None
+    if indent is not None:
         margin = len(text[text.rfind("\n", 0, root.start) + 1 : root.start])
-        pretty = pretty[margin:] if pretty[:margin].isspace() or not margin else pretty
-    return TextStyle(
-        pretty=pretty or ("  " if pretty is not None else None), comma="," if comma == "," else ", ", colon=colon
-    )
+        indent = indent[margin:] if indent[:margin].isspace() or not margin else indent
+    json_indent = indent or ("  " if indent is not None else None)
+    return TextStyle(json_indent=json_indent, comma="," if comma == "," else ", ", colon=colon)

@@ -1,7 +1,7 @@
-"""Edits as steps: each a small change, one after the other, and as many of them at once as do not touch each other.
+"""Splits edits into minimal steps and selects the steps that can be applied together.
 
-A value that becomes another of the same shape is changed where it differs, so that what both have in common keeps its
-text. Steps in parts of a document that have nothing to do with each other are made in one reading of the text.
+A value that is replaced by a similar one is changed only where the two differ, so that equal parts keep their text.
+Steps in independent parts of a document are applied with a single parse of the text.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from allotment.model.loading.marks import Path
 
 
 class EditStep(NamedTuple):
-    """One change of a document, whose path is that after the steps before it."""
+    """One change of a document. Its path refers to the document after the previous steps."""
 
     document: Document
     edit: Edit
 
 
 def edit_steps(document: Document, edits: Iterable[Edit]) -> Iterator[EditStep]:
-    """The steps that make the edits of a document. Raises ``EditError`` for one that does not fit."""
+    """The steps for the edits of a document. Raises ``EditError`` for an edit that does not fit."""
     tree: Any = document.tree
     for edit in rebased(edits):
-        for small in _small(tree, edit):
-            yield EditStep(document, small)
+        for minimal in _minimal_edits(tree, edit):
+            yield EditStep(document, minimal)
         tree = apply_edits(tree, [edit])
 
 
-def _small(tree: Any, edit: Edit) -> list[Edit]:
+def _minimal_edits(tree: Any, edit: Edit) -> list[Edit]:
     if isinstance(edit, InsertItem) and not value_at(tree, edit.path):
         return [SetValue(edit.path, [edit.value])]
     if not isinstance(edit, SetValue) or not edit.path:
         return [edit]
-    *above, last = edit.path
-    around = value_at(tree, tuple(above))
-    if last in around if isinstance(around, dict) else isinstance(around, list):
+    *ancestors, last = edit.path
+    parent = value_at(tree, tuple(ancestors))
+    if last in parent if isinstance(parent, dict) else isinstance(parent, list):
         return differences(edit.path, value_at(tree, edit.path), edit.value)
-    return [SetValue(tuple(above), {last: edit.value})] if above and not around else [edit]
+    return [SetValue(tuple(ancestors), {last: edit.value})] if ancestors and not parent else [edit]
 
 
 def differences(path: Path, old: Any, new: Any) -> list[Edit]:
-    """The edits that make one value of another, at ``path``."""
+    """The edits that turn the value ``old`` at ``path`` into ``new``."""
     if json_equal(old, new):
         return []
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() & new.keys():
@@ -68,35 +68,37 @@ def differences(path: Path, old: Any, new: Any) -> list[Edit]:
     return [SetValue(path, new)]
 
 
-def split_independent(steps: Sequence[EditStep], trees: Mapping[Document, Any]) -> tuple[list[EditStep], list[EditStep]]:
-    """Steps that can be made at once in documents of one origin, and those that must wait for others before them.
+def split_independent(
+    steps: Sequence[EditStep], trees: Mapping[Document, Any]
+) -> tuple[list[EditStep], list[EditStep]]:
+    """Split steps into those that can be applied together in one text, and those that depend on earlier steps.
 
-    ``trees`` are those of the documents before all of them.
+    ``trees``: the documents before all steps.
     """
-    taken: list[EditStep] = []
-    waiting: list[EditStep] = []
-    inside: set[tuple[int, Path]] = set()
-    above: set[tuple[int, Path]] = set()
+    ready: list[EditStep] = []
+    deferred: list[EditStep] = []
+    changed: set[tuple[int, Path]] = set()
+    ancestors: set[tuple[int, Path]] = set()
     for step in steps:
-        path = (*step.document.base, *_reach(step.edit, trees[step.document]))
+        path = (*step.document.base, *_affected_path(step.edit, trees[step.document]))
         prefixes = [(step.document.index, path[:depth]) for depth in range(len(path) + 1)]
-        free = prefixes[-1] not in above and inside.isdisjoint(prefixes)
-        (taken if free else waiting).append(step)
-        inside.add(prefixes[-1])
-        above.update(prefixes)
-    return taken, waiting
+        is_free = prefixes[-1] not in ancestors and changed.isdisjoint(prefixes)
+        (ready if is_free else deferred).append(step)
+        changed.add(prefixes[-1])
+        ancestors.update(prefixes)
+    return ready, deferred
 
 
-def _reach(edit: Edit, tree: Any) -> Path:
-    """The part of a document that an edit changes: a value, or a mapping or list when its members change."""
+def _affected_path(edit: Edit, tree: Any) -> Path:
+    """The path of the value that an edit changes, or of the mapping or list whose members change."""
     if isinstance(edit, Nest | InsertItem | ReplaceText):
         return edit.path
-    if isinstance(edit, SetValue) and _is_there(tree, edit.path):
+    if isinstance(edit, SetValue) and _exists(tree, edit.path):
         return edit.path
     return edit.path[:-1]
 
 
-def _is_there(tree: Any, path: Path) -> bool:
+def _exists(tree: Any, path: Path) -> bool:
     try:
         value_at(tree, path)
     except EditError:

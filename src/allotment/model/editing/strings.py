@@ -1,4 +1,4 @@
-"""Changes within a string, which stays in the style that it is written in as long as that can hold it."""
+"""Edits within a string. The string keeps its style if that style can represent the new value."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from allotment.model.editing.formatting import (
 from allotment.model.editing.source_text import SourceText, Splice, ValueLocation
 from allotment.model.loading.character_offsets import CharacterOffsets, character_offsets
 
-#: Of a string that is folded over lines, a line is not made longer than this.
-_LONGEST: Final = 100
+#: Maximum length of a line of a folded string after an edit.
+_LINE_MAX: Final = 100
 _BREAKS: Final = "\n\x85\u2028\u2029"
 
 
-def replace(site: SourceText, spot: ValueLocation, start: int, stop: int, new: str) -> Splice | None:
-    """The code points from ``start`` to ``stop`` become ``new``; None when the string must be written anew."""
-    begin, end = spot.mark.start, spot.mark.stop
-    content = min(site.content(spot), end)
-    indent = _indent(site, spot)
-    read = character_offsets(site.text, begin, end, indent)
-    place = read.span(start, stop)
-    style = site.text[content : content + 1]
-    wanted = read.value[:start] + new + read.value[stop:]
-    flow = spot.around is not None and not spot.around.mark.block
-    # The line break that ends a block stands behind what counts as its end; without it the next line would be text.
-    if place is not None and place[1] <= end:
-        written = _written(site, read, style, new)
+def replace(source: SourceText, location: ValueLocation, start: int, stop: int, new: str) -> Splice | None:
+    """Replace the code points from ``start`` to ``stop`` by ``new``; None if another string style is required."""
+    begin, end = location.mark.start, location.mark.stop
+    content = min(source.content_start(location), end)
+    indent = _indent(source, location)
+    read = character_offsets(source.text, begin, end, indent)
+    span = read.span(start, stop)
+    style = source.text[content : content + 1]
+    expected = read.value[:start] + new + read.value[stop:]
+    flow = location.parent is not None and not location.parent.mark.block
+    # The line break that ends a block scalar is after its end offset; without it the next line would be its text.
+    if span is not None and span[1] <= end:
+        written = _encoded(source, read, style, new)
         plain = style not in tuple("'\"|>")
-        for one in () if written is None else (_broken(site, spot, place, style, written), written):
-            text = site.text[begin : place[0]] + one + site.text[place[1] : end]
-            after = site.text[:begin] + text + site.text[end:]
-            fits = character_offsets(after, begin, begin + len(text), indent).value == wanted
-            if fits and (not plain or is_plain(wanted, flow=flow)):
+        for candidate in () if written is None else (_folded(source, location, span, style, written), written):
+            text = source.text[begin : span[0]] + candidate + source.text[span[1] : end]
+            after = source.text[:begin] + text + source.text[end:]
+            fits = character_offsets(after, begin, begin + len(text), indent).value == expected
+            if fits and (not plain or is_plain(expected, flow=flow)):
                 return Splice(begin, end, text)
-    return _anew(site, content, end, style, wanted, indent)
+    return _rewritten(source, content, end, style, expected, indent)
 
 
-def _written(site: SourceText, read: CharacterOffsets, style: str, new: str) -> str | None:
-    """Some characters as a style writes them."""
-    if site.json:
-        return json_text(new, site.hand)[1:-1]
+def _encoded(source: SourceText, read: CharacterOffsets, style: str, new: str) -> str | None:
+    """Characters encoded for a string style, or None if it cannot represent them."""
+    if source.json:
+        return json_text(new, source.style)[1:-1]
     if style == "'":
         return new.replace("'", "''") if fits_single_quotes(new) else None
     if style == '"':
@@ -54,7 +54,7 @@ def _written(site: SourceText, read: CharacterOffsets, style: str, new: str) -> 
     if style in ("|", ">"):
         column = next(
             (
-                site.column(at)
+                source.column(at)
                 for number, at in enumerate(read.starts)
                 if read.value[number] not in _BREAKS and (number == 0 or read.value[number - 1] == "\n")
             ),
@@ -63,40 +63,46 @@ def _written(site: SourceText, read: CharacterOffsets, style: str, new: str) -> 
         if not fits_single_quotes(new.replace("\n", "")):
             return None
         lines = new.split("\n")
-        return site.hand.newline.join([lines[0], *(" " * column + line for line in lines[1:])])
+        return source.style.newline.join([lines[0], *(" " * column + line for line in lines[1:])])
     return new if fits_single_quotes(new) else None
 
 
-def _broken(site: SourceText, spot: ValueLocation, place: tuple[int, int], style: str, new: str) -> str:
-    """New characters with a line break in the place of a blank, where a folded string's line would become too long."""
-    begin, end = spot.mark.start, spot.mark.stop
-    folded = style == ">" or (style != "|" and "\n" in site.text[begin:end])
-    start, stop = site.line_start(place[0]), site.line_stop(place[1])
-    if site.json or not folded or place[0] - start + len(new) + stop - place[1] <= _LONGEST:
+def _folded(source: SourceText, location: ValueLocation, span: tuple[int, int], style: str, new: str) -> str:
+    """Replace a space of ``new`` by a line break if the line of a folded string would become too long."""
+    begin, end = location.mark.start, location.mark.stop
+    folded = style == ">" or (style != "|" and "\n" in source.text[begin:end])
+    start, stop = source.line_start(span[0]), source.line_stop(span[1])
+    if source.json or not folded or span[0] - start + len(new) + stop - span[1] <= _LINE_MAX:
         return new
-    at = place[0] if place[0] > site.next_line(begin) else end  # the first line may be that of the key
-    margin = site.text[site.line_start(at) : site.line_stop(at)]
+    at = span[0] if span[0] > source.next_line(begin) else end  # the first line may be the key's
+    margin = source.text[source.line_start(at) : source.line_stop(at)]
     margin = margin[: len(margin) - len(margin.lstrip(" "))]
-    below = site.text[site.next_line(place[1]) : end].lstrip()
+    below = source.text[source.next_line(span[1]) : end].lstrip()
     blank = new.rfind(" ")
-    if below.startswith(("&&", "||")):  # each line begins with what joins it to the one above
+    if below.startswith(("&&", "||")):  # each line starts with the operator that joins it to the previous line
         blank = max(new.rfind(" &&"), new.rfind(" ||"))
-    return new if blank < 0 else f"{new[:blank]}{site.hand.newline}{margin}{new[blank + 1 :]}"
+    return new if blank < 0 else f"{new[:blank]}{source.style.newline}{margin}{new[blank + 1 :]}"
 
 
-def _anew(site: SourceText, start: int, stop: int, style: str, wanted: str, indent: int) -> Splice | None:
-    """The whole string, written anew in its style."""
-    if site.json:
-        return Splice(start, stop, json_text(wanted, site.hand))
-    if style == "'" and fits_single_quotes(wanted):
-        return Splice(start, stop, single_quoted(wanted))
+def _rewritten(source: SourceText, start: int, stop: int, style: str, expected: str, indent: int) -> Splice | None:
+    """The splice that replaces the whole string in its quotes; None for unquoted strings and blocks."""
+    if source.json:
+        return Splice(start, stop, json_text(expected, source.style))
+    if style == "'" and fits_single_quotes(expected):
+        return Splice(start, stop, single_quoted(expected))
     if style in ("'", '"'):
-        return Splice(start, stop, double_quoted(wanted))
+        return Splice(start, stop, double_quoted(expected))
     return None
 
 
-def _indent(site: SourceText, spot: ValueLocation) -> int:
-    """The column of the block around a string, from which indentation given in its header counts."""
-    if spot.entry is not None:
-        return spot.entry.column
-    return -1 if spot.around is None else site.column(site.head(spot) - 1) if spot.around.mark.block else 0
+def _indent(source: SourceText, location: ValueLocation) -> int:
+    """The column of the block around a string, which the indentation in a block header is relative to."""
+    if location.entry is not None:
+        return location.entry.column
+    return (
+        -1
+        if location.parent is None
+        else source.column(source.indicator_end(location) - 1)
+        if location.parent.mark.block
+        else 0
+    )

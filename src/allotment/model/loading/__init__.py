@@ -1,8 +1,8 @@
-"""Reads manifests: files, folders and standard input become documents that know where every value was written.
+"""Loads manifests from files, folders and standard input as documents with the source position of every value.
 
-The way: ``files`` finds and reads text, ``texts`` splits it into documents, ``yamls`` and ``jsons`` turn one document
-into a tree of plain values exactly as kubectl would see it, ``documents`` gives each object its positions.
-Whatever is wrong becomes a ``Problem``; no input, however hostile, raises or hangs.
+``files`` finds and reads files, ``manifest_text`` splits a text into documents, ``yaml_parser`` and ``json_parser``
+parse one document into a tree of plain values exactly as kubectl does, and ``documents`` provides the positions.
+Every error becomes an ``InputProblem``; no input, however hostile, raises an exception or hangs.
 """
 
 from allotment.model.loading.comments import Comments as Comments

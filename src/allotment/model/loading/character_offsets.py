@@ -1,7 +1,7 @@
-"""Where each character of a string stands in the text: through quotes, escapes, folds and the indentation of blocks.
+"""Maps each character of a parsed string to its offsets in the text: through quotes, escapes, folding and indentation.
 
-A finding inside an expression points at the very characters, however the expression is written. The rules are those of
-YAML 1.1 as libyaml applies them; JSON's strings are double-quoted ones with surrogate pairs.
+A finding within an expression thus points at the exact characters in every string style. The rules are those of YAML
+1.1 as libyaml applies them; JSON strings are double-quoted strings with surrogate pairs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _WIDTHS: Final = {"x": 2, "u": 4, "U": 8}
 
 
 class CharacterOffsets(NamedTuple):
-    """A scalar's characters. Character ``i`` of ``value`` is written from ``starts[i]`` to ``stops[i]``."""
+    """The characters of a scalar. Character ``i`` of ``value`` is at ``starts[i]`` to ``stops[i]`` of the text."""
 
     value: str
     starts: list[int]
     stops: list[int]
 
     def span(self, start: int, stop: int) -> tuple[int, int] | None:
-        """Where the characters from ``start`` to ``stop`` are written; None when there are not so many."""
+        """The text offsets of the characters from ``start`` to ``stop``; None if the value is shorter."""
         if not 0 <= start <= stop <= len(self.value):
             return None
         if start == stop:
@@ -38,99 +38,99 @@ class CharacterOffsets(NamedTuple):
         return self.starts[start], self.stops[stop - 1]
 
 
-class _Writer:
+class _OffsetBuilder:
     def __init__(self) -> None:
         self.value: list[str] = []
         self.starts: list[int] = []
         self.stops: list[int] = []
 
-    def put(self, letter: str, start: int, stop: int) -> None:
-        self.value.append(letter)
+    def append(self, character: str, start: int, stop: int) -> None:
+        self.value.append(character)
         self.starts.append(start)
         self.stops.append(stop)
 
-    def letters(self) -> CharacterOffsets:
+    def build(self) -> CharacterOffsets:
         return CharacterOffsets("".join(self.value), self.starts, self.stops)
 
 
 def character_offsets(text: str, start: int, stop: int, indent: int) -> CharacterOffsets:
-    """The characters of the scalar written from ``start`` to ``stop``, which the parser has accepted.
+    """The characters of the scalar at ``start`` to ``stop`` of a text that the parser has accepted.
 
-    ``indent`` is the column of the block around it, -1 where there is none; indentation given in a block scalar's
-    header counts from there.
+    ``indent``: the column of the enclosing block, -1 if there is none; the indentation in a block scalar's header is
+    relative to it.
     """
     properties = _PROPERTIES.match(text, start, stop)
     start = properties.end() if properties else start
     opening = text[start : start + 1] if start < stop else ""
     if opening in ("|", ">"):
-        return _block(text, start, indent)
-    writer = _Writer()
+        return _read_block(text, start, indent)
+    builder = _OffsetBuilder()
     if opening == "'":
-        _single(writer, text, start + 1, stop - 1)
+        _read_single_quoted(builder, text, start + 1, stop - 1)
     elif opening == '"':
-        _double(writer, text, start + 1, stop - 1)
+        _read_double_quoted(builder, text, start + 1, stop - 1)
     else:
-        _flow(writer, text, start, stop)
-    return writer.letters()
+        _read_plain(builder, text, start, stop)
+    return builder.build()
 
 
 # --- flow scalars ----------------------------------------------------------------------------------------------------
 
 
-def _flow(writer: _Writer, text: str, at: int, stop: int) -> None:
+def _read_plain(builder: _OffsetBuilder, text: str, at: int, stop: int) -> None:
     while at < stop:
         if text[at] in " \t" or text[at] in _BREAKS:
-            at = _blank(writer, text, at, stop)
+            at = _read_white_space(builder, text, at, stop)
         else:
-            writer.put(text[at], at, at + 1)
+            builder.append(text[at], at, at + 1)
             at += 1
 
 
-def _single(writer: _Writer, text: str, at: int, stop: int) -> None:
+def _read_single_quoted(builder: _OffsetBuilder, text: str, at: int, stop: int) -> None:
     while at < stop:
         if text[at] in " \t" or text[at] in _BREAKS:
-            at = _blank(writer, text, at, stop)
+            at = _read_white_space(builder, text, at, stop)
         else:
             width = 2 if text[at] == "'" else 1
-            writer.put(text[at], at, at + width)
+            builder.append(text[at], at, at + width)
             at += width
 
 
-def _double(writer: _Writer, text: str, at: int, stop: int) -> None:
+def _read_double_quoted(builder: _OffsetBuilder, text: str, at: int, stop: int) -> None:
     while at < stop:
         if text[at] in " \t" or text[at] in _BREAKS:
-            at = _blank(writer, text, at, stop)
+            at = _read_white_space(builder, text, at, stop)
         elif text[at] != "\\":
-            writer.put(text[at], at, at + 1)
+            builder.append(text[at], at, at + 1)
             at += 1
         elif text[at + 1] in _BREAKS:
-            at = _blank(writer, text, _break(text, at + 1), stop, escaped=True)
+            at = _read_white_space(builder, text, _after_break(text, at + 1), stop, escaped=True)
         elif text[at + 1] in _WIDTHS:
-            letter, end = _coded(text, at)
-            writer.put(letter, at, end)
+            character, end = _decode_code_point(text, at)
+            builder.append(character, at, end)
             at = end
         else:
-            writer.put(_ESCAPES.get(text[at + 1], text[at + 1]), at, at + 2)
+            builder.append(_ESCAPES.get(text[at + 1], text[at + 1]), at, at + 2)
             at += 2
 
 
-def _coded(text: str, at: int) -> tuple[str, int]:
+def _decode_code_point(text: str, at: int) -> tuple[str, int]:
     end = at + 2 + _WIDTHS[text[at + 1]]
     code = int(text[at + 2 : end], 16)
-    if 0xD800 <= code < 0xDC00 and text[end : end + 2] == "\\u":  # JSON's way beyond 16 bits
+    if 0xD800 <= code < 0xDC00 and text[end : end + 2] == "\\u":  # a surrogate pair in JSON
         low = int(text[end + 2 : end + 6], 16)
         if 0xDC00 <= low < 0xE000:
             return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), end + 6
     return chr(code), end
 
 
-def _blank(writer: _Writer, text: str, at: int, stop: int, *, escaped: bool = False) -> int:
-    """White space within a flow scalar: as it is within a line, folded over line breaks. Gives where it ends."""
+def _read_white_space(builder: _OffsetBuilder, text: str, at: int, stop: int, *, escaped: bool = False) -> int:
+    """Read white space within a flow scalar, folding line breaks. Returns the offset at which it ends."""
     start = at
     breaks: list[tuple[int, int]] = []
     while at < stop:
         if text[at] in _BREAKS:
-            after = _break(text, at)
+            after = _after_break(text, at)
             breaks.append((at, after))
             at = after
         elif text[at] in " \t":
@@ -138,74 +138,79 @@ def _blank(writer: _Writer, text: str, at: int, stop: int, *, escaped: bool = Fa
         else:
             break
     if escaped:
-        pass  # the break before was escaped: it folds to nothing, and those after it count
+        pass  # the previous break is escaped and folds to nothing; only the breaks after it count
     elif not breaks:
-        for place in range(start, at):
-            writer.put(text[place], place, place + 1)
+        for break_span in range(start, at):
+            builder.append(text[break_span], break_span, break_span + 1)
         return at
-    elif _broken(text, breaks[0]) != "\n":  # a separator of paragraphs is kept
+    elif _break_character(text, breaks[0]) != "\n":  # a paragraph separator is kept
         pass
     elif len(breaks) == 1:
-        writer.put(" ", start, at)
+        builder.append(" ", start, at)
         return at
     else:
         breaks = breaks[1:]
-    for found in breaks:
-        writer.put(_broken(text, found), *found)
+    for line_break in breaks:
+        builder.append(_break_character(text, line_break), *line_break)
     return at
 
 
-def _break(text: str, at: int) -> int:
+def _after_break(text: str, at: int) -> int:
     return at + 2 if text[at : at + 2] == "\r\n" else at + 1
 
 
-def _broken(text: str, place: tuple[int, int]) -> str:
-    letter = text[place[0]]
-    return letter if letter in "\u2028\u2029" else "\n"
+def _break_character(text: str, break_span: tuple[int, int]) -> str:
+    character = text[break_span[0]]
+    return character if character in "\u2028\u2029" else "\n"
 
 
 # --- block scalars ---------------------------------------------------------------------------------------------------
 
 
-def _block(text: str, start: int, parent: int) -> CharacterOffsets:
-    writer = _Writer()
+def _read_block(text: str, start: int, parent: int) -> CharacterOffsets:
+    builder = _OffsetBuilder()
     header = _HEADER.match(text, start)
     if header is None:
-        return writer.letters()
+        return builder.build()
     folded = header[1] == ">"
     at = header.end()
     digits = header[2].strip("+-")
-    indent = max(parent, 0) + int(digits) if digits else _found_indent(text, at, parent)
-    at, waiting = _empty_lines(text, at, indent)
+    indent = max(parent, 0) + int(digits) if digits else _detect_indent(text, at, parent)
+    at, empty_breaks = _skip_empty_lines(text, at, indent)
     pending: tuple[int, int] | None = None
     blank_before = False
-    while at < len(text) and _column(text, at) == indent and text[at] not in _BREAKS and not _marker(text, at, indent):
+    while (
+        at < len(text)
+        and _column(text, at) == indent
+        and text[at] not in _BREAKS
+        and not _is_document_marker(text, at, indent)
+    ):
         blank = text[at] in " \t"
         if pending is not None:
-            if not (folded and _broken(text, pending) == "\n" and not blank_before and not blank):
-                writer.put(_broken(text, pending), *pending)
-            elif not waiting:
-                writer.put(" ", pending[0], at)
-        for place in waiting:
-            writer.put(_broken(text, place), *place)
+            if not (folded and _break_character(text, pending) == "\n" and not blank_before and not blank):
+                builder.append(_break_character(text, pending), *pending)
+            elif not empty_breaks:
+                builder.append(" ", pending[0], at)
+        for break_span in empty_breaks:
+            builder.append(_break_character(text, break_span), *break_span)
         blank_before = blank
         while at < len(text) and text[at] not in _BREAKS:
-            writer.put(text[at], at, at + 1)
+            builder.append(text[at], at, at + 1)
             at += 1
         if at == len(text):
-            pending, waiting = None, []
+            pending, empty_breaks = None, []
             break
-        pending = (at, _break(text, at))
-        at, waiting = _empty_lines(text, pending[1], indent)
+        pending = (at, _after_break(text, at))
+        at, empty_breaks = _skip_empty_lines(text, pending[1], indent)
     if "-" not in header[2] and pending is not None:
-        writer.put(_broken(text, pending), *pending)
+        builder.append(_break_character(text, pending), *pending)
     if "+" in header[2]:
-        for place in waiting:
-            writer.put(_broken(text, place), *place)
-    return writer.letters()
+        for break_span in empty_breaks:
+            builder.append(_break_character(text, break_span), *break_span)
+    return builder.build()
 
 
-def _found_indent(text: str, at: int, parent: int) -> int:
+def _detect_indent(text: str, at: int, parent: int) -> int:
     deepest = 0
     while True:
         begin = at
@@ -214,11 +219,11 @@ def _found_indent(text: str, at: int, parent: int) -> int:
         deepest = max(deepest, at - begin)
         if at >= len(text) or text[at] not in _BREAKS:
             return max(deepest, parent + 1, 1)
-        at = _break(text, at)
+        at = _after_break(text, at)
 
 
-def _empty_lines(text: str, at: int, indent: int) -> tuple[int, list[tuple[int, int]]]:
-    """Steps over indentation and empty lines; gives where the next line's content begins, and the breaks passed."""
+def _skip_empty_lines(text: str, at: int, indent: int) -> tuple[int, list[tuple[int, int]]]:
+    """Skip indentation and empty lines. Returns the offset of the next line's content, and the skipped line breaks."""
     breaks: list[tuple[int, int]] = []
     while True:
         begin = at
@@ -226,7 +231,7 @@ def _empty_lines(text: str, at: int, indent: int) -> tuple[int, list[tuple[int, 
             at += 1
         if at >= len(text) or text[at] not in _BREAKS:
             return at, breaks
-        breaks.append((at, _break(text, at)))
+        breaks.append((at, _after_break(text, at)))
         at = breaks[-1][1]
 
 
@@ -237,5 +242,5 @@ def _column(text: str, at: int) -> int:
     return at - begin if begin == 0 or text[begin - 1] in _BREAKS else -1
 
 
-def _marker(text: str, at: int, indent: int) -> bool:
+def _is_document_marker(text: str, at: int, indent: int) -> bool:
     return indent == 0 and re.match(r"(?:---|\.\.\.)(?:\s|\Z)", text[at : at + 4]) is not None

@@ -1,7 +1,7 @@
-"""The comments of a text, which no tree holds: what stands behind ``#`` outside of every scalar.
+"""Finds the comments of a YAML text, which are not part of the parsed tree.
 
-In a block scalar or in quotes ``#`` is text. Which is which only the parser can tell, so its scalars are left out and
-what then follows a ``#`` at the start of a line or behind a blank is a comment.
+In block scalars and quoted strings ``#`` is text. The spans of all scalars, as the parser reports them, are therefore
+masked; in the rest, ``#`` at the start of a line or after white space starts a comment.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import yaml
 from allotment.model.loading.manifest_text import chunks
 from allotment.model.loading.yaml_parser import Parser
 
-_Place: TypeAlias = tuple[int, int]
+_LineColumn: TypeAlias = tuple[int, int]
 
 _COMMENT: Final = re.compile(r"(?:^|(?<=[\s,\]}]))#(.*)")
 
 
 class Comment(NamedTuple):
-    """A comment: its line and the column of its ``#`` (both from 1), and the text behind it.
+    """A comment: the line and column of its ``#`` (both from 1), and the text after it.
 
-    ``alone``: nothing else stands on its line.
+    ``own_line``: nothing else is on the line.
     """
 
     line: int
@@ -33,9 +33,10 @@ class Comment(NamedTuple):
 
 
 class Comments(NamedTuple):
-    """The comments of a text in their order; ``first`` and ``last`` line of every scalar of several lines.
+    """The comments of a text, in order.
 
-    ``documents`` are the lines on which the first value of each document begins.
+    ``multiline_scalars``: first and last line of each scalar with several lines. ``document_starts``: the line of the
+    first value of each document.
     """
 
     comments: tuple[Comment, ...] = ()
@@ -44,32 +45,32 @@ class Comments(NamedTuple):
 
 
 def find_comments(text: str) -> Comments:
-    """The comments of a YAML text; where a document cannot be read, those before the place where it breaks.
+    """The comments of a YAML text. Of a document with a syntax error, the comments before the error.
 
-    >>> commentary("a: |  # one\\n  # text\\n# two\\nb: 'it # is'\\n").comments
-    (Comment(line=1, column=7, text=' one', alone=False), Comment(line=3, column=1, text=' two', alone=True))
+    >>> find_comments("a: |  # one\\n  # text\\n# two\\nb: 'it # is'\\n").comments
+    (Comment(line=1, column=7, text=' one', own_line=False), Comment(line=3, column=1, text=' two', own_line=True))
     """
     comments: list[Comment] = []
     scalars: list[tuple[int, int]] = []
     documents: list[int] = []
     text = text.removeprefix("\ufeff")
     lines = text.splitlines()
-    shown = [*lines]
+    masked = [*lines]
     for chunk, first_line, _ in chunks(text):
-        for first, begin, end in _scalars(chunk, documents, first_line):
+        for first, begin, end in _scalar_spans(chunk, documents, first_line):
             last = end[0] if end[1] else end[0] - 1
             if first < last:
                 scalars.append((first_line + first, first_line + last))
-            _blank(shown, lines, (first_line - 1 + begin[0], begin[1]), (first_line - 1 + end[0], end[1]))
-    for number, line in enumerate(shown):
+            _mask(masked, lines, (first_line - 1 + begin[0], begin[1]), (first_line - 1 + end[0], end[1]))
+    for number, line in enumerate(masked):
         if found := _COMMENT.search(line):
-            alone = not lines[number][: found.start()].strip()
-            comments.append(Comment(number + 1, found.start() + 1, found[1].rstrip(), alone))
+            own_line = not lines[number][: found.start()].strip()
+            comments.append(Comment(number + 1, found.start() + 1, found[1].rstrip(), own_line))
     return Comments(tuple(comments), tuple(scalars), tuple(documents))
 
 
-def _scalars(chunk: str, documents: list[int], first_line: int) -> Iterator[tuple[int, _Place, _Place]]:
-    """Of each scalar the line on which it stands, and where its text begins and ends: line and column, from 0."""
+def _scalar_spans(chunk: str, documents: list[int], first_line: int) -> Iterator[tuple[int, _LineColumn, _LineColumn]]:
+    """Yield for each scalar its line, and the line and column of the start and end of its text, counted from 0."""
     at_start = False
     try:
         parser = Parser(chunk)
@@ -84,7 +85,7 @@ def _scalars(chunk: str, documents: list[int], first_line: int) -> Iterator[tupl
                     start, end = event.start_mark, event.end_mark
                     begin = (start.line, start.column)
                     if event.style in ("|", ">"):
-                        # A comment may stand behind the indicator, on the line where the block begins.
+                        # The line of the block indicator can end with a comment.
                         begin = (start.line + 1, 0)
                     if begin < (end.line, end.column):
                         yield start.line, begin, (end.line, end.column)
@@ -94,9 +95,9 @@ def _scalars(chunk: str, documents: list[int], first_line: int) -> Iterator[tupl
         return
 
 
-def _blank(shown: list[str], lines: list[str], begin: _Place, end: _Place) -> None:
-    """Take a scalar out of the lines."""
+def _mask(masked: list[str], lines: list[str], begin: _LineColumn, end: _LineColumn) -> None:
+    """Mask a scalar in the lines."""
     for number in range(begin[0], min(end[0] + 1, len(lines))):
         start = begin[1] if number == begin[0] else 0
         stop = end[1] if number == end[0] else len(lines[number])
-        shown[number] = f"{shown[number][:start]}{'x' * (stop - start)}{shown[number][stop:]}"
+        masked[number] = f"{masked[number][:start]}{'x' * (stop - start)}{masked[number][stop:]}"

@@ -1,7 +1,7 @@
-"""A document: one object as it was written, and where each of its values stands.
+"""A document: one object as written, with the source position of each value.
 
-Positions are worked out only when somebody asks, by reading the text a second time, so that loading thousands of
-correct files costs nothing for them.
+Positions are computed on demand by parsing the text a second time, so that they cost nothing while correct files are
+loaded.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from allotment.model.problems import Position
 
 
 class Origin:
-    """The text that documents came from; several documents of one list share it.
+    """The text that documents were parsed from; the documents of one list share it.
 
-    ``source`` is the whole text of the file as it was read, ``text`` the part of it, from ``offset`` on, that was read
-    by itself; ``json`` tells in which syntax. ``marks`` gives the positions of the same document in such a part.
+    ``source``: the text of the whole file. ``text``: the part of it, starting at ``offset``, that was parsed
+    separately. ``json``: whether the syntax is JSON. ``marks``: computes the positions of the same document in such a
+    part.
     """
 
     __slots__ = ("_mark", "file", "first_line", "json", "marks", "offset", "source", "text")
@@ -44,36 +45,36 @@ class Origin:
         self._mark: ValueMark | None = None
 
     def mark(self) -> ValueMark:
-        """The tree of positions of the whole text."""
+        """The positions of the values in ``text``."""
         if self._mark is None:
             self._mark = self.marks(self.text)
         return self._mark
 
     def position(self, line: int, column: int) -> Position:
-        """A position from line and column within the text, both from 0."""
+        """The position of a line and column of the text, both counted from 0."""
         return Position(self.file, self.first_line + line, column + 1)
 
     def position_at(self, offset: int) -> Position:
-        """A position from an offset in ``text``."""
+        """The position of an offset in ``text``."""
         return self.position(self.text.count("\n", 0, offset), offset - (self.text.rfind("\n", 0, offset) + 1))
 
 
-class _Found(NamedTuple):
-    """Where a path led: the value, its entry when it has a key, and the column of the block around it.
+class _PathMatch(NamedTuple):
+    """The value at a path, its entry if it has a key, and the column of the enclosing block.
 
-    ``whole`` tells whether the path led to its end.
+    ``complete``: the whole path exists; otherwise the value is the nearest ancestor.
     """
 
     mark: ValueMark
     entry: EntryMark | None
     indent: int
-    whole: bool
+    complete: bool
 
 
 class Document:
-    """One object as written: ``tree`` is its JSON value, a mapping, which nobody may change.
+    """One object as written. ``tree`` is its JSON value, a mapping, which must not be changed.
 
-    ``index`` counts the objects of a file from 0. Items of a list are documents of their own.
+    ``index`` counts the objects of a file from 0. Each item of a list is a separate document.
     """
 
     __slots__ = ("base", "index", "origin", "tree")
@@ -89,31 +90,31 @@ class Document:
 
     @property
     def file(self) -> str:
-        """The file as it was named on the command line, or found in a folder; ``<stdin>`` for standard input."""
+        """The file name as given on the command line or found in a folder; ``<stdin>`` for standard input."""
         return self.origin.file
 
     @property
     def api_version(self) -> str:
-        """``apiVersion`` as written, empty when it is no string."""
-        return _text(self.tree.get("apiVersion"))
+        """``apiVersion`` as written; empty if it is not a string."""
+        return _string_or_empty(self.tree.get("apiVersion"))
 
     @property
     def kind(self) -> str:
-        """``kind`` as written, empty when it is no string."""
-        return _text(self.tree.get("kind"))
+        """``kind`` as written; empty if it is not a string."""
+        return _string_or_empty(self.tree.get("kind"))
 
     @property
     def name(self) -> str:
-        """``metadata.name`` as written, empty when it is no string."""
+        """``metadata.name`` as written; empty if it is not a string."""
         metadata = self.tree.get("metadata")
-        return _text(metadata.get("name")) if isinstance(metadata, dict) else ""
+        return _string_or_empty(metadata.get("name")) if isinstance(metadata, dict) else ""
 
     def position(self, path: Path | str = (), *, at: Literal["value", "key"] = "value") -> Position:
-        """Where the value at ``path`` stands, or its nearest ancestor that was written.
+        """The position of the value at ``path``, or of its nearest ancestor in the text.
 
-        ``path`` is steps or the text of a field path, in the v1 shape whatever version was written: ``exactly`` is
-        stepped over where it does not exist, ``basic`` is stepped into where it does. A block that starts on the
-        line below its key counts as being at its key; ``at="key"`` gives the key always.
+        ``path``: steps or the text of a field path, in the v1 shape for every version of the document: ``exactly`` is
+        skipped if it does not exist, ``basic`` is entered if it does. The position of a block that starts on the line
+        below its key is that of the key; with ``at="key"`` it is always the key's.
         """
         mark, entry, _, _ = self._find(path)
         if entry is not None:
@@ -125,34 +126,34 @@ class Document:
     def extent(
         self, path: Path | str = (), *, at: Literal["value", "key"] = "value", part: tuple[int, int] | None = None
     ) -> tuple[Position, Position]:
-        """From where to where the value at ``path`` stands, by the rules of ``position``; the end is one past the last.
+        """Start and exclusive end of the value at ``path``, by the rules of ``position``.
 
-        ``part`` is a range of code points of the string there: what is told is where these are written, through
-        quotes, escapes, folded lines and the indentation of blocks. A mapping or list in block style is marked at its
-        key, or at the first thing in it.
+        ``part``: a range of code points of the string at ``path``; the result is their extent in the text, through
+        quotes, escapes, folded lines and block indentation. The extent of a mapping or list in block style is its key,
+        or its first member.
         """
-        mark, entry, indent, whole = self._find(path)
+        mark, entry, indent, complete = self._find(path)
         origin = self.origin
-        if part is not None and whole and at == "value" and mark.entries is None and mark.items is None:
+        if part is not None and complete and at == "value" and mark.entries is None and mark.items is None:
             found = character_offsets(origin.text, mark.start, mark.stop, indent).span(*part)
             if found is not None:
                 return origin.position_at(found[0]), origin.position_at(found[1])
-        empty = mark.start == mark.stop  # a null of which nothing is written
+        empty = mark.start == mark.stop  # an implicit null
         if entry is not None and (at == "key" or empty or (mark.block and mark.start > entry.start)):
             start, stop = entry.start, entry.stop
         else:
-            start, stop = _first(mark)
+            start, stop = _first_extent(mark)
         return origin.position_at(start), origin.position_at(max(start, stop))
 
-    def _find(self, path: Path | str) -> _Found:
+    def _find(self, path: Path | str) -> _PathMatch:
         if isinstance(path, str):
             path = split_path(path)
         mark = self.origin.mark()
         entry: EntryMark | None = None
         indent = -1
-        whole = True
+        complete = True
         for step in (*self.base, *path):
-            around = mark
+            parent = mark
             found = _step(mark, step)
             if found is None:
                 if step == "exactly":
@@ -160,13 +161,13 @@ class Document:
                 basic = _step(mark, "basic")
                 found = _step(basic[0], step) if basic else None
                 if found is None:
-                    whole = False
+                    complete = False
                     break
                 assert basic is not None
-                around = basic[0]
+                parent = basic[0]
             mark, entry = found
-            indent = entry.column if entry is not None else around.column
-        return _Found(mark, entry, indent, whole)
+            indent = entry.column if entry is not None else parent.column
+        return _PathMatch(mark, entry, indent, complete)
 
 
 def _step(mark: ValueMark, step: str | int) -> tuple[ValueMark, EntryMark | None] | None:
@@ -178,8 +179,8 @@ def _step(mark: ValueMark, step: str | int) -> tuple[ValueMark, EntryMark | None
     return None
 
 
-def _first(mark: ValueMark) -> tuple[int, int]:
-    """A value's extent; of a block the first key, with its value where that is a scalar on the same line."""
+def _first_extent(mark: ValueMark) -> tuple[int, int]:
+    """The extent of a value; of a block, its first key, with the value if that is a scalar on the same line."""
     start = mark.start
     while mark.block:
         if mark.entries:
@@ -194,5 +195,5 @@ def _first(mark: ValueMark) -> tuple[int, int]:
     return start, mark.stop
 
 
-def _text(value: Any) -> str:
+def _string_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""

@@ -1,6 +1,7 @@
-"""One JSON text to a tree of plain values: the C parser for values, a small scanner for positions when asked.
+"""Parses JSON text into trees of plain values with the C parser; a small scanner computes positions on demand.
 
-Kubernetes reads JSON as JSON, not as YAML: tabs may indent, ``yes`` is no value, and numbers keep 64 bits.
+Kubernetes parses JSON as JSON, not as YAML: tabs are allowed as indentation, ``yes`` is not a value, and integers have
+64 bits.
 """
 
 from __future__ import annotations
@@ -28,62 +29,64 @@ _TOKEN: Final = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:
 _START: Final = re.compile(r"(?:---(?=\s))?\s*(?=[{\[])")
 
 
-class _Unfit(ValueError):
-    """Raised for what JSON or Python would accept and Kubernetes does not."""
+class _UnsupportedValue(ValueError):
+    """Raised for values that JSON or Python accepts and Kubernetes does not."""
 
 
 def json_start(text: str) -> int | None:
-    """Where JSON would begin in a document that opens like JSON; YAML's flow style may open the same way."""
+    """The offset of the first bracket if a document starts like JSON, as YAML in flow style can, else None."""
     match = _START.match(text)
     return match.end() if match else None
 
 
 def parse(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[DuplicateKey]]]:
-    """Every value of a stream of JSON values from ``offset`` on: value, offset, keys that stand twice.
+    """Yield every value of a stream of JSON values, starting at ``offset``: value, offset, and duplicate keys.
 
-    Raises ``Fault``.
+    Raises ``DocumentError``.
     """
-    repeated: list[bool] = []
+    has_duplicates: list[bool] = []
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    def build_mapping(items: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping = dict(items)
         if len(mapping) != len(items):
-            repeated.append(True)
+            has_duplicates.append(True)
         return mapping
 
-    decoder = json.JSONDecoder(object_pairs_hook=pairs, parse_float=_float, parse_constant=_constant)
-    offset = _space(text, offset)
+    decoder = json.JSONDecoder(object_pairs_hook=build_mapping, parse_float=_float, parse_constant=_constant)
+    offset = _skip_space(text, offset)
     while offset < len(text):
         try:
             value, end = decoder.raw_decode(text, offset)
         except json.JSONDecodeError as error:
-            raise DocumentError("bad-json", f"not JSON: {_lower_first(error.msg)}", error.lineno - 1, error.colno - 1) from None
+            raise DocumentError(
+                "bad-json", f"not JSON: {_lower_first(error.msg)}", error.lineno - 1, error.colno - 1
+            ) from None
         except RecursionError:
-            raise _fault(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels") from None
-        except _Unfit as error:
-            raise _fault(text, offset, "bad-json", f"not JSON for Kubernetes: {error}") from None
-        except ValueError:  # Python converts no longer ones
-            message = "not JSON for Kubernetes: an integer of thousands of digits"
-            raise _fault(text, offset, "bad-json", message) from None
+            raise _document_error(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels") from None
+        except _UnsupportedValue as error:
+            raise _document_error(text, offset, "bad-json", f"not JSON for Kubernetes: {error}") from None
+        except ValueError:  # Python limits the number of digits of an integer
+            message = "not JSON for Kubernetes: an integer with thousands of digits"
+            raise _document_error(text, offset, "bad-json", message) from None
         if (type(value) is dict or type(value) is list) and too_deep(value):
-            raise _fault(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels")
-        yield value, offset, marks(text, offset)[1] if repeated else []
-        repeated.clear()
-        offset = _space(text, end)
+            raise _document_error(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels")
+        yield value, offset, marks(text, offset)[1] if has_duplicates else []
+        has_duplicates.clear()
+        offset = _skip_space(text, end)
 
 
 def marks(text: str, offset: int) -> tuple[ValueMark, list[DuplicateKey]]:
-    """Positions of the JSON value at ``offset``, which ``read`` has accepted, and the keys that stand twice."""
+    """The positions and the duplicate keys of the JSON value at ``offset``, which ``parse`` has accepted."""
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
-    def place(at: int) -> tuple[int, int]:
+    def line_and_column(at: int) -> tuple[int, int]:
         line = bisect_right(line_starts, at) - 1
         return line, at - line_starts[line]
 
     duplicates: list[DuplicateKey] = []
     stack: list[ValueMark] = []
-    keys: list[str | int] = []  # the step being filled, one per open container
-    pending: tuple[int, int, int, int] | None = None  # where the key stands whose value comes next
+    keys: list[str | int] = []  # the current step in each open container
+    pending: tuple[int, int, int, int] | None = None  # the position of the key whose value is next
     while True:
         match = _TOKEN.match(text, offset)
         assert match is not None
@@ -99,7 +102,7 @@ def marks(text: str, offset: int) -> tuple[ValueMark, list[DuplicateKey]]:
             _close(stack[-1], keys[-1], mark)
             continue
         start = match.start(1)
-        line, column = place(start)
+        line, column = line_and_column(start)
         if stack and stack[-1].entries is not None and pending is None:
             pending = (line, column, start, offset)
             keys[-1] = json.loads(token)
@@ -128,30 +131,30 @@ def marks(text: str, offset: int) -> tuple[ValueMark, list[DuplicateKey]]:
 
 
 def _close(parent: ValueMark, step: str | int, mark: ValueMark) -> None:
-    """Puts a container whose end is now known in the place of the open one."""
+    """Replace an open container by the one whose end is known."""
     if parent.items is not None:
         parent.items[-1] = mark
-    elif parent.entries is not None and parent.entries[str(step)].value.start == mark.start:  # else it stands twice
+    elif parent.entries is not None and parent.entries[str(step)].value.start == mark.start:  # else a duplicate key
         parent.entries[str(step)] = parent.entries[str(step)]._replace(value=mark)
 
 
 def _float(text: str) -> int | float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise _Unfit(f"number {text[:40]} is out of range")
+        raise _UnsupportedValue(f"number {text[:40]} is out of range")
     return json_float(number)
 
 
 def _constant(text: str) -> NoReturn:
-    raise _Unfit(f"{text} is no JSON value")
+    raise _UnsupportedValue(f"{text} is not a JSON value")
 
 
-def _space(text: str, offset: int) -> int:
+def _skip_space(text: str, offset: int) -> int:
     match = _SPACE.match(text, offset)
     return match.end() if match else offset
 
 
-def _fault(text: str, offset: int, code: str, message: str) -> DocumentError:
+def _document_error(text: str, offset: int, code: str, message: str) -> DocumentError:
     return DocumentError(code, message, text.count("\n", 0, offset), offset - (text.rfind("\n", 0, offset) + 1))
 
 

@@ -1,8 +1,8 @@
-"""One text, as a file or standard input gives it, to its documents and problems.
+"""Splits the text of a file or of standard input into documents and collects its problems.
 
-A text holds YAML documents between ``---`` lines, JSON values one after another, or a mix. Each document is read by
-itself, so that one broken document does not hide the problems of the others. Lists (``List``, ``ResourceClaimList``)
-become their items.
+A text contains YAML documents separated by ``---`` lines, a sequence of JSON values, or both. Each document is parsed
+separately, so that a syntax error in one does not hide the problems of the others. Lists (``List``,
+``ResourceClaimList``) are replaced by their items.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _BLANK: Final = re.compile(r"(?:---)?(?:\s|#[^\n]*(?:\n|\Z))*\Z")
 
 
 class LoadResult(NamedTuple):
-    """What was read: the documents in order, and everything that could not be read."""
+    """The documents of a text in order, and the problems of the parts that could not be parsed."""
 
     documents: list[Document]
     problems: list[InputProblem]
 
 
 def load_text(source: str | bytes, file: str = "<text>") -> LoadResult:
-    """The documents of a YAML or JSON text; ``file`` is the name that positions carry.
+    """The documents of a YAML or JSON text; ``file``: the file name in positions.
 
     >>> load_text("kind: Pod\\nmetadata: {name: a}\\n", "pod.yaml").documents
     [<Document 0 of pod.yaml: Pod a>]
@@ -42,25 +42,29 @@ def load_text(source: str | bytes, file: str = "<text>") -> LoadResult:
         try:
             return load_text(source.decode("utf-8"), file)
         except UnicodeDecodeError as error:
-            loaded.problems.append(_undecodable(source, error, file))
+            loaded.problems.append(_encoding_problem(source, error, file))
             return loaded
     text = source.removeprefix("\ufeff")
     for chunk in chunks(text):
         first_line = chunk.first_line
         try:
-            for tree, origin, duplicates in _read(chunk, file, source):
+            for tree, origin, duplicates in _parse_chunk(chunk, file, source):
                 if duplicates:
-                    loaded.problems.extend(_duplicate(duplicate, origin) for duplicate in _in_order(duplicates))
+                    loaded.problems.extend(
+                        _duplicate_problem(duplicate, origin) for duplicate in _sorted_duplicates(duplicates)
+                    )
                 else:
-                    _add(loaded, tree, origin)
-        except DocumentError as fault:
-            position = Position(file, first_line + fault.line, fault.column + 1)
-            loaded.problems.append(InputProblem(code=fault.code, message=fault.message, position=position, hint=fault.hint))
+                    _add_documents(loaded, tree, origin)
+        except DocumentError as error:
+            position = Position(file, first_line + error.line, error.column + 1)
+            loaded.problems.append(
+                InputProblem(code=error.code, message=error.message, position=position, hint=error.hint)
+            )
     return loaded
 
 
 class Chunk(NamedTuple):
-    """A part of a text that is read by itself, the number of its first line, and its offset behind a BOM."""
+    """A part of a text that is parsed separately, the number of its first line, and its offset after a BOM."""
 
     text: str
     first_line: int
@@ -68,7 +72,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(text: str) -> Iterator[Chunk]:
-    """The text cut at its ``---`` lines."""
+    """Split a text at its ``---`` lines."""
     starts = [match.start() for match in _SEPARATOR.finditer(text)]
     if not starts:
         yield Chunk(text, 1, 0)
@@ -85,16 +89,16 @@ def chunks(text: str) -> Iterator[Chunk]:
         begin = end
 
 
-def _read(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, list[DuplicateKey]]]:
+def _parse_chunk(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, list[DuplicateKey]]]:
     text = chunk.text
     offset = chunk.offset + source.startswith("\ufeff")
     start = json_parser.json_start(text)
     if start is not None:
         try:
             values = list(json_parser.parse(text, start))
-        except DocumentError as fault:
-            # Flow-style YAML opens like JSON. Where YAML fails too, the file's name tells what was meant.
-            if fault.code != "bad-json" or file.endswith(".json"):
+        except DocumentError as error:
+            # YAML in flow style starts like JSON. If it is neither, the error depends on the file's suffix.
+            if error.code != "bad-json" or file.endswith(".json"):
                 raise
         else:
             for value, at, duplicates in values:
@@ -109,15 +113,15 @@ def _json_mark(at: int, text: str) -> ValueMark:
     return json_parser.marks(text, at)[0]
 
 
-def _yaml_mark(nth: int, text: str) -> ValueMark:
+def _yaml_mark(wanted_index: int, text: str) -> ValueMark:
     for index, document in enumerate(yaml_parser.parse(text, with_marks=True)):
-        if index == nth:
+        if index == wanted_index:
             assert document.mark is not None
             return document.mark
     raise DocumentError("bad-yaml", "the text has fewer documents than when it was read first", 0, 0)
 
 
-def _add(loaded: LoadResult, tree: Any, origin: Origin) -> None:
+def _add_documents(loaded: LoadResult, tree: Any, origin: Origin) -> None:
     if tree is None:
         return
     if not isinstance(tree, dict):
@@ -134,30 +138,30 @@ def _add(loaded: LoadResult, tree: Any, origin: Origin) -> None:
         if not isinstance(item, dict):
             document = Document(tree, origin, 0)
             position = document.position(("items", index))
-            message = f"items[{index}]: expected an object, found {'null' if item is None else _name_of(item)}"
+            message = f"items[{index}]: expected an object, found {'null' if item is None else _type_name(item)}"
             loaded.problems.append(InputProblem(code="not-an-object", message=message, position=position))
             continue
-        # Items of a typed list may leave out what the list says already.
+        # Items of a typed list may omit apiVersion and kind.
         if kind != "List" and not ("kind" in item and "apiVersion" in item):
             item = {"apiVersion": tree.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
         loaded.documents.append(Document(item, origin, len(loaded.documents), ("items", index)))
 
 
-def _in_order(duplicates: list[DuplicateKey]) -> list[DuplicateKey]:
+def _sorted_duplicates(duplicates: list[DuplicateKey]) -> list[DuplicateKey]:
     return sorted(duplicates, key=lambda duplicate: (duplicate.line, duplicate.column))
 
 
-def _name_of(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return {list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
 
 
-def _duplicate(duplicate: DuplicateKey, origin: Origin) -> InputProblem:
+def _duplicate_problem(duplicate: DuplicateKey, origin: Origin) -> InputProblem:
     return InputProblem(
         code="duplicate-field",
         message=f"duplicate field {quote(duplicate.path)}",
         position=origin.position(duplicate.line, duplicate.column),
         path=duplicate.path,
-        hint=f"first given on line {origin.first_line + duplicate.first_line}",
+        hint=f"first set on line {origin.first_line + duplicate.first_line}",
     )
 
 
@@ -166,7 +170,7 @@ def _problem(code: str, message: str, origin: Origin) -> InputProblem:
     return InputProblem(code=code, message=message, position=origin.position(mark.line, mark.column))
 
 
-def _undecodable(data: bytes, error: UnicodeDecodeError, file: str) -> InputProblem:
+def _encoding_problem(data: bytes, error: UnicodeDecodeError, file: str) -> InputProblem:
     before = data[: error.start]
     line = before.count(b"\n")
     column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace"))

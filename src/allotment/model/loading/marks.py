@@ -1,13 +1,13 @@
-"""Where each value of a document stands: a tree beside the tree of values, made only when somebody asks."""
+"""Source positions of the values of a document: a tree of marks parallel to the tree of values, built on demand."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final, NamedTuple, TypeAlias
 
-# One nesting limit for everything that walks documents; Kubernetes' own objects stay below thirty.
+# The nesting limit for all code that walks documents; objects of Kubernetes are nested less than thirty levels deep.
 MAX_DEPTH: Final = 200
-# As many problems of one kind in one document as anybody reads; upstream stops at a hundred too.
+# The maximum number of problems of one kind per document, as upstream.
 MAX_PROBLEMS: Final = 100
 
 _INDEX: Final = re.compile("[0-9]{1,9}", re.ASCII)
@@ -17,11 +17,11 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class ValueMark(NamedTuple):
-    """Line and column (from 0) where a value starts, and its children: keyed entries or items.
+    """Line and column (from 0) at which a value starts, and its children: keyed entries or items.
 
-    ``start`` and ``stop`` are its offsets in the text: from its anchor or tag, if it has one, to the end of what is
-    written, without the comments and blank lines that follow. ``block`` tells a mapping or list in block style.
-    ``alias`` is where ``*name`` stands when the value was written elsewhere.
+    ``start`` and ``stop``: offsets in the text, from the anchor or tag, if any, to the end of the value, without the
+    comments and blank lines after it. ``block``: a mapping or list in block style. ``alias``: the offsets of ``*name``
+    if the value is an alias.
     """
 
     line: int
@@ -35,7 +35,7 @@ class ValueMark(NamedTuple):
 
 
 class EntryMark(NamedTuple):
-    """A key of a mapping: where the key stands, and its value. What a merge brings has no entry."""
+    """The position of a key of a mapping, and its value. Fields from a merge key have no entry."""
 
     line: int
     column: int
@@ -45,7 +45,7 @@ class EntryMark(NamedTuple):
 
 
 class DocumentError(Exception):
-    """Raised inside the readers when a document cannot be read; line and column count from 0."""
+    """Raised by the parsers if a document cannot be parsed. Line and column count from 0."""
 
     def __init__(self, code: str, message: str, line: int, column: int, hint: str = "") -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class DocumentError(Exception):
 
 
 class DuplicateKey(NamedTuple):
-    """A key given twice: its path, where it stands again and on which line it stood first (from 0)."""
+    """A key that occurs twice: its path, the position of the second, and the line of the first (from 0)."""
 
     path: str
     line: int
@@ -77,7 +77,7 @@ def join_path(steps: Path) -> str:
 
 
 def split_path(text: str) -> Path:
-    """The steps of a field path as validation spells it; what stands in brackets is an index or a key.
+    """The steps of a field path as validation spells it; text in brackets is an index or a key.
 
     >>> split_path("spec.devices[0].attributes[example.com/a.b].string")
     ('spec', 'devices', 0, 'attributes', 'example.com/a.b', 'string')
@@ -92,7 +92,7 @@ def split_path(text: str) -> Path:
 
 
 def too_deep(tree: Any) -> bool:
-    """Whether containers nest deeper than ``MAX_DEPTH``; walks by level, so depth itself costs nothing."""
+    """Whether containers are nested deeper than ``MAX_DEPTH``. Walks level by level, without recursion."""
     level = [tree]
     for _ in range(MAX_DEPTH + 1):
         level = [

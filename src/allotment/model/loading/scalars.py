@@ -1,7 +1,7 @@
-"""Plain YAML scalars as kubectl sees them: YAML 1.1 as its Go library reads it, then JSON.
+"""Resolves plain YAML scalars as kubectl does: YAML 1.1 as its Go library parses it, then converted to JSON.
 
-So ``yes`` and ``on`` are true, ``010`` is eight, ``1_000`` is a thousand, dates stay strings, and a key ``y`` becomes
-the key ``"true"``. Numbers go through JSON: ``8.0`` arrives as the integer 8.
+``yes`` and ``on`` are true, ``010`` is eight, ``1_000`` is a thousand, dates stay strings, and the key ``y`` becomes
+``"true"``. Numbers are converted through JSON: ``8.0`` becomes the integer 8.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
-_NAMED: Final[dict[str, Any]] = {
+_CONSTANTS: Final[dict[str, Any]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -26,7 +26,7 @@ _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?
 _UNSIGNED_MAX: Final = 2**64 - 1
 _SIGNED_MIN: Final = -(2**63)
 _PREFIX: Final = "tag:yaml.org,2002:"
-_EXPECTED: Final[dict[str, tuple[type, ...]]] = {
+_TAG_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),), "timestamp": (str,),
 }  # fmt: skip
 
@@ -38,10 +38,10 @@ class ScalarError(ValueError):
 def plain_value(text: str) -> Any:
     """The JSON value of an untagged, unquoted scalar."""
     first = text[:1]
-    if first not in _HINTS:
+    if first not in _FIRST_CHARACTERS:
         return text
-    if text in _NAMED:
-        value = _NAMED[text]
+    if text in _CONSTANTS:
+        value = _CONSTANTS[text]
         if type(value) is float:
             raise ScalarError(f"{text} has no JSON form")
         return value
@@ -49,7 +49,7 @@ def plain_value(text: str) -> Any:
 
 
 def tagged_value(tag: str, text: str) -> Any:
-    """The JSON value of a scalar with an explicit tag; tags that YAML does not define leave it a string."""
+    """The JSON value of a scalar with an explicit tag; with a tag that YAML does not define it is a string."""
     if not tag.startswith(_PREFIX):
         return text
     name = tag[len(_PREFIX) :]
@@ -58,7 +58,7 @@ def tagged_value(tag: str, text: str) -> Any:
             return base64.b64decode(re.sub(r"\s", "", text), validate=True).decode("utf-8", "replace")
         except (binascii.Error, ValueError) as error:
             raise ScalarError("!!binary value contains invalid base64 data") from error
-    expected = _EXPECTED.get(name)
+    expected = _TAG_TYPES.get(name)
     if expected is None:
         return text
     value = plain_value(text)
@@ -79,14 +79,14 @@ def key_string(value: Any) -> str:
 
 
 def json_float(number: float) -> int | float:
-    """A float as Go prints and reads it back: integral values below 1e21 become integers."""
+    """A float as Go prints and parses it: integral values below 1e21 become integers."""
     if number.is_integer() and abs(number) < 1e21:
         return int(Decimal(repr(number)))
     return number
 
 
 def _number(text: str) -> Any:
-    # A number may hold underscores unless it starts with its point.
+    # A number can contain underscores unless it starts with a decimal point.
     digits = text if text.startswith(".") else text.replace("_", "")
     match = _INTEGER.fullmatch(digits)
     if match:
@@ -98,7 +98,7 @@ def _number(text: str) -> Any:
                 else int(octal, 8) if octal
                 else int(decimal)
             )  # fmt: skip
-            # Go tries signed, then unsigned without a sign, then gives up to floats.
+            # Go tries a signed integer, an unsigned one if there is no sign, and then a float.
             if sign == "-" and -value >= _SIGNED_MIN:
                 return -value
             if value <= (_UNSIGNED_MAX if not sign else -_SIGNED_MIN - 1) and sign != "-":
@@ -108,10 +108,10 @@ def _number(text: str) -> Any:
             number = float(digits)
         except ValueError:
             return text
-        # Go's ParseFloat fails where the value overflows; the scalar is then a string.
+        # Go's ParseFloat fails on overflow; the scalar is then a string.
         return text if math.isinf(number) else json_float(number)
     return text
 
 
 _NUMERIC: Final = frozenset("+-.0123456789")
-_HINTS: Final = _NUMERIC | frozenset("yYnNtTfFoO~") | {""}
+_FIRST_CHARACTERS: Final = _NUMERIC | frozenset("yYnNtTfFoO~") | {""}

@@ -1,8 +1,8 @@
-"""One YAML text to trees of plain values, from libyaml's events.
+"""Parses YAML text into trees of plain values, from libyaml's events.
 
-Events rather than nodes, and an explicit stack rather than recursion, so that hostile nesting ends in one message.
-Aliases share the value they name; what they would expand to is counted and bounded, and a value that contains itself
-is an error. A second pass over the same text gives the positions when somebody needs them.
+It uses events instead of nodes, and an explicit stack instead of recursion, so that hostile nesting results in one
+error. Aliases share the value that they refer to; the number of values that they expand to is limited, and a value
+that contains itself is an error. A second pass over the same text computes positions on demand.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from allotment.model.loading.marks import (
     join_path,
 )
 
-# libyaml where the wheel has it (ten times faster), PyYAML's own parser elsewhere.
+# libyaml if the wheel contains it (ten times faster), else PyYAML's own parser.
 Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# What YAML does not let stand in a text, not even in quotes.
+# Characters that YAML does not allow in a text, not even in quotes.
 _FORBIDDEN: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HEADER: Final = re.compile(r"(?:[&!]\S*\s+)*[|>]([-+0-9]*)")
 _MAX_EXPANSION: Final = 1_000_000
@@ -36,7 +36,7 @@ _MISSING: Final = object()
 
 
 class ParsedDocument(NamedTuple):
-    """One document: its value, its marks when asked for, and keys that stand twice."""
+    """One document: its value, its marks if requested, and its duplicate keys."""
 
     tree: Any
     mark: ValueMark | None
@@ -67,14 +67,16 @@ class _Frame:
 
 
 def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[ParsedDocument]:
-    """Every document of ``text``. Raises ``Fault`` at the first thing that cannot be read.
+    """Yield every document of ``text``. Raises ``DocumentError`` at the first syntax error.
 
-    ``first_line`` is the line of the file on which ``text`` begins; hints name lines of the file.
+    ``first_line``: the line of the file on which ``text`` starts, for line numbers in hints.
     """
     control = _FORBIDDEN.search(text)
     if control:
         code = ord(control[0])
-        raise DocumentError("bad-text", f"control character U+{code:04X} in the text", *_line_and_column(text, control.start()))
+        raise DocumentError(
+            "bad-text", f"control character U+{code:04X} in the text", *_line_and_column(text, control.start())
+        )
     parser = Parser(text)
     try:
         parser.get_event()  # the stream starts
@@ -87,20 +89,20 @@ def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[
         raise DocumentError("bad-yaml", f"not YAML: {error.reason}", line, column) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        words = ", ".join(part for part in (error.context, error.problem) if part)
+        description = ", ".join(part for part in (error.context, error.problem) if part)
         hint = ""
         if error.context_mark and error.problem_mark and error.context_mark.line < error.problem_mark.line:
-            hint = f"begun on line {first_line + error.context_mark.line}"
+            hint = f"started on line {first_line + error.context_mark.line}"
         elif mark and text[mark.index : mark.index + 1] == "\t":
-            hint = "a tab: YAML is indented with spaces only"
-        place = (mark.line, mark.column) if mark else (0, 0)
-        raise DocumentError("bad-yaml", f"not YAML: {words}", *place, hint) from None
+            hint = "found a tab: indent YAML with spaces"
+        position = (mark.line, mark.column) if mark else (0, 0)
+        raise DocumentError("bad-yaml", f"not YAML: {description}", *position, hint) from None
     finally:
         parser.dispose()
 
 
 class _Composer:
-    """``text`` is given where marks are wanted."""
+    """Builds the tree of one document from events, and its marks if ``text`` is given."""
 
     def __init__(self, parser: Any, text: str | None) -> None:
         self.parser = parser
@@ -128,7 +130,7 @@ class _Composer:
                     self.anchors[event.anchor] = (value, 1, mark)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
                 if len(stack) >= MAX_DEPTH:
-                    raise _fault(event, "too-deep", f"nested deeper than {MAX_DEPTH} levels")
+                    raise _document_error(event, "too-deep", f"nested deeper than {MAX_DEPTH} levels")
                 self.count += 1
                 frame = _Frame({} if kind is yaml.MappingStartEvent else [], event.anchor, self.count)
                 frame.mark = event
@@ -191,43 +193,45 @@ class _Composer:
         if type(value) is str:
             return None if value == "<<" and _is_plain(event) else value
         if type(value) is dict or type(value) is list:
-            raise _fault(event, "bad-yaml", "not YAML for Kubernetes: a key must be a string, not a list or mapping")
+            raise _document_error(
+                event, "bad-yaml", "not YAML for Kubernetes: a key must be a string, not a list or mapping"
+            )
         try:
             return scalars.key_string(value)
         except scalars.ScalarError as error:
-            raise _fault(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
+            raise _document_error(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
 
     def scalar(self, event: Any) -> Any:
         tag = event.tag
         if tag is None:
-            return self.resolved(scalars.plain_value, event) if event.implicit[0] else event.value
+            return self.resolve_scalar(scalars.plain_value, event) if event.implicit[0] else event.value
         if tag == "!":
             return event.value
-        return self.resolved(lambda text: scalars.tagged_value(tag, text), event)
+        return self.resolve_scalar(lambda text: scalars.tagged_value(tag, text), event)
 
-    def resolved(self, resolve: Any, event: Any) -> Any:
+    def resolve_scalar(self, resolve: Any, event: Any) -> Any:
         try:
             return resolve(event.value)
         except scalars.ScalarError as error:
-            raise _fault(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
+            raise _document_error(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
 
     def alias(self, event: Any) -> tuple[Any, ValueMark | None]:
         known = self.anchors.get(event.anchor)
         if known is None:
-            raise _fault(event, "bad-yaml", f"alias *{event.anchor} names no anchor above it")
+            raise _document_error(event, "bad-yaml", f"alias *{event.anchor} refers to no anchor above it")
         value, size, mark = known
         if value is _MISSING:
-            raise _fault(event, "cyclic-anchor", f"anchor &{event.anchor} contains itself")
+            raise _document_error(event, "cyclic-anchor", f"anchor &{event.anchor} contains itself")
         self.count += size
         self.expanded += size
         if self.expanded > _MAX_EXPANSION:
-            raise _fault(event, "alias-bomb", f"aliases expand to more than {_MAX_EXPANSION:,} values")
+            raise _document_error(event, "alias-bomb", f"aliases expand to more than {_MAX_EXPANSION:,} values")
         return value, mark
 
     def merge(self, frame: _Frame, value: Any, event: Any) -> None:
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):
-            raise _fault(event, "bad-yaml", "map merge requires map or sequence of maps as the value")
+            raise _document_error(event, "bad-yaml", "map merge requires map or sequence of maps as the value")
         if frame.merges is None:
             frame.merges = []
         frame.merges.extend(sources)
@@ -239,7 +243,9 @@ class _Composer:
             for source in frame.merges:
                 self.expanded += len(source)
                 if self.expanded > _MAX_EXPANSION:
-                    raise _fault(frame.mark, "alias-bomb", f"merges expand to more than {_MAX_EXPANSION:,} values")
+                    raise _document_error(
+                        frame.mark, "alias-bomb", f"merges expand to more than {_MAX_EXPANSION:,} values"
+                    )
                 for key, value in source.items():
                     container.setdefault(key, value)
         return frame.container
@@ -253,7 +259,7 @@ class _Composer:
 
 
 def _step(frame: _Frame) -> str | int:
-    """Which value of an open container is being read: an index, a key, a merge, or a key that is itself a mapping."""
+    """The path step of the value being parsed in an open container: an index, a key, ``<<``, or ``?`` for a key."""
     if type(frame.container) is list:
         return len(frame.container)
     if frame.key is _MISSING:
@@ -262,7 +268,7 @@ def _step(frame: _Frame) -> str | int:
 
 
 def _stop(text: str, event: Any) -> int:
-    """Where a scalar ends, without its last line break. The parser counts blank lines below a block scalar as its."""
+    """The end offset of a scalar without its last line break. The parser includes blank lines below a block scalar."""
     start: int = event.start_mark.index
     stop: int = event.end_mark.index
     if event.style not in ("|", ">"):
@@ -280,7 +286,7 @@ def _is_plain(event: Any) -> bool:
     return isinstance(event, yaml.ScalarEvent) and bool(event.implicit[0])
 
 
-def _fault(event: Any, code: str, message: str) -> DocumentError:
+def _document_error(event: Any, code: str, message: str) -> DocumentError:
     return DocumentError(code, message, event.start_mark.line, event.start_mark.column)
 
 

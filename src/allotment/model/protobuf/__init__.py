@@ -1,4 +1,4 @@
-"""Kubernetes' protobuf: bodies to trees (``reading``) and trees to bodies (``writing``), both by the field table."""
+"""Kubernetes' protobuf encoding: ``decoder`` converts bodies to trees, ``encoder`` trees to bodies."""
 
 from allotment.model.protobuf.decoder import MAGIC as MAGIC
 from allotment.model.protobuf.decoder import ProtobufError as ProtobufError

@@ -1,9 +1,8 @@
-"""Protobuf bodies as JSON trees: kubectl, helm and the control plane's own programs send them.
+"""Decodes protobuf bodies, which kubectl, helm and the control plane send, into JSON trees.
 
-A body is four magic bytes and an envelope that names the kind; the field table knows every message's numbers, so one
-decoder serves all kinds. What comes out is what Go would print as JSON for the same object, so the rest of the server
-never learns which encoding was used: gogo writes empty strings for what nobody set, and those are dropped where Go's
-JSON would drop them.
+A body is four magic bytes and an envelope that names the kind. The field table has the numbers of every message, so one
+decoder serves all kinds. The result is what Go prints as JSON for the same object, so that the rest of the server does
+not depend on the encoding: gogo encodes unset strings as empty ones, which are dropped where Go's JSON drops them.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
 MAGIC: Final = b"k8s\x00"
-_DEEPEST: Final = 150  # messages in messages; schemas of schemas are the only ones without an end of their own
+_MAX_DEPTH: Final = 150  # nested messages; only JSON schemas can be nested without limit
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _WIRES: Final = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT, "uint8": _VARINT, "float64": _FIXED64}
 
 
 class ProtobufError(ValueError):
-    """Raised for a body that is no object in protobuf; the text is what the API server would say.
+    """Raised for a body that is not a protobuf object; the message is the API server's.
 
-    ``api_version`` and ``kind`` are what the envelope named, as far as it was read.
+    ``api_version`` and ``kind``: those of the envelope, as far as it was decoded.
     """
 
     def __init__(self, message: str, api_version: str = "", kind: str = "") -> None:
@@ -42,7 +41,7 @@ class ProtobufError(ValueError):
 
 
 def decode(body: bytes, api_version: str = "", kind: str = "") -> Tree:
-    """The object in a body. ``api_version`` and ``kind`` are meant where the envelope names none.
+    """Decode the object in a body. ``api_version`` and ``kind`` are the defaults for those of the envelope.
 
     >>> decode(b"k8s\\x00\\n\\x0f\\n\\x02v1\\x12\\tNamespace\\x12\\x05\\n\\x03\\n\\x01a")
     {'kind': 'Namespace', 'apiVersion': 'v1', 'metadata': {'name': 'a'}}
@@ -54,8 +53,8 @@ def decode(body: bytes, api_version: str = "", kind: str = "") -> Tree:
         raise ProtobufError(f"provided data does not appear to be a protobuf message, expected prefix [{prefix}]")
     if len(body) == len(MAGIC):
         raise ProtobufError("empty body")
-    named, raw = _envelope(body)
-    api_version, kind = named.get("apiVersion") or api_version, named.get("kind") or kind
+    type_meta, raw = _envelope(body)
+    api_version, kind = type_meta.get("apiVersion") or api_version, type_meta.get("kind") or kind
     if not kind:
         raise ProtobufError("Object 'Kind' is missing in 'unstructured object has no kind'", api_version)
     shape = shape_of(api_version, kind) or shape_of("meta.k8s.io/v1", kind)
@@ -71,8 +70,8 @@ def decode(body: bytes, api_version: str = "", kind: str = "") -> Tree:
 
 
 def _envelope(body: bytes) -> tuple[Tree, tuple[int, int]]:
-    """The type that the envelope names, and where in the body the object is."""
-    named: Tree = {}
+    """The type in the envelope, and the start and end of the object in the body."""
+    type_meta: Tree = {}
     raw = (0, 0)
     at, end = len(MAGIC), len(body)
     while at < end:
@@ -83,31 +82,31 @@ def _envelope(body: bytes) -> tuple[Tree, tuple[int, int]]:
             if number == 2:
                 raw = inner
             else:
-                _fill(named, _TYPE_META, body, *inner, 0)
-    return named, raw
+                _fill(type_meta, _TYPE_META, body, *inner, 0)
+    return type_meta, raw
 
 
-# --- what a message holds ------------------------------------------------------------------------------------------
+# --- message definitions -------------------------------------------------------------------------------------------
 
 
 class _Message(NamedTuple):
-    """A message by field numbers. ``name`` is for texts."""
+    """The fields of a message by number. ``name``: for error messages."""
 
     name: str
-    slots: dict[int, _Slot]
+    wire_fields: dict[int, _WireField]
 
 
-class _Slot(NamedTuple):
-    """One numbered field: its name in JSON (none: its fields are the parent's own), and how its value is read.
+class _WireField(NamedTuple):
+    """One numbered field: its JSON name (empty if its fields belong to the parent), and its wire type.
 
-    ``keep``: JSON shows it though empty. ``repeated``: every occurrence is an item of a list. ``shape`` is that of the
-    value, or of an item, or of a map.
+    ``keeps_empty``: JSON includes it if empty. ``repeated``: every occurrence is a list item. ``shape``: the type of
+    the value, of a list item, or of the map.
     """
 
     name: str
     shape: TypeShape
     wire: int
-    keep: bool = False
+    keeps_empty: bool = False
     repeated: bool = False
     wrapped: bool = False
     inline: _Message | None = None
@@ -117,27 +116,27 @@ class _Slot(NamedTuple):
 def _message(shape: TypeShape) -> _Message:
     message = _Message(shape.bare_name, {})
     for name, field in shape.fields.items():
-        slots = message.slots
+        wire_fields = message.wire_fields
         for number, struct_name in zip(field.embedded_numbers, field.embedded.split("."), strict=False):
-            if number not in slots:
-                slots[number] = _Slot("", shape, _DELIMITED, inline=_Message(struct_name, {}))
-            inner = slots[number].inline
+            if number not in wire_fields:
+                wire_fields[number] = _WireField("", shape, _DELIMITED, inline=_Message(struct_name, {}))
+            inner = wire_fields[number].inline
             assert inner is not None
-            slots = inner.slots
+            wire_fields = inner.wire_fields
         if field.number:
-            slots[field.number] = _slot(name, field)
+            wire_fields[field.number] = _wire_field(name, field)
     return message
 
 
-def _slot(name: str, field: Field) -> _Slot:
+def _wire_field(name: str, field: Field) -> _WireField:
     shape = field.shape
-    keep = field.always_printed or field.pointer
+    keeps_empty = field.always_printed or field.pointer
     if field.is_wrapped and shape.form == "slice":
-        return _Slot(name, shape, _DELIMITED, keep, wrapped=True)
+        return _WireField(name, shape, _DELIMITED, keeps_empty, wrapped=True)
     if shape.form == "slice":
         assert shape.element is not None
-        return _Slot(name, shape.element, _wire(shape.element), keep, repeated=True)
-    return _Slot(name, shape, _wire(shape), keep, wrapped=field.is_wrapped)
+        return _WireField(name, shape.element, _wire(shape.element), keeps_empty, repeated=True)
+    return _WireField(name, shape, _wire(shape), keeps_empty, wrapped=field.is_wrapped)
 
 
 def _wire(shape: TypeShape) -> int:
@@ -150,85 +149,90 @@ _INT64: Final = TypeShape("int64", "int64")
 _BYTES: Final = TypeShape("bytes", "[]uint8")
 
 
-def _plain(name: str, **slots: tuple[int, TypeShape]) -> _Message:
-    """A message that is no struct of the table: the envelope's, and those behind types that decode themselves."""
-    found = {number: _Slot(field, shape, _wire(shape), keep=True) for field, (number, shape) in slots.items()}
-    return _Message(name, found)
+def _synthetic_message(name: str, **wire_fields: tuple[int, TypeShape]) -> _Message:
+    """A message without a struct in the table: the envelope's, and those of types with their own decoder."""
+    values = {
+        number: _WireField(field, shape, _wire(shape), keeps_empty=True)
+        for field, (number, shape) in wire_fields.items()
+    }
+    return _Message(name, values)
 
 
-_TYPE_META: Final = _plain("TypeMeta", apiVersion=(1, _STRING), kind=(2, _STRING))
-_QUANTITY: Final = _plain("Quantity", string=(1, _STRING))
-_TIMESTAMP: Final = _plain("Timestamp", seconds=(1, _INT64), nanos=(2, _INT32))
-_INT_OR_STRING: Final = _plain("IntOrString", type=(1, _INT64), intVal=(2, _INT32), strVal=(3, _STRING))
-_RAW: Final = _plain("RawExtension", raw=(1, _STRING))
+_TYPE_META: Final = _synthetic_message("TypeMeta", apiVersion=(1, _STRING), kind=(2, _STRING))
+_QUANTITY: Final = _synthetic_message("Quantity", string=(1, _STRING))
+_TIMESTAMP: Final = _synthetic_message("Timestamp", seconds=(1, _INT64), nanos=(2, _INT32))
+_INT_OR_STRING: Final = _synthetic_message("IntOrString", type=(1, _INT64), intVal=(2, _INT32), strVal=(3, _STRING))
+_RAW: Final = _synthetic_message("RawExtension", raw=(1, _STRING))
 
 
-# --- reading -------------------------------------------------------------------------------------------------------
+# --- fields --------------------------------------------------------------------------------------------------------
 
 
 def _fill(tree: Tree, message: _Message, data: bytes, at: int, end: int, depth: int) -> None:
-    """Read the fields of a message into a tree that may have some already, as later ones add to earlier ones."""
-    if depth > _DEEPEST:
+    """Decode the fields of a message into a tree, which can have fields of an earlier occurrence of the message."""
+    if depth > _MAX_DEPTH:
         raise ProtobufError("proto: exceeded max recursion depth")
-    slots = message.slots
+    wire_fields = message.wire_fields
     while at < end:
         number, wire, at = _tag(data, at, end, message.name)
-        slot = slots.get(number)
-        if slot is None:
+        wire_field = wire_fields.get(number)
+        if wire_field is None:
             at = _skip(data, at, end, wire)
-        elif wire != slot.wire:
-            if not (wire == _DELIMITED and slot.repeated and slot.wire == _VARINT):
-                raise ProtobufError(f"proto: wrong wireType = {wire} for field {slot.name[:1].upper()}{slot.name[1:]}")
+        elif wire != wire_field.wire:
+            if not (wire == _DELIMITED and wire_field.repeated and wire_field.wire == _VARINT):
+                raise ProtobufError(
+                    f"proto: wrong wireType = {wire} for field {wire_field.name[:1].upper()}{wire_field.name[1:]}"
+                )
             start, at = _delimited(data, at, end)
-            tree.setdefault(slot.name, []).extend(_packed(slot.shape, data, start, at))
+            tree.setdefault(wire_field.name, []).extend(_packed(wire_field.shape, data, start, at))
         elif wire == _VARINT:
             bits, at = _varint(data, at, end)
-            _put(tree, slot, _number(slot.shape.form, bits))
+            _put(tree, wire_field, _number(wire_field.shape.form, bits))
         elif wire == _FIXED64:
             start, at = at, at + 8
             if at > end:
                 raise ProtobufError("unexpected EOF")
-            _put(tree, slot, struct.unpack_from("<d", data, start)[0])
+            _put(tree, wire_field, struct.unpack_from("<d", data, start)[0])
         else:
             start, at = _delimited(data, at, end)
-            _put_delimited(tree, slot, data, start, at, depth)
+            _put_delimited(tree, wire_field, data, start, at, depth)
 
 
-def _put_delimited(tree: Tree, slot: _Slot, data: bytes, start: int, end: int, depth: int) -> None:
-    form = slot.shape.form
-    if slot.inline is not None:
-        _fill(tree, slot.inline, data, start, end, depth + 1)
-    elif slot.repeated:
-        tree.setdefault(slot.name, []).append(_value(slot.shape, data, start, end, depth, {}))
+def _put_delimited(tree: Tree, wire_field: _WireField, data: bytes, start: int, end: int, depth: int) -> None:
+    form = wire_field.shape.form
+    if wire_field.inline is not None:
+        _fill(tree, wire_field.inline, data, start, end, depth + 1)
+    elif wire_field.repeated:
+        tree.setdefault(wire_field.name, []).append(_value(wire_field.shape, data, start, end, depth, {}))
     elif form == "struct":
-        known = tree.get(slot.name)
-        read = _value(slot.shape, data, start, end, depth, {} if known is None else known)
-        if read or slot.keep:
-            tree[slot.name] = read
+        existing = tree.get(wire_field.name)
+        read = _value(wire_field.shape, data, start, end, depth, {} if existing is None else existing)
+        if read or wire_field.keeps_empty:
+            tree[wire_field.name] = read
     elif form == "map":
-        key, value = _entry(slot, data, start, end, depth)
-        tree.setdefault(slot.name, {})[key] = value
-    elif slot.wrapped:
-        tree.setdefault(slot.name, []).extend(_wrapped(data, start, end))
+        key, value = _entry(wire_field, data, start, end, depth)
+        tree.setdefault(wire_field.name, {})[key] = value
+    elif wire_field.wrapped:
+        tree.setdefault(wire_field.name, []).extend(_wrapped(data, start, end))
     else:
-        _put(tree, slot, _value(slot.shape, data, start, end, depth, {}))
+        _put(tree, wire_field, _value(wire_field.shape, data, start, end, depth, {}))
 
 
-def _put(tree: Tree, slot: _Slot, value: Any) -> None:
-    if slot.repeated:
-        tree.setdefault(slot.name, []).append(value)
-    elif value is None or not (value or slot.keep):
-        tree.pop(slot.name, None)
+def _put(tree: Tree, wire_field: _WireField, value: Any) -> None:
+    if wire_field.repeated:
+        tree.setdefault(wire_field.name, []).append(value)
+    elif value is None or not (value or wire_field.keeps_empty):
+        tree.pop(wire_field.name, None)
     else:
-        tree[slot.name] = value
+        tree[wire_field.name] = value
 
 
-def _entry(slot: _Slot, data: bytes, at: int, end: int, depth: int) -> tuple[str, Any]:
-    """An entry of a map: key and value, each with its zero when it is not there."""
-    element = slot.shape.element
+def _entry(wire_field: _WireField, data: bytes, at: int, end: int, depth: int) -> tuple[str, Any]:
+    """The key and value of a map entry, each with its zero value if absent."""
+    element = wire_field.shape.element
     assert element is not None
     key = ""
-    value: Any = [] if slot.wrapped else _zero(element)
+    value: Any = [] if wire_field.wrapped else _zero(element)
     while at < end:
         number, wire, start = _tag(data, at, end, "Entry")
         at = _skip(data, start, end, wire)
@@ -236,29 +240,29 @@ def _entry(slot: _Slot, data: bytes, at: int, end: int, depth: int) -> tuple[str
             key = _text(data, *_delimited(data, start, end))
         elif number == 2 and wire == _DELIMITED:
             inner = _delimited(data, start, end)
-            value = _wrapped(data, *inner) if slot.wrapped else _value(element, data, *inner, depth, {})
+            value = _wrapped(data, *inner) if wire_field.wrapped else _value(element, data, *inner, depth, {})
         elif number == 2 and wire == _VARINT:
             value = _number(element.form, _varint(data, start, end)[0])
     return key, value
 
 
 def _wrapped(data: bytes, at: int, end: int) -> list[str]:
-    """A list that is a message of its own: strings under number 1."""
-    found: list[str] = []
+    """A list of strings wrapped in a message, under field number 1."""
+    values: list[str] = []
     while at < end:
         number, wire, start = _tag(data, at, end, "Items")
         at = _skip(data, start, end, wire)
         if number == 1 and wire == _DELIMITED:
-            found.append(_text(data, *_delimited(data, start, end)))
-    return found
+            values.append(_text(data, *_delimited(data, start, end)))
+    return values
 
 
 def _packed(shape: TypeShape, data: bytes, at: int, end: int) -> list[Any]:
-    found = []
+    values = []
     while at < end:
         bits, at = _varint(data, at, end)
-        found.append(_number(shape.form, bits))
-    return found
+        values.append(_number(shape.form, bits))
+    return values
 
 
 def _zero(shape: TypeShape) -> Any:
@@ -277,7 +281,7 @@ def _number(form: str, bits: int) -> bool | int:
 
 
 def _value(shape: TypeShape, data: bytes, start: int, end: int, depth: int, into: Tree) -> Any:
-    """A value that is delimited by its length; ``None`` where there is none that JSON could show."""
+    """A length-delimited value; ``None`` if JSON has no value for it."""
     form = shape.form
     if form == "string":
         return _text(data, start, end)
@@ -293,11 +297,11 @@ def _value(shape: TypeShape, data: bytes, start: int, end: int, depth: int, into
 
 
 def _text(data: bytes, start: int, end: int) -> str:
-    # Go's strings hold any bytes, its JSON only valid ones.
+    # Go strings contain any bytes, Go's JSON only valid UTF-8.
     return data[start:end].decode("utf-8", "replace")
 
 
-# --- types that decode themselves ------------------------------------------------------------------------------------
+# --- types with their own decoder ------------------------------------------------------------------------------------
 
 
 def _quantity(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> str:
@@ -310,16 +314,16 @@ def _quantity(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> st
 
 
 def _time(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> str | None:
-    read = _moment(data, start, end, depth)
+    read = _timestamp(data, start, end, depth)
     return None if read is None else read.strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
 
 
 def _micro_time(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> str | None:
-    read = _moment(data, start, end, depth)
+    read = _timestamp(data, start, end, depth)
     return None if read is None else read.strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
 
 
-def _moment(data: bytes, start: int, end: int, depth: int) -> datetime | None:
+def _timestamp(data: bytes, start: int, end: int, depth: int) -> datetime | None:
     if start == end:
         return None
     read: Tree = {}
@@ -333,10 +337,10 @@ def _moment(data: bytes, start: int, end: int, depth: int) -> datetime | None:
 def _int_or_string(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> int | str:
     read: Tree = {}
     _fill(read, _INT_OR_STRING, data, start, end, depth + 1)
-    sort = read.get("type", 0)
-    if sort not in (0, 1):
+    variant = read.get("type", 0)
+    if variant not in (0, 1):
         raise ProtobufError("impossible IntOrString.Type")
-    value: int | str = read.get("strVal", "") if sort else read.get("intVal", 0)
+    value: int | str = read.get("strVal", "") if variant else read.get("intVal", 0)
     return value
 
 
@@ -354,33 +358,33 @@ def _raw(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
 
 
 def _schema_or_list(shape: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
-    read = _either(shape, data, start, end, depth)
+    read = _schema_union(shape, data, start, end, depth)
     return read["many"] if read.get("many") else read.get("schema")
 
 
 def _schema_or_bool(shape: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
-    read = _either(shape, data, start, end, depth, schema=2, allows=1)
+    read = _schema_union(shape, data, start, end, depth, schema=2, allows=1)
     return read["schema"] if "schema" in read else read.get("allows", False)
 
 
 def _schema_or_strings(shape: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
-    read = _either(shape, data, start, end, depth, items=_STRING)
+    read = _schema_union(shape, data, start, end, depth, items=_STRING)
     return read["many"] if read.get("many") else read.get("schema")
 
 
-def _either(
+def _schema_union(
     shape: TypeShape, data: bytes, start: int, end: int, depth: int,
     *, schema: int = 1, allows: int = 0, items: TypeShape | None = None,
 ) -> Tree:  # fmt: skip
     element = shape.element
     assert element is not None
-    slots = {schema: _Slot("schema", element, _DELIMITED, keep=True)}
+    wire_fields = {schema: _WireField("schema", element, _DELIMITED, keeps_empty=True)}
     if allows:
-        slots[allows] = _Slot("allows", TypeShape("bool", "bool"), _VARINT, keep=True)
+        wire_fields[allows] = _WireField("allows", TypeShape("bool", "bool"), _VARINT, keeps_empty=True)
     else:
-        slots[2] = _Slot("many", items or element, _DELIMITED, repeated=True)
+        wire_fields[2] = _WireField("many", items or element, _DELIMITED, repeated=True)
     read: Tree = {}
-    _fill(read, _Message(shape.bare_name, slots), data, start, end, depth + 1)
+    _fill(read, _Message(shape.bare_name, wire_fields), data, start, end, depth + 1)
     return read
 
 
@@ -398,7 +402,7 @@ _SPECIAL: Final[dict[str, Callable[[TypeShape, bytes, int, int, int], Any]]] = {
 }
 
 
-# --- the wire --------------------------------------------------------------------------------------------------------
+# --- wire format -----------------------------------------------------------------------------------------------------
 
 
 def _tag(data: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
@@ -426,7 +430,7 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _delimited(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Start and end of the value that a length stands before."""
+    """Start and end of a value that is preceded by its length."""
     length, start = _varint(data, at, end)
     if length >> 63:
         raise ProtobufError("proto: negative length found during unmarshaling")
@@ -436,7 +440,7 @@ def _delimited(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _skip(data: bytes, at: int, end: int, wire: int) -> int:
-    """Where a value ends."""
+    """The end offset of a value."""
     open_groups = 0
     while True:
         if wire == _VARINT:

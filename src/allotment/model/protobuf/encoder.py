@@ -1,11 +1,11 @@
-"""JSON trees as protobuf bodies, byte for byte as Kubernetes' generated code writes them.
+"""Encodes JSON trees as protobuf bodies, byte for byte as Kubernetes' generated code does.
 
-Every struct is compiled once, from the field table: its fields by number, each with the bytes that stand for it when it
-is not set. For gogo writes what is no pointer always (an empty name is a name of length zero), lists item by item and
-maps with their keys in order. Trees are in normal form; what the table has no number for is not in protobuf either.
+Every struct is compiled once from the field table: its fields by number, each with its bytes if unset, because gogo
+always encodes fields that are not pointers (an empty name is a name of length zero). Lists are encoded item by item and
+maps in key order. Trees must be in normal form; fields without a number in the table are not encoded.
 
-An object's message is the same alone, in a list and in an event; only what is around it differs. So whoever has the
-message of each object makes lists and events by joining (:func:`listed`, :func:`event`).
+The message of an object is the same alone, in a list and in an event. Lists and events are therefore joined from the
+messages of their objects (:func:`list_message`, :func:`watch_event`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _json = msgspec.json.Encoder().encode
 
 
 def encode(tree: Tree) -> bytes:
-    """An object that says what it is, as a body. Raises LookupError for kinds that have no message.
+    """Encode an object with ``kind`` and ``apiVersion`` as a body. Raises LookupError for kinds without a message.
 
     >>> encode({"kind": "LimitRange", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"limits": None}})[:22]
     b'k8s\\x00\\n\\x10\\n\\x02v1\\x12\\nLimitRange'
@@ -46,17 +46,17 @@ def encode(tree: Tree) -> bytes:
 
 
 def message(tree: Tree, shape: TypeShape) -> bytes:
-    """The message of an object, with nothing around it."""
+    """The message of an object, without envelope."""
     return _struct(shape)(tree)
 
 
 def metadata_message(tree: Tree) -> bytes:
-    """The message of an object of which only the metadata is shown (PartialObjectMetadata), whatever its kind."""
+    """The message of an object of any kind as PartialObjectMetadata."""
     return _delimited(b"\n", _metadata()(tree["metadata"]))
 
 
 def list_message(meta: Tree, items: Iterable[bytes]) -> bytes:
-    """The message of a list (any list looks like this), from its metadata and its objects' messages."""
+    """The message of a list of any kind, from its metadata and the messages of its objects."""
     parts = [_delimited(b"\n", _list_metadata()(meta))]
     for item in items:
         parts += b"\x12", _size(len(item)), item
@@ -64,22 +64,22 @@ def list_message(meta: Tree, items: Iterable[bytes]) -> bytes:
 
 
 def envelope(api_version: str, kind: str, body: bytes) -> bytes:
-    """A message as a body: after the magic bytes, what it is, the message, and two things that are never said."""
-    return b"".join((_opening(api_version, kind), _size(len(body)), body, b"\x1a\x00\x22\x00"))
+    """A body from a message: magic bytes, type, message, and an empty content encoding and content type."""
+    return b"".join((_envelope_header(api_version, kind), _size(len(body)), body, b"\x1a\x00\x22\x00"))
 
 
 @lru_cache(maxsize=512)
-def _opening(api_version: str, kind: str) -> bytes:
+def _envelope_header(api_version: str, kind: str) -> bytes:
     return MAGIC + _delimited(b"\n", _text(b"\n", api_version) + _text(b"\x12", kind)) + b"\x12"
 
 
-def watch_event(sort: str, body: bytes) -> bytes:
-    """A watch event: its length in four bytes, its type, and the whole body of its object."""
-    frame = _text(b"\n", sort) + _delimited(b"\x12", _delimited(b"\n", body))
+def watch_event(event_type: str, body: bytes) -> bytes:
+    """A watch event: its length in four bytes, its type, and the body of its object."""
+    frame = _text(b"\n", event_type) + _delimited(b"\x12", _delimited(b"\n", body))
     return len(frame).to_bytes(4) + frame
 
 
-# --- the wire --------------------------------------------------------------------------------------------------------
+# --- wire format -----------------------------------------------------------------------------------------------------
 
 
 def _size(number: int) -> bytes:
@@ -87,7 +87,7 @@ def _size(number: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """A number in groups of seven bits. Negative ones are as long as 64 bits are."""
+    """A number in groups of seven bits; negative numbers are encoded as 64 bits."""
     number &= 0xFFFFFFFFFFFFFFFF
     groups = []
     while number > 127:
@@ -113,96 +113,98 @@ def _text(tag: bytes, text: str) -> bytes:
 # --- structs ---------------------------------------------------------------------------------------------------------
 
 
-class _Part(NamedTuple):
-    """One numbered field: its name in JSON ("": its fields are the parent's own), its bytes when unset, and set."""
+class _EncodedField(NamedTuple):
+    """One numbered field: its JSON name (empty if its fields belong to the parent), its bytes if unset, its encoder."""
 
     name: str
-    absent: bytes
-    put: FieldEncoder
+    unset: bytes
+    encode_value: FieldEncoder
 
 
-class _Struct:
-    """How a struct is written. Compiled when it is first needed, because types may hold themselves."""
+class _StructEncoder:
+    """The encoder of a struct, compiled on first use, because types can be recursive."""
 
-    __slots__ = ("_make", "_nested", "_parts")
+    __slots__ = ("_compile", "_fields", "_has_embedded")
 
-    def __init__(self, make: Callable[[], list[_Part]]) -> None:
-        self._make = make
-        self._parts: list[_Part] | None = None
-        self._nested = False
+    def __init__(self, compile_fields: Callable[[], list[_EncodedField]]) -> None:
+        self._compile = compile_fields
+        self._fields: list[_EncodedField] | None = None
+        self._has_embedded = False
 
     def __call__(self, tree: Tree) -> bytes:
-        parts = self._parts
-        if parts is None:
-            parts = self._parts = self._make()
-            self._nested = not all(part.name for part in parts)
+        fields = self._fields
+        if fields is None:
+            fields = self._fields = self._compile()
+            self._has_embedded = not all(field.name for field in fields)
         get = tree.get
-        if self._nested:
+        if self._has_embedded:
             return b"".join([
-                put(tree) if not name else absent if (value := get(name)) is None else put(value)
-                for name, absent, put in parts
+                encode_value(tree) if not name else unset if (value := get(name)) is None else encode_value(value)
+                for name, unset, encode_value in fields
             ])  # fmt: skip
-        return b"".join([absent if (value := get(name)) is None else put(value) for name, absent, put in parts])
+        return b"".join(
+            [unset if (value := get(name)) is None else encode_value(value) for name, unset, encode_value in fields]
+        )
 
 
 @cache
-def _struct(shape: TypeShape) -> _Struct:
-    return _Struct(partial(_parts, tuple(shape.fields.items()), 0))
+def _struct(shape: TypeShape) -> _StructEncoder:
+    return _StructEncoder(partial(_encoded_fields, tuple(shape.fields.items()), 0))
 
 
-def _parts(fields: Iterable[tuple[str, Field]], depth: int) -> list[_Part]:
-    """The parts of a message by number; what is embedded deeper than ``depth`` makes messages of its own."""
-    found: dict[int, _Part] = {}
+def _encoded_fields(fields: Iterable[tuple[str, Field]], depth: int) -> list[_EncodedField]:
+    """The fields of a message by number; structs embedded deeper than ``depth`` become nested messages."""
+    by_number: dict[int, _EncodedField] = {}
     embedded: dict[int, list[tuple[str, Field]]] = {}
     for name, field in fields:
         if len(field.embedded_numbers) > depth:
             embedded.setdefault(field.embedded_numbers[depth], []).append((name, field))
         elif field.number and field.embedded != "TypeMeta":  # an object's kind and version are in the envelope
-            found[field.number] = _part(name, field)
+            by_number[field.number] = _encoded_field(name, field)
     for number, inner in embedded.items():
-        body = _Struct(partial(_parts, tuple(inner), depth + 1))
-        found[number] = _Part("", b"", partial(_inner, _tag(number, _DELIMITED), body))
-    return [found[number] for number in sorted(found)]
+        body = _StructEncoder(partial(_encoded_fields, tuple(inner), depth + 1))
+        by_number[number] = _EncodedField("", b"", partial(_inner, _tag(number, _DELIMITED), body))
+    return [by_number[number] for number in sorted(by_number)]
 
 
-def _part(name: str, field: Field) -> _Part:
+def _encoded_field(name: str, field: Field) -> _EncodedField:
     shape, tag = field.shape, _tag(field.number, _DELIMITED)
     if field.is_wrapped and shape.form == "map":
-        return _Part(name, b"", partial(_map, tag, partial(_wrapped, b"\x12"), _nothing))
+        return _EncodedField(name, b"", partial(_map, tag, partial(_wrapped, b"\x12"), _no_bytes))
     if field.is_wrapped:
-        return _Part(name, b"", partial(_wrapped, tag))
-    put, zero = _field(field.number, shape)
-    return _Part(name, b"" if field.pointer else zero(), put)
+        return _EncodedField(name, b"", partial(_wrapped, tag))
+    encode_value, zero = _field(field.number, shape)
+    return _EncodedField(name, b"" if field.pointer else zero(), encode_value)
 
 
-def _nothing() -> bytes:
+def _no_bytes() -> bytes:
     return b""
 
 
 def _field(number: int, shape: TypeShape) -> tuple[FieldEncoder, Callable[[], bytes]]:
-    """How a value is written under a number, and how Go's zero value is."""
+    """The encoders of a value under a field number, and of Go's zero value."""
     form = shape.form
     if form in _NUMBERS:
-        wire, put, zero = _NUMBERS[form]
+        wire, encode_value, zero = _NUMBERS[form]
         tag = _tag(number, wire)
-        return partial(put, tag), lambda: tag + zero
+        return partial(encode_value, tag), lambda: tag + zero
     tag = _tag(number, _DELIMITED)
     empty = tag + b"\x00"
     if form == "string":
         return partial(_text, tag), lambda: empty
     if form == "bytes":
-        return partial(_bytes, tag), _nothing
+        return partial(_bytes, tag), _no_bytes
     if form == "struct":
-        put = partial(_inner, tag, _struct(shape))
-        return put, lambda: put({})
+        encode_value = partial(_inner, tag, _struct(shape))
+        return encode_value, lambda: encode_value({})
     if form == "slice":
         assert shape.element is not None
-        return partial(_items, _field(number, shape.element)[0]), _nothing
+        return partial(_items, _field(number, shape.element)[0]), _no_bytes
     if form == "map":
         assert shape.element is not None
-        return partial(_map, tag, *_field(2, shape.element)), _nothing
+        return partial(_map, tag, *_field(2, shape.element)), _no_bytes
     if shape.element is not None:
-        return partial(_inner, tag, partial(_EITHER[form], _struct(shape.element))), lambda: empty
+        return partial(_inner, tag, partial(_UNIONS[form], _struct(shape.element))), lambda: empty
     body, unset = _SPECIAL[form]
     return partial(_inner, tag, body), lambda: _delimited(tag, unset)
 
@@ -211,20 +213,20 @@ def _inner(tag: bytes, body: FieldEncoder, value: Any) -> bytes:
     return _delimited(tag, body(value))
 
 
-def _items(put: FieldEncoder, values: list[Any]) -> bytes:
-    return b"".join([put(value) for value in values])
+def _items(encode_value: FieldEncoder, values: list[Any]) -> bytes:
+    return b"".join([encode_value(value) for value in values])
 
 
-def _map(tag: bytes, put: FieldEncoder, zero: Callable[[], bytes], values: Tree) -> bytes:
+def _map(tag: bytes, encode_value: FieldEncoder, zero: Callable[[], bytes], values: Tree) -> bytes:
     entries = []
     for key in sorted(values):
         value = values[key]
-        entries.append(_delimited(tag, _text(b"\n", key) + (zero() if value is None else put(value))))
+        entries.append(_delimited(tag, _text(b"\n", key) + (zero() if value is None else encode_value(value))))
     return b"".join(entries)
 
 
 def _wrapped(tag: bytes, values: list[str]) -> bytes:
-    """A list that is a message of its own."""
+    """A list of strings wrapped in a message."""
     return _delimited(tag, b"".join([_text(b"\n", value) for value in values]))
 
 
@@ -240,7 +242,7 @@ def _float(tag: bytes, value: float) -> bytes:
     return tag + struct.pack("<d", value)
 
 
-#: Of numbers: what they look like on the wire, how they are written (True is 1), and their zero.
+#: Wire type, encoder (True is 1) and zero value of number types.
 _NUMBERS: Final[dict[str, tuple[int, Callable[[bytes, Any], bytes], bytes]]] = {
     "bool": (_VARINT, _number, b"\x00"),
     "int32": (_VARINT, _number, b"\x00"),
@@ -249,21 +251,21 @@ _NUMBERS: Final[dict[str, tuple[int, Callable[[bytes, Any], bytes], bytes]]] = {
 }
 
 
-# --- types that have messages of their own ---------------------------------------------------------------------------
+# --- types with their own encoder ------------------------------------------------------------------------------------
 
 
 def _quantity(value: Any) -> bytes:
     return _text(b"\n", str(value))
 
 
-@lru_cache(maxsize=4096)  # the same few times stand in many objects
+@lru_cache(maxsize=4096)  # many objects contain the same times
 def _time(value: str) -> bytes:
-    moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None or moment == _UNSET:
+    time = datetime.fromisoformat(value)
+    if time.tzinfo is None or time == _UNSET:
         return b""
-    since = moment - _EPOCH
-    seconds = since.days * 86_400 + since.seconds
-    return b"\x08" + _varint(seconds) + b"\x10" + _varint(since.microseconds * 1000)
+    elapsed = time - _EPOCH
+    seconds = elapsed.days * 86_400 + elapsed.seconds
+    return b"\x08" + _varint(seconds) + b"\x10" + _varint(elapsed.microseconds * 1000)
 
 
 _UNSET: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -280,7 +282,7 @@ def _raw(value: Any) -> bytes:
     return _delimited(b"\n", _json(value))
 
 
-#: How a value is written, and what is inside the message of one that is not set.
+#: The encoder of a type, and the content of its message if unset.
 _SPECIAL: Final[dict[str, tuple[FieldEncoder, bytes]]] = {
     "Quantity": (_quantity, b"\n\x010"),
     "Time": (_time, b""),
@@ -294,7 +296,7 @@ _SPECIAL: Final[dict[str, tuple[FieldEncoder, bytes]]] = {
 
 def _schema_or_list(schema: FieldEncoder, value: Any) -> bytes:
     if isinstance(value, list):
-        return b"".join([_delimited(b"\x12", schema(one)) for one in value])
+        return b"".join([_delimited(b"\x12", schema(item)) for item in value])
     return _delimited(b"\n", schema(value))
 
 
@@ -306,12 +308,12 @@ def _schema_or_bool(schema: FieldEncoder, value: Any) -> bytes:
 
 def _schema_or_strings(schema: FieldEncoder, value: Any) -> bytes:
     if isinstance(value, list):
-        return b"".join([_text(b"\x12", one) for one in value])
+        return b"".join([_text(b"\x12", item) for item in value])
     return _delimited(b"\n", schema(value))
 
 
-#: Types that hold a schema or something else, by the schema's writer.
-_EITHER: Final[dict[str, Callable[[FieldEncoder, Any], bytes]]] = {
+#: Types that contain a schema or another value; the first argument is the encoder of the schema.
+_UNIONS: Final[dict[str, Callable[[FieldEncoder, Any], bytes]]] = {
     "JSONSchemaPropsOrArray": _schema_or_list,
     "JSONSchemaPropsOrBool": _schema_or_bool,
     "JSONSchemaPropsOrStringArray": _schema_or_strings,

@@ -1,6 +1,6 @@
-"""What the API server would say to an object, in its own paths and words.
+"""Validates objects as the API server does, with its paths and messages.
 
-``admission`` takes a decoded object through a create, an update or a status update; ``errors`` is what comes out.
+``admission`` runs a create, an update or a status update of a decoded object; ``errors`` defines the results.
 """
 
 from allotment.model.validation.admission import AdmissionResult as AdmissionResult

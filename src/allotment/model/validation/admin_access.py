@@ -1,7 +1,7 @@
-"""Access to devices that others use (KEP-5018): only in namespaces that an administrator has labelled.
+"""Admin access to devices in use (KEP-5018): allowed only in namespaces that an administrator has labelled.
 
-Upstream reports the first request or result that asks for it, at a path without ``exactly``, and for templates without
-the second ``spec``; recorded answers have it so.
+Upstream reports the first request or result with admin access, at a path without ``exactly``, and for templates without
+the second ``spec``; the recorded responses contain these paths.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _TEXT = f"admin access to devices requires the `{LABEL}: true` label on the cont
 
 
 def is_admin_namespace(namespace_labels: Mapping[str, str]) -> bool:
-    """Whether a namespace with these labels may have admin access; the value is case-sensitive."""
+    """Whether admin access is allowed in a namespace with these labels; the value is case-sensitive."""
     return namespace_labels.get(LABEL) == "true"
 
 
 def admin_requests(requests: Sequence[DeviceRequest], namespace_labels: Mapping[str, str]) -> Errors:
-    """The check when a claim or a template is created."""
+    """Check the requests of a new claim or template."""
     for index, request in enumerate(requests):
         if request.exactly is not None and request.exactly.admin_access:
             if not is_admin_namespace(namespace_labels):
@@ -33,7 +33,7 @@ def admin_requests(requests: Sequence[DeviceRequest], namespace_labels: Mapping[
 def admin_results(
     new: AllocationResult | None, old: AllocationResult | None, namespace_labels: Mapping[str, str]
 ) -> Errors:
-    """The check when an allocation is written; one that was granted stays."""
+    """Check a new allocation; admin access that was granted before stays."""
     if _first(old) is not None:
         return
     index = _first(new)

@@ -1,8 +1,7 @@
-"""A write to one object, from decoded to ready to store: defaults, preparation, validation, warnings.
+"""Admission of a write to one object: defaults, preparation, validation, warnings.
 
-The same three entries serve whoever stores objects (a server, a dry run, a linter). Objects come in in their v1 shape,
-decoded; what comes out is what would be stored, with all problems. Nothing is decided about storage: resource
-versions, conflicts and existence are the caller's.
+The three functions serve a server, a dry run and a linter. The input is a decoded object in its v1 shape; the result is
+the object to store, with all errors. Storage is up to the caller: resource versions, conflicts and existence.
 """
 
 from __future__ import annotations
@@ -50,7 +49,9 @@ VALIDATORS: Mapping[type, KindValidators] = {
     ResourceClaimTemplate: KindValidators(claims.template, claims.template_update, None),
     DeviceClass: KindValidators(classes.device_class, classes.device_class_update, None),
     ResourceSlice: KindValidators(slices.resource_slice, slices.resource_slice_update, None),
-    DeviceTaintRule: KindValidators(taint_rules.taint_rule, taint_rules.taint_rule_update, taint_rules.taint_rule_status_update),
+    DeviceTaintRule: KindValidators(
+        taint_rules.taint_rule, taint_rules.taint_rule_update, taint_rules.taint_rule_status_update
+    ),
     ResourcePoolStatusRequest: KindValidators(
         pool_status.pool_status_request,
         pool_status.pool_status_request_update,
@@ -60,7 +61,7 @@ VALIDATORS: Mapping[type, KindValidators] = {
 
 
 class AdmissionResult(NamedTuple):
-    """The outcome of a write: the object as it would be stored, what is wrong with it, and warnings (if nothing is)."""
+    """The result of a write: the object to store, its errors, and, if there are none, warnings."""
 
     value: Any
     errors: list[FieldError]
@@ -70,10 +71,10 @@ class AdmissionResult(NamedTuple):
 def create(
     value: Any, context: ValidationContext, *, version: str, now: str, namespace_labels: Mapping[str, str] | None = None
 ) -> AdmissionResult:
-    """A new object; its name is generated and its namespace set already.
+    """Admit a new object, whose name is generated and whose namespace is set already.
 
-    ``version``: the API version it was written in. ``now``: RFC 3339, whole seconds. ``namespace_labels``: of the
-    object's namespace; needed only where admin access is asked for.
+    ``version``: the API version that it was written in. ``now``: RFC 3339, whole seconds. ``namespace_labels``: the
+    labels of its namespace; required only for admin access.
     """
     value = preparation.for_create(with_defaults(value, version=version, now=now), context.features)
     return _admitted(value, _create_errors(value, context, namespace_labels or {}))
@@ -88,17 +89,23 @@ def _create_errors(value: Any, context: ValidationContext, namespace_labels: Map
 
 
 def update(new: Any, old: Any, context: ValidationContext, *, version: str, now: str) -> AdmissionResult:
-    """A changed object; ``old`` is the stored one."""
+    """Admit an update; ``old`` is the stored object."""
     new = with_defaults(new, version=version, now=now, stored=old)
     new = replace(new, metadata=replace(new.metadata, generation=old.metadata.generation))
-    new = _kept_meta(preparation.for_update(new, old, context.features, now=now), old.metadata)
+    new = _with_kept_metadata(preparation.for_update(new, old, context.features, now=now), old.metadata)
     return _admitted(new, _update_errors(new, old, VALIDATORS[type(new)].update, context))
 
 
 def update_status(
-    new: Any, old: Any, context: ValidationContext, *, version: str, now: str, namespace_labels: Mapping[str, str] | None = None
+    new: Any,
+    old: Any,
+    context: ValidationContext,
+    *,
+    version: str,
+    now: str,
+    namespace_labels: Mapping[str, str] | None = None,
 ) -> AdmissionResult:
-    """An object whose status subresource is written.
+    """Admit an update of the status subresource.
 
     Raises LookupError for a kind without status.
     """
@@ -106,26 +113,28 @@ def update_status(
     if rule is None:
         raise LookupError(f"{type(new).__name__} has no status")
     new = with_defaults(new, version=version, now=now, stored=old)
-    new = _kept_meta(preparation.for_status_update(new, old, context.features), old.metadata)
+    new = _with_kept_metadata(preparation.for_status_update(new, old, context.features), old.metadata)
     errors: list[FieldError] = []
     if isinstance(new, ResourceClaim):
         errors.extend(admin_access.admin_results(new.status.allocation, old.status.allocation, namespace_labels or {}))
     errors.extend(rule(new, old, context))
-    return _admitted(new, [*_common(new, old), *errors])
+    return _admitted(new, [*_common_errors(new, old), *errors])
 
 
-def _update_errors(new: Any, old: Any, rule: Callable[[Any, Any, ValidationContext], Errors], context: ValidationContext) -> Errors:
-    yield from _common(new, old)
+def _update_errors(
+    new: Any, old: Any, rule: Callable[[Any, Any, ValidationContext], Errors], context: ValidationContext
+) -> Errors:
+    yield from _common_errors(new, old)
     yield from rule(new, old, context)
 
 
-def _common(new: Any, old: Any) -> Errors:
+def _common_errors(new: Any, old: Any) -> Errors:
     namespaced = isinstance(new, ResourceClaim | ResourceClaimTemplate)
     return common_update(new.metadata, old.metadata, namespaced=namespaced)
 
 
-def _kept_meta(value: Any, old: ObjectMeta) -> Any:
-    """What an update can neither set nor take away."""
+def _with_kept_metadata(value: Any, old: ObjectMeta) -> Any:
+    """Restore the metadata that an update can neither set nor remove."""
     meta: ObjectMeta = value.metadata
     seconds = meta.deletion_grace_period_seconds
     return replace(

@@ -17,13 +17,13 @@ _is_version = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_LABEL}(?:\.{_LABEL})*)?(?:\+{_BUILD}(?:\.{_BUILD})*)?", re.ASCII
 ).fullmatch
 
-#: Go's order of the kinds of value, which is also the order of the checks.
+#: The value fields in Go's order, which is also the order of the checks.
 _SCALARS = ("bool_", "int_", "string", "version")
 _LISTS = ("bools", "ints", "strings", "versions")
 
 
 def attribute(value: DeviceAttribute, path: str) -> Errors:
-    """One attribute."""
+    """Validate one attribute."""
     if value.string is not None:
         yield from _string(value.string, f"{path}.string")
     if value.version is not None:
@@ -60,5 +60,5 @@ def has_list(device: Device) -> bool:
 
 
 def value_count(device: Device) -> int:
-    """Values of all attributes; a list counts its items, and an empty one as a scalar."""
+    """The number of attribute values: a list counts as its items, an empty list as one."""
     return sum(sum(len(getattr(value, name) or ()) for name in _LISTS) or 1 for value in device.attributes.values())

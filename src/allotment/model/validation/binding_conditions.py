@@ -1,4 +1,4 @@
-"""Binding conditions of devices and of allocation results (KEP-5007): both lists or neither."""
+"""Binding conditions of devices and of allocation results (KEP-5007): both lists are set or neither."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONDITIONS_MAX = 4
 
 
 def binding_conditions(conditions: Sequence[str], failures: Sequence[str], path: str) -> Errors:
-    """``bindingConditions`` and ``bindingFailureConditions`` of one device."""
+    """Validate ``bindingConditions`` and ``bindingFailureConditions`` of one device."""
     condition_path, failure_path = f"{path}.bindingConditions", f"{path}.bindingFailureConditions"
     yield from check_list(conditions, CONDITIONS_MAX, names.label_key, condition_path)
     yield from check_list(failures, CONDITIONS_MAX, names.label_key, failure_path)

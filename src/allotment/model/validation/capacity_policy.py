@@ -1,4 +1,4 @@
-"""How much of a shareable capacity a request may take (KEP-5075): the policy must be consistent in itself."""
+"""Request policies of shareable capacities (KEP-5075)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ VALID_VALUES_MAX = 10
 
 
 def exclusive_capacity(capacity: DeviceCapacity, path: str) -> Errors:
-    """A capacity of a device that one request takes whole."""
+    """Validate a capacity of a device that is allocated as a whole."""
     if capacity.request_policy is not None:
         yield forbidden(f"{path}.requestPolicy", "allowMultipleAllocations must be true")
 
 
 def shareable_capacity(capacity: DeviceCapacity, path: str) -> Errors:
-    """A capacity of a device that several requests share; without a policy any amount may be asked for."""
+    """Validate a capacity of a device that several requests share; without a policy any amount can be requested."""
     policy = capacity.request_policy
     if policy is None:
         return
@@ -56,41 +56,41 @@ def _valid_values(values: Sequence[Quantity], default: Quantity, total: Quantity
             yield invalid(at, str(value), f"option is larger than capacity value: {total}")
 
     yield from check_set(values, VALID_VALUES_MAX, option, lambda value: str(value.value()), path)
-    # Options beyond the limit are not looked at, so none of them is the default.
+    # Options beyond the limit are ignored, so the default is not among them.
     if len(values) > VALID_VALUES_MAX or default not in values:
         yield invalid(path, str(default), "default value is not valid according to the requestPolicy")
 
 
 def _valid_range(valid: CapacityRequestPolicyRange, default: Quantity, total: Quantity, path: str) -> Errors:
-    lowest, highest, step = valid.min, valid.max, valid.step
-    if lowest is None:
+    minimum, maximum, step = valid.min, valid.max, valid.step
+    if minimum is None:
         yield required(f"{path}.min", "required when validRange is defined")
         return
-    if lowest > total:
-        yield invalid(f"{path}.min", str(lowest), f"min is larger than capacity value: {total}")
-    if default < lowest:
-        yield invalid(f"{path}.min", str(default), f"default is less than min: {lowest}")
-    if highest is not None:
-        if lowest > highest:
-            yield invalid(f"{path}.max", str(lowest), f"min is larger than max: {highest}")
-        if highest > total:
-            yield invalid(f"{path}.max", str(highest), f"max is larger than capacity value: {total}")
-        if default > highest:
-            yield invalid(f"{path}.max", str(default), f"default is more than max: {highest}")
+    if minimum > total:
+        yield invalid(f"{path}.min", str(minimum), f"min is larger than capacity value: {total}")
+    if default < minimum:
+        yield invalid(f"{path}.min", str(default), f"default is less than min: {minimum}")
+    if maximum is not None:
+        if minimum > maximum:
+            yield invalid(f"{path}.max", str(minimum), f"min is larger than max: {maximum}")
+        if maximum > total:
+            yield invalid(f"{path}.max", str(maximum), f"max is larger than capacity value: {total}")
+        if default > maximum:
+            yield invalid(f"{path}.max", str(default), f"default is more than max: {maximum}")
     if step is not None:
-        one_step = lowest.add(step)
+        one_step = minimum.add(step)
         if one_step > total:
             yield invalid(f"{path}.step", str(step), f"one step {one_step} is larger than capacity value: {total}")
-        yield from _on_step(default, lowest, step, f"{path}.step")
-        if highest is not None:
-            yield from _on_step(highest, lowest, step, f"{path}.step")
+        yield from _on_step(default, minimum, step, f"{path}.step")
+        if maximum is not None:
+            yield from _on_step(maximum, minimum, step, f"{path}.step")
 
 
-def _on_step(value: Quantity, lowest: Quantity, step: Quantity, path: str) -> Errors:
-    """Counted in whole units, as 1.36 does (1.37 counts in thousandths)."""
+def _on_step(value: Quantity, minimum: Quantity, step: Quantity, path: str) -> Errors:
+    """Check a value against the step in whole units, as 1.36 does (1.37 uses thousandths)."""
     width = step.value()
-    # 1.36 divides by zero here and answers 500; later releases refuse the step with these words.
+    # 1.36 divides by zero here and responds with 500; later releases reject the step with this message.
     if width == 0:
         yield invalid(path, str(step), "must be greater than zero")
-    elif (value.value() - lowest.value()) % width:
-        yield invalid(path, str(value), f"value is not a multiple of a given step ({step}) from ({lowest})")
+    elif (value.value() - minimum.value()) % width:
+        yield invalid(path, str(value), f"value is not a multiple of a given step ({step}) from ({minimum})")

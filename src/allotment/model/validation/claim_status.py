@@ -1,7 +1,7 @@
-"""The status of a ResourceClaim: written only through its subresource.
+"""The status of a ResourceClaim, which is written only through its subresource.
 
-An allocation is set or cleared, never changed; a stored one is not looked at again, for the rules have become
-stricter since.
+An allocation is set or cleared, never changed. A stored allocation is not validated again, because the rules have
+become stricter.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HARDWARE_ADDRESS_MAX = 128
 
 
 class SharedDeviceID(msgspec.Struct, frozen=True, rename="pascal"):
-    """A device and, where it is shared, the share: what results and device statuses are matched by."""
+    """The identity of a device, or of a share of it, by which results and device statuses are matched."""
 
     driver: str
     pool: str
@@ -52,12 +52,12 @@ class SharedDeviceID(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 def shared_device_id(value: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> SharedDeviceID:
-    """The device, or share of one, that a result or a status speaks of."""
+    """The device, or the share of a device, of a result or a status."""
     return SharedDeviceID(value.driver, value.pool, value.device, value.share_id or "")
 
 
 def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: ValidationContext) -> Errors:
-    """A changed status; spec and metadata have been reset to the stored ones."""
+    """Validate a changed status; spec and metadata have been reset to the stored ones."""
     yield from object_meta_update(new.metadata, old.metadata)
     status, stored = new.status, old.status
     yield from check_set(
@@ -103,7 +103,7 @@ def _allocation(allocation: AllocationResult, known: RequestNames) -> Errors:
 
 
 def _result(result: DeviceRequestAllocationResult, path: str, known: RequestNames) -> Errors:
-    # Tolerations are copied from the request and not looked at again in 1.36.
+    # Tolerations are copied from the request and not validated again in 1.36.
     yield from reference(result.request, f"{path}.request", known)
     yield from _device_id(result, path)
     yield from binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
@@ -141,7 +141,7 @@ def _network_data(data: NetworkDeviceData, path: str) -> Errors:
 
 
 def interface_address(text: str, path: str) -> Errors:
-    """An address with the length of its network's prefix, written canonically."""
+    """Validate an address with prefix length in canonical form."""
     canonical = _canonical(text)
     if canonical is None:
         yield invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")
@@ -150,7 +150,7 @@ def interface_address(text: str, path: str) -> Errors:
 
 
 def _canonical(text: str) -> str | None:
-    """The canonical form of an address with prefix length; leading zeros are tolerated, as Go's older parser did."""
+    """The canonical form of an address with prefix length; leading zeros are allowed, as in Go's older parser."""
     address, slash, length = text.partition("/")
     if not slash or not re.fullmatch("[0-9]+", length) or not address.isascii() or "%" in address:
         return None

@@ -1,4 +1,4 @@
-"""ResourceClaim and ResourceClaimTemplate, created and updated. The status of a claim: ``status``."""
+"""ResourceClaim and ResourceClaimTemplate: create and update. For the status of a claim see ``claim_status``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from allotment.model.validation.requests import RequestNames, references, reques
 CONSTRAINTS_MAX = 32
 
 
-def constraints(values: Sequence[DeviceConstraint], path: str, known: RequestNames, context: ValidationContext) -> Errors:
-    """At most 32 constraints, each naming an attribute."""
+def constraints(
+    values: Sequence[DeviceConstraint], path: str, known: RequestNames, context: ValidationContext
+) -> Errors:
+    """Validate constraints: at most 32, each with an attribute."""
     return check_list(values, CONSTRAINTS_MAX, lambda value, at: _constraint(value, at, known, context), path)
 
 
 def _constraint(constraint: DeviceConstraint, path: str, known: RequestNames, context: ValidationContext) -> Errors:
     yield from references(constraint.requests, f"{path}.requests", known)
-    # Both set: accepted, and only the first counts, there as in the allocator.
+    # Both set: accepted; validation and the allocator use only the first.
     if constraint.match_attribute is not None:
         yield from fully_qualified_name(constraint.match_attribute, f"{path}.matchAttribute")
     elif constraint.distinct_attribute is not None:
         yield from fully_qualified_name(constraint.distinct_attribute, f"{path}.distinctAttribute")
     elif context.features.enabled("DRAConsumableCapacity"):
-        # The end of the text is upstream's mistake; the recorded answers have it.
+        # The end of the message is an upstream mistake; the recorded responses contain it.
         yield required(
             path, 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         )
@@ -38,7 +40,7 @@ def _constraint(constraint: DeviceConstraint, path: str, known: RequestNames, co
 
 
 def claim_spec(spec: ResourceClaimSpec, path: str, context: ValidationContext) -> Errors:
-    """What a claim asks for, as new."""
+    """Validate the spec of a new claim."""
     path = f"{path}.devices"
     known = request_names(spec.devices.requests)
     yield from requests(spec.devices.requests, f"{path}.requests", context)
@@ -47,13 +49,13 @@ def claim_spec(spec: ResourceClaimSpec, path: str, context: ValidationContext) -
 
 
 def claim(value: ResourceClaim, context: ValidationContext) -> Errors:
-    """A new claim."""
+    """Validate a new claim."""
     yield from object_meta(value.metadata, namespaced=True)
     yield from claim_spec(value.spec, "spec", context)
 
 
 def claim_update(new: ResourceClaim, old: ResourceClaim, _: ValidationContext) -> Errors:
-    """A changed claim: metadata only, and nothing of the unchanged spec is looked at again."""
+    """Validate a changed claim: the metadata only, as the spec is immutable."""
     yield from object_meta(new.metadata, namespaced=True)
     yield from object_meta_update(new.metadata, old.metadata)
     if new.spec != old.spec:
@@ -61,14 +63,14 @@ def claim_update(new: ResourceClaim, old: ResourceClaim, _: ValidationContext) -
 
 
 def template(value: ResourceClaimTemplate, context: ValidationContext) -> Errors:
-    """A new template."""
+    """Validate a new template."""
     yield from object_meta(value.metadata, namespaced=True)
     yield from template_meta(value.spec.metadata, "spec.metadata")
     yield from claim_spec(value.spec.spec, "spec.spec", context)
 
 
 def template_update(new: ResourceClaimTemplate, old: ResourceClaimTemplate, context: ValidationContext) -> Errors:
-    """A changed template: validated as if new, although its spec may not differ."""
+    """Validate a changed template: like a new one, although its spec is immutable."""
     yield from template(new, context)
     yield from object_meta_update(new.metadata, old.metadata)
     if new.spec != old.spec:

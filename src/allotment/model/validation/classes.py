@@ -1,4 +1,4 @@
-"""DeviceClass, created and updated."""
+"""DeviceClass: create and update."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from allotment.model.validation.selectors import selectors
 
 
 def device_class(value: DeviceClass, context: ValidationContext) -> Errors:
-    """A new class."""
+    """Validate a new class."""
     yield from object_meta(value.metadata, namespaced=False, prefix=False)
     yield from _spec(value, None, context)
 
 
 def device_class_update(new: DeviceClass, old: DeviceClass, context: ValidationContext) -> Errors:
-    """A changed class; lists that have not changed as a whole count as stored and are judged less strictly."""
+    """Validate a changed class; lists that have not changed are checked by the less strict rules for stored objects."""
     yield from object_meta(new.metadata, namespaced=False, prefix=False)
     yield from object_meta_update(new.metadata, old.metadata)
     yield from _spec(new, old, context)

@@ -1,4 +1,4 @@
-"""Status conditions (``metav1.Condition``), wherever they occur."""
+"""Status conditions (``metav1.Condition``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _is_reason = re.compile(_REASON).fullmatch
 
 
 def check_conditions(conditions: Sequence[Condition], path: str) -> Errors:
-    """No type twice, and each complete."""
+    """Validate conditions: types are unique, all required fields are set."""
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         at = f"{path}[{index}]"

@@ -1,4 +1,4 @@
-"""Driver parameters in classes, claims and allocations; other raw JSON."""
+"""Driver parameters in classes, claims and allocations, and other raw JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCES = ("FromClaim", "FromClass")
 
 
 def claim_config(values: Sequence[DeviceClaimConfiguration], path: str, known: RequestNames) -> Errors:
-    """Parameters in a claim, for some of its requests or all."""
+    """Validate parameters in a claim, for some or all of its requests."""
 
     def check(value: DeviceClaimConfiguration, at: str) -> Errors:
         yield from references(value.requests, f"{at}.requests", known)
@@ -32,12 +32,12 @@ def claim_config(values: Sequence[DeviceClaimConfiguration], path: str, known: R
 
 
 def class_config(values: Sequence[DeviceClassConfiguration], path: str, *, stored: bool) -> Errors:
-    """Parameters in a class; unchanged ones may exceed the size limit, which is younger than they."""
+    """Validate parameters in a class; unchanged ones may exceed the size limit, which was introduced later."""
     return check_list(values, CONFIG_MAX, lambda value, at: _opaque(value.opaque, f"{at}.opaque", stored=stored), path)
 
 
 def allocation_config(values: Sequence[DeviceAllocationConfiguration], path: str, known: RequestNames) -> Errors:
-    """Parameters in an allocation: those of the classes and those of the claim."""
+    """Validate parameters in an allocation: those of the classes and of the claim."""
 
     def check(value: DeviceAllocationConfiguration, at: str) -> Errors:
         if not value.source:
@@ -59,7 +59,7 @@ def _opaque(value: OpaqueDeviceConfiguration | None, path: str, *, stored: bool)
 
 
 def json_object(value: object, path: str, limit: int | None) -> Errors:
-    """Raw JSON must be an object of at most ``limit`` bytes, counted in compact form."""
+    """Validate raw JSON: an object of at most ``limit`` bytes in compact form."""
     if value is None:
         yield required(path)
     elif limit is not None and size(raw_json(value)) > limit:

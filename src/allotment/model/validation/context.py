@@ -1,6 +1,6 @@
-"""What validation needs to know beyond the object: the gates that are on, and who compiles CEL.
+"""The context of validation: feature gates and the CEL compiler.
 
-The CEL compiler stands on a higher floor than the model, so it comes in as an argument;
+The CEL compiler is in a higher layer than the model, so it is passed as an argument;
 ``allotment.cel.validation_context`` provides it.
 """
 
@@ -13,10 +13,10 @@ from allotment.model.features import Features
 
 
 class ExpressionProblem(NamedTuple):
-    """Why an expression is refused.
+    """A problem of an expression.
 
-    ``invalid`` and ``required`` are compile errors and ``internal`` failures of the compiler, with the compiler's
-    text; ``cost`` says that the estimated cost exceeds the limit.
+    ``invalid`` and ``required`` are compile errors and ``internal`` is a failure of the compiler, with the compiler's
+    message; ``cost``: the estimated cost exceeds the limit.
     """
 
     kind: Literal["invalid", "required", "internal", "cost"]
@@ -24,16 +24,16 @@ class ExpressionProblem(NamedTuple):
 
 
 class ExpressionChecker(Protocol):
-    """Compiles a selector's expression, in the environment for new expressions or the laxer one for stored ones."""
+    """Compiles a selector's expression, in the environment for new or the less strict one for stored expressions."""
 
     def __call__(self, expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
-        """The problems of the expression; none if it may be stored."""
+        """The problems of the expression; empty if it can be stored."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationContext:
-    """What validators need beside the object."""
+    """The arguments of validators other than the object."""
 
     features: Features
     check_expression: ExpressionChecker

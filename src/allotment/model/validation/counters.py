@@ -1,6 +1,6 @@
-"""Counter sets of a pool and what devices consume of them (KEP-4815).
+"""Counter sets of a pool and their consumption by devices (KEP-4815).
 
-Whether a consumed set or counter exists is not asked here: it may stand in another slice of the pool.
+Whether a consumed set or counter exists is not checked here, because it can be in another slice of the pool.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COUNTERS_MAX = 32
 
 
 def shared_counters(sets: Sequence[CounterSet], path: str) -> Errors:
-    """The counter sets of a slice."""
+    """Validate the counter sets of a slice."""
 
     def check(value: CounterSet, at: str) -> Errors:
         return _set(value.name, value.counters, at, "name")
@@ -27,7 +27,7 @@ def shared_counters(sets: Sequence[CounterSet], path: str) -> Errors:
 
 
 def consumes_counters(consumptions: Sequence[DeviceCounterConsumption], path: str) -> Errors:
-    """What one device takes, from at most two sets."""
+    """Validate the counters that one device consumes, of at most two sets."""
 
     def check(value: DeviceCounterConsumption, at: str) -> Errors:
         return _set(value.counter_set, value.counters, at, "counterSet")

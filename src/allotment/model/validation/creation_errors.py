@@ -1,6 +1,6 @@
-"""What the API server would refuse an object for that is to be created, whatever its kind.
+"""The errors of the API server for the creation of an object of any kind.
 
-Of pods, and of the pods that workloads make, only what concerns claims is judged.
+Of pods, and of the pod templates of workloads, only claims are checked.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from allotment.model.validation.errors import FieldError, required
 from allotment.model.validation.pods import pod_claims, resource_claims
 from allotment.model.workloads import PodGroup, template_of
 
-#: Stands for the time of creation; no error depends on it.
+#: A fixed time of creation; no error depends on it.
 _NOW: Final = "2000-01-01T00:00:00Z"
 
 
-def creation_errors(manifest: Manifest, context: ValidationContext, namespaces: Mapping[str, Namespace]) -> list[FieldError]:
-    """The errors of an object's creation, with paths of the v1 shape; ``namespaces`` are those that exist."""
+def creation_errors(
+    manifest: Manifest, context: ValidationContext, namespaces: Mapping[str, Namespace]
+) -> list[FieldError]:
+    """The errors of an object's creation, with paths of the v1 shape. ``namespaces``: the existing namespaces."""
     value = manifest.value
     errors: Iterable[FieldError] = ()
     template = template_of(value)
@@ -40,10 +42,10 @@ def creation_errors(manifest: Manifest, context: ValidationContext, namespaces: 
         labels = namespace.metadata.labels if namespace is not None else {}
         errors = create(value, context, version=version, now=_NOW, namespace_labels=labels).errors
     if type(value) not in VALIDATORS and isinstance(value, Object) and (template or isinstance(value, Pod | PodGroup)):
-        errors = (*_nameless(value), *errors)
+        errors = (*_name_errors(value), *errors)
     return list(errors)
 
 
-def _nameless(value: Object) -> Iterable[FieldError]:
+def _name_errors(value: Object) -> Iterable[FieldError]:
     if not value.metadata.name and not value.metadata.generate_name:
         yield required("metadata.name", "name or generateName is required")

@@ -1,4 +1,4 @@
-"""The devices of a slice."""
+"""The devices of a ResourceSlice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NONE_OF = (
 
 
 def device(value: Device, old: Device | None, path: str, *, selects_nodes: bool) -> Errors:
-    """One device; ``old`` is the device of that name in the stored slice."""
+    """Validate one device; ``old``: the device of this name in the stored slice."""
     yield from names.label(value.name, f"{path}.name")
     entries = len(value.attributes) + len(value.capacity)
     if entries > ENTRIES_MAX:
@@ -41,7 +41,7 @@ def device(value: Device, old: Device | None, path: str, *, selects_nodes: bool)
     yield from check_map(value.attributes, None, NAME_MAX, qualified_name, attributes.attribute, f"{path}.attributes")
     capacity = shareable_capacity if value.allow_multiple_allocations else exclusive_capacity
     yield from check_map(value.capacity, None, NAME_MAX, qualified_name, capacity, f"{path}.capacity")
-    # Taints that have not changed may have effects that are newer than we are.
+    # Unchanged taints can have effects that are unknown to this release.
     if old is None or old.taints != value.taints:
         yield from check_list(value.taints, TAINTS_MAX, taint, f"{path}.taints")
     yield from consumes_counters(value.consumes_counters, f"{path}.consumesCounters")
@@ -56,7 +56,7 @@ def device(value: Device, old: Device | None, path: str, *, selects_nodes: bool)
 
 
 def _nodes(value: Device, path: str) -> Errors:
-    """The nodes that reach a device, where each device says so itself."""
+    """Validate the nodes that can use a device, in a slice with perDeviceNodeSelection."""
     chosen = []
     if value.node_name is not None:
         if value.node_name:
@@ -81,7 +81,7 @@ def _nodes(value: Device, path: str) -> Errors:
 def _node_allocatable(
     mappings: Mapping[str, NodeAllocatableResourceMapping], capacity: Mapping[str, DeviceCapacity], path: str
 ) -> Errors:
-    """How a device stands for resources of its node (KEP-5517, alpha)."""
+    """Validate the node resources that a device represents (KEP-5517, alpha)."""
     for name in sorted(mappings):
         at, mapping = f"{path}[{name}]", mappings[name]
         if not names.is_native_resource(name):

@@ -1,7 +1,7 @@
-"""Fields of features that are off are silently dropped on write, unless the stored object uses the feature already.
+"""Drops the fields of disabled features on write, unless the stored object uses the feature already.
 
-One function per kind; each feature is one entry of a table: when its fields are in use, and how an object looks
-without them. Nothing here is ever an error by itself; what is left may be one.
+There is one function per kind, and one table entry per feature: whether its fields are in use, and how to remove them.
+Dropping a field is not an error; validation of the remaining fields can fail.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from allotment.model.resource import (
 )
 
 T = TypeVar("T")
-Asked = TypeVar("Asked", ExactDeviceRequest, DeviceSubRequest)
+RequestT = TypeVar("RequestT", ExactDeviceRequest, DeviceSubRequest)
 
 _NO_LISTS: dict[str, None] = {"bools": None, "ints": None, "strings": None, "versions": None}
 
 
 class GatedFields(NamedTuple):
-    """Fields behind a gate: in use in a stored object? and: the object without them."""
+    """Fields behind feature gates: whether an object uses them, and how to remove them from it."""
 
     gates: tuple[str, ...]
     in_use: Callable[..., bool]
@@ -45,7 +45,7 @@ def _drop(new: T, old: T | None, table: tuple[GatedFields, ...], features: Featu
     for gates, in_use, without in table:
         if not all(map(features.enabled, gates)) and (old is None or not in_use(old)):
             result = without(result)
-    return result  # type: ignore[return-value]  # every entry of a table keeps the kind
+    return result  # type: ignore[return-value]  # every table entry keeps the type
 
 
 # --- ResourceClaim and ResourceClaimTemplate: the spec ---------------------------------------------------------------
@@ -60,15 +60,15 @@ def _with_requests(spec: ResourceClaimSpec, change: Callable[[DeviceRequest], De
     return replace(spec, devices=replace(spec.devices, requests=tuple(map(change, spec.devices.requests))))
 
 
-def _asked(spec: ResourceClaimSpec) -> list[ExactDeviceRequest | DeviceSubRequest]:
+def _request_forms(spec: ResourceClaimSpec) -> list[ExactDeviceRequest | DeviceSubRequest]:
     return [
-        asked
+        form
         for request in spec.devices.requests
-        for asked in ((request.exactly,) if request.exactly is not None else ()) + request.first_available
+        for form in ((request.exactly,) if request.exactly is not None else ()) + request.first_available
     ]
 
 
-def _with_asked(spec: ResourceClaimSpec, **changes: object) -> ResourceClaimSpec:
+def _with_request_forms(spec: ResourceClaimSpec, **changes: object) -> ResourceClaimSpec:
     def change(request: DeviceRequest) -> DeviceRequest:
         exactly = request.exactly
         return replace(
@@ -94,12 +94,12 @@ def _admin_access_in_spec(spec: ResourceClaimSpec) -> bool:
 
 def _consumable_in_spec(spec: ResourceClaimSpec) -> bool:
     return any(c.distinct_attribute is not None for c in spec.devices.constraints) or any(
-        asked.capacity is not None for asked in _asked(spec)
+        form.capacity is not None for form in _request_forms(spec)
     )
 
 
 def _without_consumable(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    spec = _with_asked(spec, capacity=None)
+    spec = _with_request_forms(spec, capacity=None)
     constraints = tuple(replace(constraint, distinct_attribute=None) for constraint in spec.devices.constraints)
     return replace(spec, devices=replace(spec.devices, constraints=constraints))
 
@@ -112,8 +112,8 @@ _CLAIM_SPEC = (
     ),
     GatedFields(
         ("DRADeviceTaints",),
-        lambda spec: any(asked.tolerations for asked in _asked(spec)),
-        lambda spec: _with_asked(spec, tolerations=()),
+        lambda spec: any(form.tolerations for form in _request_forms(spec)),
+        lambda spec: _with_request_forms(spec, tolerations=()),
     ),
     GatedFields(("DRAAdminAccess",), _admin_access_in_spec, _without_admin_access),
     GatedFields(("DRAConsumableCapacity",), _consumable_in_spec, _without_consumable),
@@ -124,7 +124,7 @@ _CLAIM_SPEC = (
 
 
 def claim_status(new: ResourceClaim, old: ResourceClaim, features: Features) -> ResourceClaim:
-    """A claim whose status is without the fields of disabled features."""
+    """A claim without the status fields of disabled features."""
     return _drop(new, old, _CLAIM_STATUS, features)
 
 
@@ -170,7 +170,7 @@ _CLAIM_STATUS = (
         lambda claim: _with_results(claim, admin_access=None),
     ),
     GatedFields(("DRAConsumableCapacity",), _shares_in_use, _without_shares),
-    GatedFields(  # for results this gate alone counts, for slices also that of device statuses
+    GatedFields(  # results depend on this gate only, slices also on the gate of device statuses
         ("DRADeviceBindingConditions",),
         lambda claim: any(r.binding_conditions or r.binding_failure_conditions for r in _results(claim)),
         lambda claim: _with_results(claim, binding_conditions=(), binding_failure_conditions=()),

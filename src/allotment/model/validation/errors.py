@@ -1,8 +1,8 @@
-"""What is wrong with a field, as data: which rule, where, the value found, and the detail.
+"""Field errors as data: error type, path, value and detail.
 
-The rendered text is Kubernetes' own (apimachinery ``field.Error``); :func:`invalid_status` makes the ``Status``
-object an API server answers with (422). Validators are generators of :class:`FieldError`: all problems are collected,
-in Kubernetes' order.
+The text is that of Kubernetes (apimachinery ``field.Error``); :func:`invalid_status` builds the ``Status`` of the API
+server's response (422). Validators are generators of :class:`FieldError`, so that all errors are collected in
+Kubernetes' order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from allotment.model.validation.gotext import float_text, json_text
 
 
 class ErrorType(Enum):
-    """The kinds of field error: the machine-readable reason of a cause, and the words in its message."""
+    """The types of field errors: the machine-readable reason of a cause, and the start of its message."""
 
     REQUIRED = ("FieldValueRequired", "Required value")
     INVALID = ("FieldValueInvalid", "Invalid value")
@@ -36,11 +36,11 @@ class ErrorType(Enum):
 
     @property
     def text(self) -> str:
-        """How the message starts."""
+        """The start of the message."""
         return self.value[1]
 
 
-#: Kinds whose message shows the value found.
+#: Error types whose message contains the value.
 _SHOWS_VALUE = frozenset(
     {
         ErrorType.INVALID,
@@ -53,12 +53,12 @@ _SHOWS_VALUE = frozenset(
 )
 
 
-#: The value of a problem whose message shows none, although messages of its type usually do.
+#: A value that is omitted from the message, although messages of its error type usually contain one.
 OMITTED: Final = object()
 
 
 class FieldError(NamedTuple):
-    """One problem of one field. ``str`` gives Kubernetes' line for it.
+    """One error of one field. ``str`` returns Kubernetes' text.
 
     >>> print(invalid("spec.devices.requests[0].exactly.count", -1, "must be greater than zero"))
     spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero
@@ -71,10 +71,10 @@ class FieldError(NamedTuple):
 
     @property
     def body(self) -> str:
-        """The text without the path: the ``message`` of a cause."""
+        """The text without the path, as in the ``message`` of a cause."""
         text = self.type.text
         if self.type in _SHOWS_VALUE and self.value is not OMITTED:
-            text += f": {_shown(self.value)}"
+            text += f": {_value_text(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     @property
@@ -89,70 +89,70 @@ class FieldError(NamedTuple):
 Errors: TypeAlias = Iterator[FieldError]
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     if type(value) is float:
         return float_text(value)
     return quote(value) if type(value) is str else json_text(value)
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """A value is missing."""
+    """The error for a missing value."""
     return FieldError(ErrorType.REQUIRED, path, None, detail)
 
 
 def invalid(path: str, value: object, detail: str) -> FieldError:
-    """A value breaks a rule. Wrap strings of a Go type of their own in :class:`~.gotext.Named`."""
+    """The error for an invalid value. Strings of a named Go type must be a :class:`~.gotext.GoNamedString`."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
 def immutable(path: str, value: object) -> FieldError:
-    """A value changed that may not."""
+    """The error for a change of an immutable value."""
     return FieldError(ErrorType.INVALID, path, value, "field is immutable")
 
 
 def not_supported(path: str, value: object, choices: Iterable[str]) -> FieldError:
-    """A value is none of the possible ones."""
+    """The error for a value that is not among ``choices``."""
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, "supported values: " + ", ".join(map(quote, choices)))
 
 
 def not_found(path: str, value: object, detail: str = "") -> FieldError:
-    """A value refers to nothing."""
+    """The error for a reference to something that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, path, value, detail)
 
 
 def duplicate(path: str, value: object) -> FieldError:
-    """A key occurs twice."""
+    """The error for a duplicate key."""
     return FieldError(ErrorType.DUPLICATE, path, value, "")
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """A value is well formed but not allowed here."""
+    """The error for a well-formed value that is not allowed."""
     return FieldError(ErrorType.FORBIDDEN, path, None, detail)
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """A text exceeds its limit in bytes; the text itself is not shown."""
+    """The error for a text that exceeds its limit in bytes; the message does not contain the text."""
     return FieldError(ErrorType.TOO_LONG, path, None, f"may not be more than {limit} bytes")
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    """A list or map exceeds its limit; its items are not looked at."""
+    """The error for a list or map that exceeds its limit; its items are not validated."""
     return FieldError(ErrorType.TOO_MANY, path, count, f"must have at most {limit} items")
 
 
 def internal(path: str, detail: str) -> FieldError:
-    """The check itself failed."""
+    """The error for a failure of the validation itself."""
     return FieldError(ErrorType.INTERNAL, path, None, detail)
 
 
 def summary(errors: Sequence[FieldError]) -> str:
-    """All errors in one text: a single one bare, several in brackets, each distinct one once."""
+    """All distinct errors as one text: a single one without brackets, several in brackets."""
     texts = list(dict.fromkeys(map(str, errors)))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def invalid_status(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> dict[str, Any]:
-    """The ``Status`` (422) for an object that does not pass; ``group`` is empty for the core group."""
+    """The ``Status`` (422) for an invalid object; ``group`` is empty for the core group."""
     qualified = f"{kind}.{group}" if group else kind
     details: dict[str, Any] = {"name": name, "group": group, "kind": kind, "causes": [error.cause for error in errors]}
     return failure_status(
@@ -164,7 +164,7 @@ def invalid_status(group: str, kind: str, name: str, errors: Sequence[FieldError
 
 
 def failure_status(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A ``Status`` of failure."""
+    """A ``Status`` with status Failure."""
     status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",

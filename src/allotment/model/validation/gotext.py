@@ -1,9 +1,9 @@
-"""Values written as Go writes them, because Kubernetes' messages show its internal Go values.
+"""Formats values as Go does, because Kubernetes' messages contain its internal Go values.
 
-Two notations occur. A plain Go ``string`` is quoted by ``%q``; everything else that is not a number or a boolean goes
-through ``encoding/json`` with Go field names (internal types carry no JSON tags). The two differ: JSON escapes
-``<``, ``>`` and ``&``, ``%q`` escapes what cannot be printed. Named Go string types (an effect, an allocation mode)
-count as "everything else"; :class:`Named` marks them.
+There are two notations. A plain Go ``string`` is quoted with ``%q``; all other values except numbers and booleans are
+encoded by ``encoding/json`` with Go field names (internal types have no JSON tags). JSON escapes ``<``, ``>`` and
+``&``, ``%q`` escapes characters that are not printable. Named Go string types (an effect, an allocation mode) are
+encoded as JSON; :class:`GoNamedString` marks them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _HTML = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028":
 
 
 class GoNamedString(str):
-    """A string of a Go type of its own; messages show it as JSON."""
+    """A string of a named Go type, which messages contain as JSON."""
 
     __slots__ = ()
 
 
 class GoStruct(dict[str, Any]):
-    """The fields of a Go struct, in its order; plain mappings are Go's maps, which are written sorted."""
+    """The fields of a Go struct in order; other mappings are Go maps, which are sorted by key."""
 
 
 def size(text: str) -> int:
-    """Length in bytes, which is what Kubernetes' limits count."""
+    """The length in bytes, which Kubernetes' limits refer to."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
@@ -53,7 +53,7 @@ def float_text(number: float) -> str:
 
 
 def json_text(value: object) -> str:
-    """``json.Marshal`` of the Go value that one of our values stands for.
+    """The result of ``json.Marshal`` for the Go value that corresponds to ``value``.
 
     >>> print(json_text(resource.DeviceToleration(key="a", operator="Exists")))
     {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}
@@ -85,13 +85,13 @@ def _json_string(text: str) -> str:
 
 
 def raw_json(value: object) -> str:
-    """A ``RawExtension`` as it travels: compact JSON, names in the order received."""
+    """A ``RawExtension``: compact JSON with keys in the order received."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-# --- Go's names for the fields of our values -------------------------------------------------------------------------
+# --- Go field names --------------------------------------------------------------------------------------------------
 
-#: Where Go's name is not our JSON name with a capital, in Go's order where that differs from ours.
+#: Go field names that are not the capitalized JSON name, in Go's order if that differs from the order of the value.
 _RENAMED: dict[type[msgspec.Struct], dict[str, str]] = {
     resource.DeviceAttribute: {
         "int_": "IntValue",
@@ -112,20 +112,20 @@ _RENAMED: dict[type[msgspec.Struct], dict[str, str]] = {
         "uid": "UID",
     },
 }
-#: Types of meta/v1: they have JSON tags in Go as well, and are written as on the wire.
+#: Types of meta/v1: they have JSON tags in Go and are encoded with their JSON names.
 _TAGGED = (meta.ObjectMeta, meta.OwnerReference, meta.Condition)
-#: Always written although empty (no ``omitempty`` in Go).
+#: Fields that are encoded even if empty (no ``omitempty`` in Go).
 _ALWAYS = {
     meta.OwnerReference: ("api_version", "kind", "name", "uid"),
     meta.Condition: ("type", "status", "last_transition_time", "reason", "message"),
 }
-#: Raw JSON in Go, not a value.
+#: Fields that are raw JSON in Go.
 _RAW = {(resource.OpaqueDeviceConfiguration, "parameters"), (resource.AllocatedDeviceStatus, "data")}
 
 
 @cache
-def _plan(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
-    """Per field: our attribute, Go's name, and whether empty means nil."""
+def _field_plan(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
+    """For each field: the attribute, the Go name, and whether an empty value is nil."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     renamed = _RENAMED.get(kind, {})
     order = [*renamed, *(name for name in fields if name not in renamed)]
@@ -141,10 +141,10 @@ def _members(value: msgspec.Struct) -> list[str]:
     if isinstance(value, _TAGGED):
         return _tagged_members(value)
     members = []
-    for name, go_name, empty_is_nil in _plan(kind):
+    for name, go_name, empty_is_nil in _field_plan(kind):
         item: Any = getattr(value, name)
         if kind is resource.ResourceClaimTemplateSpec and name == "metadata":
-            members.extend(_tagged_members(item))  # embedded: its fields stand beside ours
+            members.extend(_tagged_members(item))  # embedded in Go: its fields are inlined
             continue
         if (kind, name) in _RAW:
             text = raw_json(item).translate(_HTML)

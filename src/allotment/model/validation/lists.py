@@ -1,8 +1,7 @@
-"""Lists, sets and maps: how many items, each item valid, no key twice.
+"""Validates lists, sets and maps: the number of items, each item, and unique keys.
 
-A list over its limit is reported as such and its items are not looked at, so that a hostile object costs little.
-Duplicates come after the errors of all items, at the later index. Where several keys of a map are wrong, upstream's
-order is chance; ours is that of the keys.
+If a list exceeds its limit, its items are not validated, so that a hostile object costs little. Duplicates are reported
+after the errors of all items, at the later index. Errors of map keys are sorted by key; upstream's order is random.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 def check_list(items: Sequence[T], limit: int, check: Callable[[T, str], Errors], path: str) -> Errors:
-    """At most ``limit`` items, each valid."""
+    """Validate a list: at most ``limit`` items, each of them valid."""
     if len(items) > limit:
         yield too_many(path, len(items), limit)
         return
@@ -27,14 +26,14 @@ def check_list(items: Sequence[T], limit: int, check: Callable[[T, str], Errors]
 def check_set(
     items: Sequence[T], limit: int | None, check: Callable[[T, str], Errors], key: Callable[[T], Hashable], path: str
 ) -> Errors:
-    """As a list, and no key twice. ``None`` as limit: as many as there are."""
+    """Validate a list with unique keys. ``limit`` None: no limit."""
     yield from check_list(items, len(items) if limit is None else limit, check, path)
     if limit is None or len(items) <= limit:
         yield from duplicates([key(item) for item in items], path)
 
 
 def duplicates(keys: Sequence[Hashable], path: str) -> Errors:
-    """The later ones of equal keys."""
+    """Report the later ones of equal keys."""
     seen: set[Hashable] = set()
     for index, key in enumerate(keys):
         if key in seen:
@@ -50,7 +49,7 @@ def check_map(
     check_item: Callable[[T, str], Errors] | None,
     path: str,
 ) -> Errors:
-    """Every key valid (reported at the map itself) and every value (at ``path[key]``, a long key shortened)."""
+    """Validate a map: keys (errors at ``path``) and values (errors at ``path[key]``, long keys shortened)."""
     if limit is not None and len(items) > limit:
         yield too_many(path, len(items), limit)
         return
@@ -61,7 +60,7 @@ def check_map(
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text with its middle left out if it is too long.
+    """Replace the middle of a text that is longer than ``limit`` by ``...``.
 
     >>> shortened("abcdefghijklmnopqrstuvwxyz", 16)
     'abcdefg...uvwxyz'

@@ -1,7 +1,7 @@
-"""Object metadata: names, labels, annotations, owners and finalizers; and what an update may not change.
+"""Object metadata: names, labels, annotations, owners, finalizers, and immutable fields.
 
-Upstream: apimachinery ``pkg/api/validation/objectmeta.go``. Managed fields are not part of our values; who keeps them
-checks them.
+Upstream: apimachinery ``pkg/api/validation/objectmeta.go``. Managed fields are not part of object values; the API
+server that stores them validates them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANNOTATIONS_MAX = 256 * 1024
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD = (_ORPHAN, _FOREGROUND, "kubernetes")
 
-#: Metadata fields in Go's order with their zero value, apart from labels and annotations.
+#: Metadata fields in Go's order, except labels and annotations: attribute and name in paths.
 _NOT_IN_TEMPLATES = (
     ("name", "name"), ("generate_name", "generateName"), ("namespace", "namespace"), ("uid", "uID"),
     ("resource_version", "resourceVersion"), ("generation", "generation"), ("creation_timestamp", "creationTimestamp"),
@@ -35,16 +35,17 @@ def object_meta(
     path: str = "metadata",
     name_problems: Callable[[str], Iterable[str]] | None = None,
 ) -> Errors:
-    """Metadata of an object, its name being generated already.
+    """Validate the metadata of an object whose name is generated already.
 
-    ``prefix``: whether ``generateName`` is checked too, and lengths are counted in "characters"; DeviceClass, checked
-    by the newer rules, has neither. ``named``: what keeps a text from being a name, of kinds whose names are not
-    subdomains.
+    ``prefix``: whether to validate ``generateName``, too, with lengths in "characters"; DeviceClass has newer rules
+    without both. ``name_problems``: validates names of kinds whose names are not DNS subdomains.
     """
     if prefix:
         if meta.generate_name:
             problems = (
-                name_problems(names.as_prefix(meta.generate_name)) if name_problems else names.prefix_problems(meta.generate_name)
+                name_problems(names.as_prefix(meta.generate_name))
+                if name_problems
+                else names.prefix_problems(meta.generate_name)
             )
             for problem in problems:
                 yield invalid(f"{path}.generateName", meta.generate_name, problem)
@@ -58,11 +59,11 @@ def object_meta(
         unit = "characters" if prefix else "bytes"
         for problem in name_problems(meta.name) if name_problems else names.subdomain_problems(meta.name, unit=unit):
             yield invalid(f"{path}.name", meta.name, problem)
-    yield from _beside_name(meta, namespaced=namespaced, path=path)
-    yield from _own_finalizers(meta, path)
+    yield from _common_fields(meta, namespaced=namespaced, path=path)
+    yield from _standard_finalizers(meta, path)
 
 
-def _beside_name(meta: ObjectMeta, *, namespaced: bool, path: str) -> Errors:
+def _common_fields(meta: ObjectMeta, *, namespaced: bool, path: str) -> Errors:
     if namespaced:
         if not meta.namespace:
             yield required(f"{path}.namespace")
@@ -79,9 +80,9 @@ def _beside_name(meta: ObjectMeta, *, namespaced: bool, path: str) -> Errors:
 
 
 def common_update(new: ObjectMeta, old: ObjectMeta, *, namespaced: bool) -> Errors:
-    """What the API machinery checks on every update before the kind's own rules, which check most of it again.
+    """Validate an update by the API machinery's rules, before those of the kind, which check most of them again.
 
-    A mistake in metadata therefore shows several times among the causes.
+    An error in metadata therefore occurs several times among the causes.
     """
     if not new.name:
         yield required("metadata.name", "name or generateName is required")
@@ -90,14 +91,14 @@ def common_update(new: ObjectMeta, old: ObjectMeta, *, namespaced: bool) -> Erro
     for illegal in "/%":
         if illegal in new.name:
             yield invalid("metadata.name", new.name, f"may not contain '{illegal}'")
-    yield from _beside_name(new, namespaced=namespaced, path="metadata")
+    yield from _common_fields(new, namespaced=namespaced, path="metadata")
     yield from _update(new, old, "metadata")
 
 
 def object_meta_update(new: ObjectMeta, old: ObjectMeta, path: str = "metadata") -> Errors:
-    """Metadata of an update against the stored one."""
+    """Validate the metadata of an update against the stored metadata."""
     yield from _update(new, old, path)
-    yield from _own_finalizers(new, path)
+    yield from _standard_finalizers(new, path)
 
 
 def _update(new: ObjectMeta, old: ObjectMeta, path: str) -> Errors:
@@ -126,7 +127,7 @@ def _update(new: ObjectMeta, old: ObjectMeta, path: str) -> Errors:
 
 
 def template_meta(meta: ObjectMeta, path: str) -> Errors:
-    """Metadata that generated objects get: labels and annotations, nothing else."""
+    """Validate the metadata of a template: only labels and annotations may be set."""
     yield from check_annotations(meta.annotations, f"{path}.annotations")
     yield from check_labels(meta.labels, f"{path}.labels")
     for attribute, name in _NOT_IN_TEMPLATES:
@@ -135,14 +136,14 @@ def template_meta(meta: ObjectMeta, path: str) -> Errors:
 
 
 def check_labels(values: Mapping[str, str], path: str) -> Errors:
-    """Label keys and values."""
+    """Validate label keys and values."""
     for key in sorted(values):
         yield from names.label_key(key, path)
         yield from names.label_value(values[key], path)
 
 
 def check_annotations(values: Mapping[str, str], path: str) -> Errors:
-    """Annotation keys (as label keys, but case does not matter) and the size of all together."""
+    """Validate annotation keys (like label keys, ignoring case) and the total size."""
     for key in sorted(values):
         for problem in names.label_key_problems(key.lower()):
             yield invalid(path, key, problem)
@@ -151,11 +152,11 @@ def check_annotations(values: Mapping[str, str], path: str) -> Errors:
 
 
 def owner_references(references: Sequence[OwnerReference], path: str) -> Errors:
-    """Owners are complete, at most one is the controller, and no Event owns anything."""
+    """Validate owners: complete, at most one controller, no Event."""
     controller = ""
     for reference in references:
         group, _, version = reference.api_version.rpartition("/")
-        if "/" in group:  # no such thing; upstream reads it as nothing at all
+        if "/" in group:  # invalid; upstream parses it as empty
             group = version = ""
         if not version:
             yield invalid(f"{path}.apiVersion", reference.api_version, "version must not be empty")
@@ -178,15 +179,15 @@ def owner_references(references: Sequence[OwnerReference], path: str) -> Errors:
 
 
 def finalizers(values: Sequence[str], path: str) -> Errors:
-    """Finalizers are qualified names; the two ways of deleting dependents exclude each other."""
+    """Validate finalizers: qualified names; orphan and foreground deletion exclude each other."""
     for value in values:
         yield from names.label_key(value, path)
     if _ORPHAN in values and _FOREGROUND in values:
         yield invalid(path, tuple(values), f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set")
 
 
-def _own_finalizers(meta: ObjectMeta, path: str) -> Errors:
-    """A finalizer without a domain must be one of Kubernetes' own."""
+def _standard_finalizers(meta: ObjectMeta, path: str) -> Errors:
+    """Validate that a finalizer without a domain is one of Kubernetes' own."""
     for index, value in enumerate(meta.finalizers):
         if "/" not in value and value not in _STANDARD:
             yield invalid(

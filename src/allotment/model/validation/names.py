@@ -1,8 +1,8 @@
 """Names: DNS labels and subdomains, label keys and values, identifiers, driver, pool and node names, UIDs.
 
-Each check comes twice: ``*_problems`` gives the texts of what is wrong with a string, and a generator of field errors
-puts them at a path. Kubernetes has two copies of some of these rules whose length texts differ ("characters" in the
-older, "bytes" in the newer); callers ask for the one that applies.
+Each check has two functions: ``*_problems`` returns the messages for a string, and a generator of field errors adds a
+path. Kubernetes has two copies of some rules with different units in length messages ("characters" in the older,
+"bytes" in the newer); callers select the unit.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ _is_uuid = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").full
 Problems = list[str]
 
 
-def _wrong(rule: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
+def _regex_error(rule: str, pattern: str, *examples: str) -> str:
+    examples_text = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {examples_text}regex used for validation is '{pattern}')"
 
 
-_LABEL_TEXT = _wrong(
+_LABEL_TEXT = _regex_error(
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character",
     _LABEL,
     "my-name",
     "123-abc",
 )
-_SUBDOMAIN_TEXT = _wrong(
+_SUBDOMAIN_TEXT = _regex_error(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an alphanumeric character",
     _SUBDOMAIN,
     "example.com",
 )
-_SUBDOMAIN_CASELESS_TEXT = _wrong(
+_SUBDOMAIN_CASELESS_TEXT = _regex_error(
     "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
     "alphanumeric character",
     _SUBDOMAIN,
     "Example.com",
 )
-_KEY_TEXT = _wrong(
+_KEY_TEXT = _regex_error(
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
     _KEY,
     "MyName",
     "my.name",
     "123-abc",
 )
-_VALUE_TEXT = _wrong(
+_VALUE_TEXT = _regex_error(
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character",
     f"({_KEY})?",
@@ -74,7 +74,7 @@ _VALUE_TEXT = _wrong(
     "my_value",
     "12345",
 )
-_IDENTIFIER_TEXT = _wrong(
+_IDENTIFIER_TEXT = _regex_error(
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
     "or '_'",
     _IDENTIFIER,
@@ -85,7 +85,7 @@ _IDENTIFIER_TEXT = _wrong(
 
 
 def label_problems(text: str) -> Problems:
-    """What keeps a text from being a DNS label (RFC 1123)."""
+    """The errors of a DNS label (RFC 1123)."""
     problems = [f"must be no more than {LABEL_MAX} characters"] if size(text) > LABEL_MAX else []
     if not _is_label(text):
         problems.append("must not contain dots" if _is_subdomain(text) else _LABEL_TEXT)
@@ -93,7 +93,7 @@ def label_problems(text: str) -> Problems:
 
 
 def subdomain_problems(text: str, *, unit: str = "characters") -> Problems:
-    """What keeps a text from being a DNS subdomain."""
+    """The errors of a DNS subdomain."""
     problems = [f"must be no more than {SUBDOMAIN_MAX} {unit}"] if size(text) > SUBDOMAIN_MAX else []
     if not _is_subdomain(text):
         problems.append(_SUBDOMAIN_TEXT)
@@ -101,7 +101,7 @@ def subdomain_problems(text: str, *, unit: str = "characters") -> Problems:
 
 
 def caseless_subdomain_problems(text: str) -> Problems:
-    """What keeps a text from being a DNS subdomain if upper case is allowed."""
+    """The errors of a DNS subdomain that can contain upper case."""
     problems = [f"must be no more than {SUBDOMAIN_MAX} bytes"] if size(text) > SUBDOMAIN_MAX else []
     if not _is_subdomain_caseless(text):
         problems.append(_SUBDOMAIN_CASELESS_TEXT)
@@ -109,18 +109,18 @@ def caseless_subdomain_problems(text: str) -> Problems:
 
 
 def prefix_problems(text: str) -> Problems:
-    """What keeps a text from being the start of a generated name: as a subdomain, but it may end in a dash."""
+    """The errors of a prefix of generated names: a subdomain that can end in a dash."""
     return subdomain_problems(as_prefix(text))
 
 
 def as_prefix(text: str) -> str:
-    """The start of a generated name as something that a name may be: a dash at its end does no harm."""
+    """Replace the dash at the end of a name prefix, so that it can be validated as a name."""
     return text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
 
 
-@lru_cache(maxsize=4096)  # the same few keys stand on nearly everything
+@lru_cache(maxsize=4096)  # most objects have the same few keys
 def label_key_problems(text: str) -> Sequence[str]:
-    """What keeps a text from being a label key (Kubernetes calls it a qualified name): ``[prefix/]name``."""
+    """The errors of a label key (a qualified name in Kubernetes): ``[prefix/]name``."""
     problems: Problems = []
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
@@ -142,7 +142,7 @@ def label_key_problems(text: str) -> Sequence[str]:
 
 @lru_cache(maxsize=4096)
 def label_value_problems(text: str) -> Sequence[str]:
-    """What keeps a text from being a label value."""
+    """The errors of a label value."""
     problems = [f"must be no more than {LABEL_MAX} bytes"] if size(text) > LABEL_MAX else []
     if text and not _is_key(text):
         problems.append(_VALUE_TEXT)
@@ -150,35 +150,37 @@ def label_value_problems(text: str) -> Sequence[str]:
 
 
 def identifier_problems(text: str) -> Problems:
-    """What keeps a text from being a C identifier."""
+    """The errors of a C identifier."""
     return [] if _is_identifier(text) else [_IDENTIFIER_TEXT]
 
 
 def is_extended_resource(text: str) -> bool:
-    """Whether a text can name an extended resource: outside kubernetes.io, and countable in a quota."""
-    return not is_native_resource(text) and not text.startswith("requests.") and not label_key_problems(f"requests.{text}")
+    """Whether a text is a valid extended resource name: outside kubernetes.io, and valid as a quota key."""
+    return (
+        not is_native_resource(text) and not text.startswith("requests.") and not label_key_problems(f"requests.{text}")
+    )
 
 
 def is_native_resource(text: str) -> bool:
-    """Whether a resource name is Kubernetes' own: without a domain, or in kubernetes.io."""
+    """Whether a resource name is native: without a domain, or in kubernetes.io."""
     return "/" not in text or "kubernetes.io/" in text
 
 
-def _at(problems: Callable[[str], Iterable[str]]) -> Callable[[str, str], Errors]:
+def _field_check(problems: Callable[[str], Iterable[str]]) -> Callable[[str, str], Errors]:
     def check(text: str, path: str) -> Errors:
         return (invalid(path, text, problem) for problem in problems(text))
 
     return check
 
 
-label = _at(label_problems)
-subdomain = _at(subdomain_problems)
-label_key = _at(label_key_problems)
-label_value = _at(label_value_problems)
+label = _field_check(label_problems)
+subdomain = _field_check(subdomain_problems)
+label_key = _field_check(label_key_problems)
+label_value = _field_check(label_value_problems)
 
 
 def driver_name(text: str, path: str) -> Errors:
-    """A driver's name: a DNS subdomain of at most 63 bytes; upper case is only warned about."""
+    """Validate a driver name: a DNS subdomain of at most 63 bytes; upper case only causes a warning."""
     if not text:
         yield required(path)
         return
@@ -189,7 +191,7 @@ def driver_name(text: str, path: str) -> Errors:
 
 
 def pool_name(text: str, path: str) -> Errors:
-    """A pool's name: DNS subdomains joined by slashes."""
+    """Validate a pool name: DNS subdomains joined by slashes."""
     if not text:
         yield required(path)
         return
@@ -200,7 +202,7 @@ def pool_name(text: str, path: str) -> Errors:
 
 
 def class_name(text: str, path: str) -> Errors:
-    """A reference to a DeviceClass; whether it exists is not the API server's question."""
+    """Validate a reference to a DeviceClass; the API server does not check whether it exists."""
     if not text:
         yield required(path)
     else:
@@ -208,7 +210,7 @@ def class_name(text: str, path: str) -> Errors:
 
 
 def share_id(text: str, path: str) -> Errors:
-    """The id of a share: a lower-case UUID."""
+    """Validate a share ID: a lower-case UUID."""
     if problem := _uuid_problem(text):
         yield invalid(path, text, f"error validating uid: {problem}")
     elif len(text) != 36 or text != text.lower():
@@ -221,7 +223,7 @@ def share_id(text: str, path: str) -> Errors:
 
 
 def _uuid_problem(text: str) -> str:
-    """Why a text is no UUID in any of the four notations that the checker upstream uses knows."""
+    """The error of a UUID in any of the four notations of the upstream parser; empty if it is valid."""
     length = size(text)
     if length == 32:
         return "" if re.fullmatch("[0-9a-fA-F]{32}", text) else "invalid UUID format"

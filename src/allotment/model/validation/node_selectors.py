@@ -1,4 +1,4 @@
-"""Node selectors as slices and allocations carry them (the rules of core/v1)."""
+"""Node selectors of slices and allocations, by the rules of core/v1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNKNOWN = "not a valid selector operator"
 
 
 def node_selector(selector: NodeSelector, path: str) -> Errors:
-    """At least one term, each requirement well formed."""
+    """Validate a node selector: at least one term, every requirement valid."""
     path = f"{path}.nodeSelectorTerms"
     if not selector.node_selector_terms:
         yield required(path, "must have at least one node selector term")

@@ -1,4 +1,4 @@
-"""The parts of a Pod that name claims. The rest of a pod is not judged here."""
+"""The fields of a Pod that refer to claims. Other fields of pods are not validated here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIRROR = "kubernetes.io/config.mirror"
 
 
 def pod_claims(pod: Pod) -> Errors:
-    """``spec.resourceClaims`` and the containers' references to it."""
+    """Validate ``spec.resourceClaims`` and the containers' references to it."""
     yield from resource_claims(pod.spec.resource_claims, pod.metadata)
     known = {claim.name for claim in pod.spec.resource_claims if claim.name}
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
@@ -24,7 +24,7 @@ def pod_claims(pod: Pod) -> Errors:
 
 
 def resource_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta, spec: str = "spec") -> Errors:
-    """The claims of a pod, or of a template's pods; ``spec`` is the path to its PodSpec."""
+    """Validate the claims of a pod or of a pod template; ``spec``: the path to its PodSpec."""
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         path = f"{spec}.resourceClaims[{index}]"
@@ -52,9 +52,9 @@ def resource_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta, spec
 
 
 def container_claims(uses: tuple[ContainerResourceClaim, ...], known: AbstractSet[str], path: str) -> Errors:
-    """A container names each claim, or each request of a claim, once; a whole claim includes its requests.
+    """Validate that a container refers to each claim or request once; a claim includes its requests.
 
-    Whether the claim has such a request nobody checks.
+    Whether the claim has the request is not checked.
     """
     seen: set[str] = set()
     for index, use in enumerate(uses):
@@ -72,7 +72,7 @@ def container_claims(uses: tuple[ContainerResourceClaim, ...], known: AbstractSe
             if key in seen:
                 yield duplicate(at, key)
             elif not use.request:
-                # Once for each request of the claim that was named before.
+                # One error for each earlier reference to a request of the claim.
                 for other in seen:
                     if other.partition("/")[0] == use.name:
                         yield duplicate(at, use.name)
@@ -83,7 +83,7 @@ def container_claims(uses: tuple[ContainerResourceClaim, ...], known: AbstractSe
 
 
 def pod_claim_statuses(pod: Pod) -> Errors:
-    """What controller and scheduler record of a pod's claims in its status."""
+    """Validate the claim statuses that controller and scheduler write to a pod."""
     path, seen = "status.resourceClaimStatuses", set[str]()
     known = {claim.name for claim in pod.spec.resource_claims}
     for index, status in enumerate(pod.status.resource_claim_statuses):

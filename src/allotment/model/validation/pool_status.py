@@ -1,7 +1,7 @@
-"""ResourcePoolStatusRequest (KEP-5677, alpha): asked once, answered once.
+"""ResourcePoolStatusRequest (KEP-5677, alpha), whose spec and status are written once.
 
-The only kind here whose rules upstream are declarations on its type; their texts differ from those of the others
-("bytes", segments of a pool's name counted).
+It is the only kind here with declarative validation upstream; the messages differ from those of other kinds ("bytes",
+segment numbers of pool names).
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ VALIDATION_ERROR_MAX = 256
 
 
 def pool_status_request(value: ResourcePoolStatusRequest, _: ValidationContext) -> Errors:
-    """A new request."""
-    yield from _once(object_meta(value.metadata, namespaced=False))
+    """Validate a new request."""
+    yield from _distinct(object_meta(value.metadata, namespaced=False))
     yield from _spec(value.spec)
 
 
-def pool_status_request_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: ValidationContext) -> Errors:
-    """A changed request: its metadata only."""
-    yield from _once(object_meta_update(new.metadata, old.metadata))
+def pool_status_request_update(
+    new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: ValidationContext
+) -> Errors:
+    """Validate a changed request: only its metadata can change."""
+    yield from _distinct(object_meta_update(new.metadata, old.metadata))
     if new.spec != old.spec:
         yield immutable("spec", None)
 
@@ -36,8 +38,8 @@ def pool_status_request_update(new: ResourcePoolStatusRequest, old: ResourcePool
 def pool_status_request_status_update(
     new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: ValidationContext
 ) -> Errors:
-    """The answer, which may be given once."""
-    yield from _once(_status_update(new, old))
+    """Validate the status, which can be written once."""
+    yield from _distinct(_status_update(new, old))
     status = new.status
     if status is None or status == old.status:
         return
@@ -61,7 +63,7 @@ def pool_status_request_status_update(
 
 
 def _status_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest) -> Errors:
-    """The part that is not declared on the type."""
+    """Validate by the rules that are not declarative."""
     yield from object_meta_update(new.metadata, old.metadata)
     if old.status is not None:
         if new.status != old.status:
@@ -70,8 +72,8 @@ def _status_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusReques
         yield from check_conditions(new.status.conditions, "status.conditions")
 
 
-def _once(errors: Errors) -> Errors:
-    """Each error once; joining both sorts of rules upstream drops repetitions among those that are not declared."""
+def _distinct(errors: Errors) -> Errors:
+    """Remove repeated errors, as upstream does for rules that are not declarative when it joins both kinds of rules."""
     return iter({str(error): error for error in errors}.values())
 
 
@@ -97,13 +99,13 @@ def _pool(pool: PoolStatus, path: str) -> Errors:
         yield required(f"{path}.generation")
     else:
         yield from _at_least(0, pool.generation, f"{path}.generation")
-    for name, least, value in (
+    for name, minimum, value in (
         ("resourceSliceCount", 1, pool.resource_slice_count), ("totalDevices", 0, pool.total_devices),
         ("allocatedDevices", 0, pool.allocated_devices), ("availableDevices", 0, pool.available_devices),
         ("unavailableDevices", 0, pool.unavailable_devices),
     ):  # fmt: skip
         if value is not None:
-            yield from _at_least(least, value, f"{path}.{name}")
+            yield from _at_least(minimum, value, f"{path}.{name}")
     if pool.node_name is not None:
         for problem in names.subdomain_problems(pool.node_name, unit="bytes"):
             yield invalid(f"{path}.nodeName", pool.node_name, problem)
@@ -111,9 +113,9 @@ def _pool(pool: PoolStatus, path: str) -> Errors:
         yield too_long(f"{path}.validationError", VALIDATION_ERROR_MAX)
 
 
-def _at_least(least: int, value: int, path: str) -> Errors:
-    if value < least:
-        yield invalid(path, value, f"must be greater than or equal to {least}")
+def _at_least(minimum: int, value: int, path: str) -> Errors:
+    if value < minimum:
+        yield invalid(path, value, f"must be greater than or equal to {minimum}")
 
 
 def _driver(text: str, path: str) -> Errors:

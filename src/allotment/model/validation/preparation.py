@@ -1,7 +1,7 @@
-"""What happens to an object between its defaults and its validation: fields reset, gated fields dropped, generation.
+"""Prepares an object between defaults and validation: resets fields, drops gated fields and sets the generation.
 
-A write to an object cannot touch its status and a write to its status cannot touch the rest; which part a request may
-change is decided here, not reported as an error.
+A write to an object cannot change its status, and a write to its status cannot change the rest; such changes are reset
+here without an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Object)
 
 
 def for_create(value: T, features: Features) -> T:
-    """A new object of any kind: without a status, generation 1 where the kind counts generations."""
+    """Prepare a new object: without a status, with generation 1 if its kind has generations."""
     result: object = value
     if isinstance(value, ResourceClaim):
         result = replace(
@@ -47,11 +47,11 @@ def for_create(value: T, features: Features) -> T:
         result = replace(_generation(value, 1), status=DeviceTaintRuleStatus())
     elif isinstance(value, ResourcePoolStatusRequest):
         result = replace(value, status=None)
-    return result  # type: ignore[return-value]  # the same kind came out that went in
+    return result  # type: ignore[return-value]  # the type stays the same
 
 
 def for_update(new: T, old: T, features: Features, *, now: str) -> T:
-    """A changed object of any kind, its generation being the stored one."""
+    """Prepare a changed object whose generation is the stored one."""
     result: object = new
     if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
         result = replace(new, status=old.status, spec=disabled_fields.claim_spec(new.spec, old.spec, features))
@@ -60,11 +60,11 @@ def for_update(new: T, old: T, features: Features, *, now: str) -> T:
         result = replace(new, spec=replace(new.spec, spec=spec))
     elif isinstance(new, DeviceClass) and isinstance(old, DeviceClass):
         dropped = disabled_fields.device_class(new, old, features)
-        result = _counted(dropped, old) if dropped.spec != old.spec else dropped
+        result = _next_generation(dropped, old) if dropped.spec != old.spec else dropped
     elif isinstance(new, ResourceSlice) and isinstance(old, ResourceSlice):
-        # Counted before fields are dropped, unlike a class.
-        counted = _counted(new, old) if new.spec != old.spec else new
-        result = replace(counted, spec=disabled_fields.slice_spec(counted.spec, old.spec, features))
+        # Unlike for a class, the generation changes before fields are dropped.
+        updated = _next_generation(new, old) if new.spec != old.spec else new
+        result = replace(updated, spec=disabled_fields.slice_spec(updated.spec, old.spec, features))
     elif isinstance(new, DeviceTaintRule) and isinstance(old, DeviceTaintRule):
         result = _taint_rule(new, old, now)
     elif isinstance(new, ResourcePoolStatusRequest) and isinstance(old, ResourcePoolStatusRequest):
@@ -73,7 +73,7 @@ def for_update(new: T, old: T, features: Features, *, now: str) -> T:
 
 
 def for_status_update(new: T, old: T, features: Features) -> T:
-    """An object whose status is written: all else is as stored."""
+    """Prepare a status update: all other fields are reset to the stored ones."""
     result: object = new
     if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
         claim = replace(new, spec=old.spec, metadata=_status_meta(new.metadata, old.metadata))
@@ -87,17 +87,17 @@ def _generation(value: T, generation: int) -> T:
     return replace(value, metadata=replace(value.metadata, generation=generation))
 
 
-def _counted(value: T, old: T) -> T:
+def _next_generation(value: T, old: T) -> T:
     return _generation(value, old.metadata.generation + 1)
 
 
 def _taint_rule(new: DeviceTaintRule, old: DeviceTaintRule, now: str) -> DeviceTaintRule:
-    """``timeAdded`` tells since when the *effect* has held, unless the client sets it itself."""
+    """``timeAdded`` is the time since which the *effect* applies, unless the client sets it."""
     new = replace(new, status=old.status)
     taint, before = new.spec.taint, old.spec.taint
     if taint.effect != before.effect and taint.time_added == before.time_added:
         new = replace(new, spec=replace(new.spec, taint=replace(taint, time_added=now)))
-    return _counted(new, old) if new.spec != old.spec else new
+    return _next_generation(new, old) if new.spec != old.spec else new
 
 
 def _status_meta(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
@@ -113,7 +113,7 @@ def _status_meta(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
 
 
 def _without_deallocated(new: ResourceClaim, old: ResourceClaim, features: Features) -> ResourceClaim:
-    """Without the statuses of devices that the write takes away, so that writers need not know of them."""
+    """Remove the statuses of devices that the write deallocates, so that clients do not have to."""
     if not features.enabled("DRAResourceClaimDeviceStatus") and not old.status.devices:
         return new
     before, after = (

@@ -8,12 +8,12 @@ from allotment.model.validation.gotext import GoNamedString, size
 
 DOMAIN_MAX = 63
 IDENTIFIER_MAX = 32
-#: The longest legal name; longer keys are shortened in paths.
+#: The maximum length of a name; longer keys are shortened in paths.
 NAME_MAX = DOMAIN_MAX + 1 + IDENTIFIER_MAX
 
 
 def qualified_name(name: str, path: str) -> Errors:
-    """A name with or without domain. Names with two or more slashes pass (upstream says so itself, in a TODO)."""
+    """Validate a name with or without domain. Names with several slashes are accepted (an upstream TODO)."""
     parts = name.split("/")
     if len(parts) == 1:
         yield from _identifier(name, path)
@@ -30,10 +30,12 @@ def qualified_name(name: str, path: str) -> Errors:
 
 
 def fully_qualified_name(name: str, path: str) -> Errors:
-    """A name that must have a domain, as constraints want it."""
+    """Validate a name that must have a domain, as in constraints."""
     yield from qualified_name(name, path)
     if "/" not in name:
-        yield invalid(path, GoNamedString(name), "a fully qualified name must be a domain and a name separated by a slash")
+        yield invalid(
+            path, GoNamedString(name), "a fully qualified name must be a domain and a name separated by a slash"
+        )
 
 
 def _identifier(text: str, path: str) -> Errors:

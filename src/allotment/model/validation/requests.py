@@ -1,4 +1,4 @@
-"""Device requests: exactly one way of asking, and what each way may say."""
+"""Device requests: either ``exactly`` or ``firstAvailable``, and references to requests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ALL, EXACT_COUNT = "All", "ExactCount"
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 _REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
-#: Request names and, for each, the names of its alternatives.
+#: Request names, each with the names of its alternatives.
 RequestNames = Mapping[str, frozenset[str]]
 
 
 def requests(values: Sequence[DeviceRequest], path: str, context: ValidationContext) -> Errors:
-    """At most 32 requests, each valid, no name twice."""
+    """Validate requests: at most 32, with unique names."""
     return check_set(values, REQUESTS_MAX, lambda request, at: _request(request, at, context), lambda r: r.name, path)
 
 
@@ -36,51 +36,53 @@ def _request(request: DeviceRequest, path: str, context: ValidationContext) -> E
     elif request.exactly is not None and request.first_available:
         yield invalid(path, None, f"{_ONE_OF}, but multiple fields are set")
     elif request.exactly is not None:
-        yield from _asked(request.exactly, f"{path}.exactly", context)
+        yield from _common_fields(request.exactly, f"{path}.exactly", context)
     else:
         yield from check_set(
             request.first_available,
             ALTERNATIVES_MAX,
-            lambda sub, at: _alternative(sub, at, context),
+            lambda sub, at: _subrequest(sub, at, context),
             lambda sub: sub.name,
             f"{path}.firstAvailable",
         )
 
 
-def _alternative(sub: DeviceSubRequest, path: str, context: ValidationContext) -> Errors:
+def _subrequest(sub: DeviceSubRequest, path: str, context: ValidationContext) -> Errors:
     yield from names.label(sub.name, f"{path}.name")
-    yield from _asked(sub, path, context)
+    yield from _common_fields(sub, path, context)
 
 
-def _asked(asked: ExactDeviceRequest | DeviceSubRequest, path: str, context: ValidationContext) -> Errors:
-    """What both forms share. Capacity requests are not validated at all in 1.36, names included."""
-    yield from names.class_name(asked.device_class_name, f"{path}.deviceClassName")
-    yield from selectors(asked.selectors, f"{path}.selectors", context)
-    if asked.allocation_mode == ALL:
-        if asked.count != 0:
-            yield invalid(f"{path}.count", asked.count, "must not be specified when allocationMode is 'All'")
-    elif asked.allocation_mode == EXACT_COUNT:
-        if asked.count <= 0:
-            yield invalid(f"{path}.count", asked.count, "must be greater than zero")
+def _common_fields(
+    request_fields: ExactDeviceRequest | DeviceSubRequest, path: str, context: ValidationContext
+) -> Errors:
+    """Validate the fields of both forms. In 1.36 capacity requests are not validated, including their names."""
+    yield from names.class_name(request_fields.device_class_name, f"{path}.deviceClassName")
+    yield from selectors(request_fields.selectors, f"{path}.selectors", context)
+    if request_fields.allocation_mode == ALL:
+        if request_fields.count != 0:
+            yield invalid(f"{path}.count", request_fields.count, "must not be specified when allocationMode is 'All'")
+    elif request_fields.allocation_mode == EXACT_COUNT:
+        if request_fields.count <= 0:
+            yield invalid(f"{path}.count", request_fields.count, "must be greater than zero")
     else:
-        yield not_supported(f"{path}.allocationMode", GoNamedString(asked.allocation_mode), (ALL, EXACT_COUNT))
-    # Not limited: the maximum of 16 tolerations is documentation only.
-    for index, item in enumerate(asked.tolerations):
+        yield not_supported(f"{path}.allocationMode", GoNamedString(request_fields.allocation_mode), (ALL, EXACT_COUNT))
+    # Not limited: the maximum of 16 tolerations is only documented.
+    for index, item in enumerate(request_fields.tolerations):
         yield from toleration(item, f"{path}.tolerations[{index}]")
 
 
 def request_names(values: Sequence[DeviceRequest]) -> RequestNames:
-    """The names that references may use; of equal names the last counts."""
+    """The names that references can use; of equal names the last one counts."""
     return {request.name: frozenset(sub.name for sub in request.first_available) for request in values}
 
 
 def references(values: Sequence[str], path: str, known: RequestNames) -> Errors:
-    """A list of references to requests or alternatives: at most 32, none twice."""
+    """Validate references to requests or alternatives: at most 32, without duplicates."""
     return check_set(values, REQUESTS_MAX, lambda name, at: reference(name, at, known), lambda name: name, path)
 
 
 def reference(name: str, path: str, known: RequestNames) -> Errors:
-    """A reference ``request`` or ``request/alternative``."""
+    """Validate a reference ``request`` or ``request/alternative``."""
     segments = name.split("/")
     if len(segments) > 2:
         yield invalid(path, name, _REFERENCE)

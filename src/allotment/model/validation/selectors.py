@@ -14,8 +14,10 @@ SELECTORS_MAX = 32
 EXPRESSION_MAX = 10 * 1024
 
 
-def selectors(values: Sequence[DeviceSelector], path: str, context: ValidationContext, *, stored: bool = False) -> Errors:
-    """At most 32 selectors whose expressions compile and stay within the cost limit."""
+def selectors(
+    values: Sequence[DeviceSelector], path: str, context: ValidationContext, *, stored: bool = False
+) -> Errors:
+    """Validate selectors: at most 32, whose expressions compile and do not exceed the cost limit."""
     return check_list(values, SELECTORS_MAX, lambda selector, at: _selector(selector, at, context, stored=stored), path)
 
 
@@ -25,7 +27,7 @@ def _selector(selector: DeviceSelector, path: str, context: ValidationContext, *
         return
     path, expression = f"{path}.cel.expression", selector.cel.expression
     if size(expression) > EXPRESSION_MAX:
-        yield too_long(path, EXPRESSION_MAX)  # and is not compiled
+        yield too_long(path, EXPRESSION_MAX)  # not compiled
         return
     for kind, text in context.check_expression(expression, stored=stored):
         if kind == "cost":

@@ -1,4 +1,4 @@
-"""ResourceSlice, created and updated: the same rules, and three fields that may not change."""
+"""ResourceSlice: create and update, with three immutable fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from allotment.model.validation.metadata import object_meta, object_meta_update
 from allotment.model.validation.node_selectors import node_selector
 
 DEVICES_MAX = 128
-#: As soon as one device has taints, consumes counters or has a list attribute.
+#: The limit if any device has taints, consumes counters or has a list attribute.
 DEVICES_MAX_ADVANCED = 64
 
 _ONE_OF = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
@@ -23,13 +23,13 @@ _TRUE = "must be either unset or set to true"
 
 
 def resource_slice(value: ResourceSlice, _: ValidationContext) -> Errors:
-    """A new slice."""
+    """Validate a new slice."""
     yield from object_meta(value.metadata, namespaced=False)
     yield from _spec(value.spec, None)
 
 
 def resource_slice_update(new: ResourceSlice, old: ResourceSlice, _: ValidationContext) -> Errors:
-    """A changed slice."""
+    """Validate a changed slice."""
     yield from object_meta_update(new.metadata, old.metadata)
     yield from _spec(new.spec, old.spec)
 
@@ -50,7 +50,7 @@ def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
         yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     devices = spec.devices or ()
     advanced = any(d.taints or d.consumes_counters or attributes.has_list(d) for d in devices)
-    # Of equal names the first is the stored device.
+    # Of equal names the first one is the stored device.
     stored = {d.name: d for d in reversed(old.devices or ())} if old is not None else {}
 
     def check(value: Device, path: str) -> Errors:
@@ -75,7 +75,7 @@ def _pool(pool: ResourcePool) -> Errors:
 
 
 def _nodes(spec: ResourceSliceSpec) -> Errors:
-    """The nodes that reach the slice's devices, in exactly one of four ways."""
+    """Validate the nodes that can use the slice's devices: exactly one of four fields."""
     chosen = []
     if spec.node_name is not None:
         if spec.node_name:
@@ -105,7 +105,7 @@ def _nodes(spec: ResourceSliceSpec) -> Errors:
 
 
 def warnings(value: ResourceSlice) -> list[str]:
-    """What is said beside an accepted slice: upper case in the driver's name."""
+    """The warnings for a valid slice: upper case in the driver name."""
     driver = value.spec.driver
     if driver == driver.lower():
         return []

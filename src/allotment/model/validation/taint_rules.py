@@ -1,4 +1,4 @@
-"""DeviceTaintRule: created, updated, and its status."""
+"""DeviceTaintRule: create, update and status update."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ CONDITIONS_MAX = 8
 
 
 def taint_rule(value: DeviceTaintRule, _: ValidationContext) -> Errors:
-    """A new rule."""
+    """Validate a new rule."""
     yield from object_meta(value.metadata, namespaced=False)
     yield from _spec(value.spec, None)
 
 
 def taint_rule_update(new: DeviceTaintRule, old: DeviceTaintRule, _: ValidationContext) -> Errors:
-    """A changed rule."""
+    """Validate a changed rule."""
     yield from object_meta_update(new.metadata, old.metadata)
     yield from _spec(new.spec, old.spec)
 
 
 def taint_rule_status_update(new: DeviceTaintRule, old: DeviceTaintRule, _: ValidationContext) -> Errors:
-    """A changed status."""
+    """Validate a changed status."""
     yield from object_meta_update(new.metadata, old.metadata)
     conditions = new.status.conditions
     yield from check_conditions(conditions, "status.conditions")

@@ -1,4 +1,4 @@
-"""Taints of devices, and the tolerations of requests and results."""
+"""Taints of devices, and tolerations of requests and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EQUAL, EXISTS = "Equal", "Exists"
 
 
 def taint(value: DeviceTaint, path: str, old: DeviceTaint | None = None) -> Errors:
-    """A taint; an effect that has not changed may be one that we do not know."""
+    """Validate a taint; an unchanged effect can be one that this release does not know."""
     yield from names.label_key(value.key, f"{path}.key")
     yield from names.label_value(value.value, f"{path}.value")
     if old is None or old.effect != value.effect:
@@ -24,7 +24,7 @@ def taint(value: DeviceTaint, path: str, old: DeviceTaint | None = None) -> Erro
 
 
 def toleration(value: DeviceToleration, path: str) -> Errors:
-    """A toleration. Not refused in 1.36: an empty key with Equal, seconds without NoExecute."""
+    """Validate a toleration. 1.36 accepts an empty key with Equal, and seconds without NoExecute."""
     if value.key:
         yield from names.label_key(value.key, f"{path}.key")
     if value.operator == EXISTS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from allotment.engine.refusal import Diagnosis, NodeReason, Refused
+from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason
 from allotment.model.core import Pod
 from allotment.model.trees import to_value
 from allotment.node_fit.filters.refusal import Refusal
@@ -16,9 +16,9 @@ from allotment.node_fit.nodes import UNSCHEDULABLE, Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.reporting import resource_shortage
 from allotment.tools.explain import messages
-from allotment.tools.explain.fixes import let_in
-from allotment.tools.explain.node_eligibility import KnownNode, kept_off, served_node, why_excluded
-from allotment.tools.explain.origin_mapping import easiest, owner_of, template_of
+from allotment.tools.explain.fixes import make_eligible
+from allotment.tools.explain.node_eligibility import EligibilityNode, daemon_node, exclusion_text, why_excluded
+from allotment.tools.explain.origin_mapping import easiest_fix, owner_of, template_of
 from allotment.tools.explain.text import ADVICE
 
 #: Refusals that the pod's own words, or the node's taints, are the cause of.
@@ -50,8 +50,8 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
         what, until = _CLOSED if closed else _KEPT
         names = resource_shortage.named(closed or [machine.name for machine in coming])
         return [f"{what}: {names} (node-not-eligible)", f"{ADVICE}Wait: {until}"]
-    return messages.of_diagnosis(
-        str(pod.key), Diagnosis(headline=Refused(code="node-not-eligible", summary=summary, changes=changes))
+    return messages.diagnosis_lines(
+        str(pod.key), Diagnosis(headline=AllocationRefusal(code="node-not-eligible", summary=summary, changes=changes))
     )
 
 
@@ -63,15 +63,15 @@ def way_in(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devices:
     rows = []
     for machine in good[:_TRIED]:
         node = _known(machine)
-        changes = let_in(value, node, where, bool(served_node(value))).changes
-        summary = kept_off([machine.name], why_excluded(value, node), machine.name)
-        told = Refused("node-not-eligible", summary, machine.name, changes=changes)
+        changes = make_eligible(value, node, where, bool(daemon_node(value))).changes
+        summary = exclusion_text([machine.name], why_excluded(value, node), machine.name)
+        told = AllocationRefusal("node-not-eligible", summary, machine.name, changes=changes)
         rows.append(NodeReason((machine.name,), told))
-    return easiest(rows)
+    return easiest_fix(rows)
 
 
-def _known(machine: Machine) -> KnownNode:
-    return KnownNode(machine.facts, machine.taints + ((UNSCHEDULABLE,) if machine.unschedulable else ()))
+def _known(machine: Machine) -> EligibilityNode:
+    return EligibilityNode(machine.facts, machine.taints + ((UNSCHEDULABLE,) if machine.unschedulable else ()))
 
 
 def _pod_of(tree: dict[str, Any]) -> Pod:

@@ -35,8 +35,8 @@ from allotment.scheduler.queue import Group, Queue
 from allotment.scheduler.reporting import node_exclusion, resource_shortage
 from allotment.scheduler.reporting.verdict import Verdict
 from allotment.tools.explain import messages
-from allotment.tools.explain.obstacles import no_group, taken
-from allotment.tools.explain.obstacles import told as told_of
+from allotment.tools.explain.obstacles import group_missing, too_many_consumers
+from allotment.tools.explain.obstacles import refused_everywhere as told_of
 from allotment.tools.explain.origin_mapping import by_origin, with_excluded
 
 _log = logging.getLogger(__name__)
@@ -174,14 +174,14 @@ class Teller:
         if pod.uid not in self._queue:
             return
         self._told[pod.uid] = (verdict.reason, verdict.sentence, now)
-        message = messages.condition(told, verdict.sentence)
+        message = messages.condition_message(told, verdict.sentence)
         patch = condition_patch(pod.tree, verdict.reason, message, self._clock.now())
         if verdict.nominated is not None and verdict.nominated != pod.nominated:
             patch["nominatedNodeName"] = verdict.nominated or None
         if not patch:
             return
         if "conditions" in patch:
-            note = messages.event(told, verdict.sentence)
+            note = messages.event_note(told, verdict.sentence)
             self._recorder.event(pod.tree, "Warning", "FailedScheduling", note, "Scheduling")
         said = self._saying[pod.uid] = asyncio.Event()
         try:
@@ -224,9 +224,9 @@ class Teller:
     def _explained(self, pod: WaitingPod, verdict: Verdict) -> list[str]:
         if verdict.group:
             key = ObjectKey(pod.key.namespace, verdict.group)
-            return messages.of_diagnosis(str(pod.key), no_group(key, self._attempts.groups.known()))
+            return messages.diagnosis_lines(str(pod.key), group_missing(key, self._attempts.groups.known()))
         if verdict.full is not None:
-            return messages.of_diagnosis(str(pod.key), taken(*verdict.full))
+            return messages.diagnosis_lines(str(pod.key), too_many_consumers(*verdict.full))
         machines = self._attempts.machines
         refusals = verdict.refusals
         lacking: list[str] | None = None
@@ -247,7 +247,7 @@ class Teller:
         away = [self._elsewhere(claim) for claim in verdict.elsewhere]
         if away and not told:
             way = node_exclusion.way_in(pod, others, self._has_all(verdict))
-            told = messages.of_diagnosis(str(pod.key), _toward(told_of("claim-on-other-node", away.pop(0)), way))
+            told = messages.diagnosis_lines(str(pod.key), _toward(told_of("claim-on-other-node", away.pop(0)), way))
         elif not told:
             told = self._unserved(pod, others) or node_exclusion.reasons_of(pod, others, self._has_devices(verdict))
         if way is not None:  # which is told with what it lacks elsewhere
@@ -284,7 +284,7 @@ class Teller:
         found = extended_resources.unserved(
             attempts.allocator.inventory.classes, pod.demand, attempts.machines, attempts.features
         )
-        return messages.of_diagnosis(str(pod.key), found) if found is not None else []
+        return messages.diagnosis_lines(str(pod.key), found) if found is not None else []
 
     def _elsewhere(self, name: str) -> str:
         namespace, _, claim_name = name.partition("/")
@@ -317,7 +317,7 @@ class Teller:
             inside = inventory.node_mask(nodes)
             ended = bool(self._attempts.devices.of(verdict.pending).stops & inside)
             diagnosis = with_excluded(diagnosis, (way,), ended)
-        lines = messages.of_diagnosis(str(pod.key), diagnosis)
+        lines = messages.diagnosis_lines(str(pod.key), diagnosis)
         return _for(lines, {old: new for old, new in zip(theirs, names, strict=True) if old != new})
 
 

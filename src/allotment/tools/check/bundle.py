@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, TypeVarTuple
 
-from allotment.engine.diagnosis.published_names import Published, published
+from allotment.engine.diagnosis.published_names import PublishedNames, published_names
 from allotment.model.core import Namespace, Node
 from allotment.model.decoding import DecodingError, Manifest, decode
 from allotment.model.features import Features
@@ -143,9 +143,9 @@ class Bundle:
         return None if self.cluster is None else self.cluster.of(ResourceSlice)
 
     @cached_property
-    def published(self) -> Published | None:
+    def published(self) -> PublishedNames | None:
         """The names that these slices publish; None without a cluster."""
-        return None if self.slices is None else published(self.slices)
+        return None if self.slices is None else published_names(self.slices)
 
     @cached_property
     def known_classes(self) -> Mapping[str, DeviceClass]:

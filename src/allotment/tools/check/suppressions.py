@@ -82,7 +82,7 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
     """The ignore comments of a file, and findings for malformed ones."""
     comments = find_comments(source)
     lines = source.splitlines()
-    own_line = {comment.line for comment in comments.comments if comment.alone}
+    own_line = {comment.line for comment in comments.comments if comment.own_line}
     for comment in comments.comments:
         directive = _DIRECTIVE.fullmatch(comment.text.strip())
         if directive is None:

@@ -1,1 +1,1 @@
-"""What is wrong with a cluster's devices, claims and drivers: findings with evidence and remedy."""
+"""``doctor``: checks of a cluster's devices, claims and drivers that report findings with evidence and remedy."""

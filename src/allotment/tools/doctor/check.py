@@ -1,7 +1,6 @@
-"""A check: what it looks for, why that matters, and the function that finds it.
+"""``ClusterCheck``: the description of a check and the function that performs it.
 
-Checks are values in a table (``allotment.tools.doctor.checks.CHECKS``); the page of documentation and tests are made
-from them.
+All checks are in ``allotment.tools.doctor.checks.CHECKS``, from which the documentation page is generated.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from allotment.tools.doctor.wording import subject
 
 if TYPE_CHECKING:
-    from allotment.tools.doctor.cluster_index import Case
+    from allotment.tools.doctor.cluster_index import ClusterIndex
     from allotment.tools.doctor.finding import Severity
 
 
-class Sign(NamedTuple):
-    """What a check found: a finding without the code. ``severity`` where it is not the check's own."""
+class Symptom(NamedTuple):
+    """A result of a check: a finding without the code. ``severity`` overrides the severity of the check."""
 
     subject: str
     evidence: str
@@ -28,24 +27,24 @@ class Sign(NamedTuple):
     @classmethod
     def of(
         cls, noun: str, names: Sequence[str], evidence: str, remedy: str = "", severity: Severity | None = None
-    ) -> Sign:
-        """About objects of one kind: one by its name, several by how many they are."""
+    ) -> Symptom:
+        """A symptom of objects of one kind: the subject is the name of a single object, or their number."""
         return cls(subject(noun, names), evidence, remedy, severity, tuple(names))
 
 
-class Check(NamedTuple):
-    """One check.
+class ClusterCheck(NamedTuple):
+    """A check of the cluster.
 
-    ``summary`` is one line; ``why`` what follows from the defect, and where that is from. ``needs`` are the resources
-    (``pods``) without which the check is silent, because absence could not be told from ignorance; or ``gates``,
-    ``served``, ``permissions``. ``fleeting``: in a busy cluster the defect may show although it is none, for lists that
-    are read one after the other are not of one moment; a second look tells.
+    ``summary`` is one line; ``why`` explains the consequences of the defect with its source. ``needs`` are the
+    resources (``pods``) or topics (``gates``, ``served``, ``permissions``) without which the check is skipped, because
+    missing data must not be reported as missing objects. ``transient``: in a busy cluster the check may report false
+    positives, because lists are not read at the same time; a second run confirms the findings.
     """
 
     code: str
     severity: Severity
     summary: str
     why: str
-    find: Callable[[Case], Iterable[Sign]]
+    find: Callable[[ClusterIndex], Iterable[Symptom]]
     needs: tuple[str, ...] = ()
-    fleeting: bool = False
+    transient: bool = False

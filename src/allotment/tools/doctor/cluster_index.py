@@ -25,44 +25,44 @@ from allotment.model.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from allotment.tools.doctor.object_state import moment_of, name_of, results_of
+from allotment.tools.doctor.object_state import name_of, results_of, time_of
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
-from allotment.tools.doctor.snapshot import Found
+from allotment.tools.doctor.snapshot import ClusterSnapshot
 from allotment.tools.explain import Explanation, explain
 from allotment.tools.explain.node_eligibility import labels_by_node
-from allotment.tools.explain.subjects import to_try
+from allotment.tools.explain.subjects import objects_to_explain
 from allotment.tools.matches import ClassMatches, matches
 
 T = TypeVar("T", bound=Object)
 
 #: What is about to happen is no defect yet: a controller has so long.
-PATIENCE: Final = timedelta(minutes=1)
+GRACE_PERIOD: Final = timedelta(minutes=1)
 #: How many changes are tried for pods that wait: a cause is worth more here than the way out, which `explain` has.
-_TRIES: Final = 40
+_MAX_TRIALS: Final = 40
 
 
-class Published(NamedTuple):
+class PublishedDevice(NamedTuple):
     """A device, and the slice that publishes it."""
 
     device: Device
     slice: ResourceSlice
 
 
-class Asker(NamedTuple):
+class ClassUser(NamedTuple):
     """Who asks for a class: ``name`` of a claim or template. ``waits``: it is a claim without devices; ``otherwise``:
     the class is one of several that will do (KEP-4816)."""
 
     name: str
-    waits: bool
-    otherwise: bool
+    is_pending: bool
+    is_alternative: bool
 
 
-class Case:
+class ClusterIndex:
     """See the module. Nothing of it changes once it is made."""
 
-    def __init__(self, found: Found) -> None:
-        self.found = found
-        self.features = found.features
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.found = snapshot
+        self.features = snapshot.features
 
     # --- objects -----------------------------------------------------------------------------------------------------
 
@@ -144,13 +144,13 @@ class Case:
 
     def age(self, since: str | None) -> timedelta | None:
         """How long ago a time of an object was; None if that cannot be told."""
-        moment, now = moment_of(since), self.found.now
+        moment, now = time_of(since), self.found.now
         return None if moment is None or now is None else max(now - moment, timedelta())
 
-    def is_old(self, since: str | None, patience: timedelta = PATIENCE) -> bool:
+    def is_old(self, since: str | None, min_age: timedelta = GRACE_PERIOD) -> bool:
         """Whether something lasts longer than it should; what has no known age does."""
         known = self.age(since)
-        return known is None or known >= patience
+        return known is None or known >= min_age
 
     # --- devices -----------------------------------------------------------------------------------------------------
 
@@ -182,15 +182,15 @@ class Case:
         last = {id: pool.generation for id, pool in self.pools.items()}
         return [s for s in self.slices if s.spec.pool.generation == last[PoolID(s.spec.driver, s.spec.pool.name)]]
 
-    def is_stray(self, slice_: ResourceSlice) -> bool:
+    def is_orphaned(self, slice_: ResourceSlice) -> bool:
         """Whether a slice is of a node that does not exist."""
         return bool(slice_.spec.node_name) and slice_.spec.node_name not in self.nodes
 
     @cached_property
-    def devices(self) -> Mapping[DeviceID, Published]:
+    def devices(self) -> Mapping[DeviceID, PublishedDevice]:
         """The devices that are published."""
         return {
-            DeviceID(one.spec.driver, one.spec.pool.name, device.name): Published(device, one)
+            DeviceID(one.spec.driver, one.spec.pool.name, device.name): PublishedDevice(device, one)
             for one in self.newest
             for device in one.spec.devices or ()
         }
@@ -236,26 +236,26 @@ class Case:
         return found
 
     @cached_property
-    def askers(self) -> Mapping[str, Sequence[Asker]]:
+    def class_users(self) -> Mapping[str, Sequence[ClassUser]]:
         """Claims without devices, and templates, by the class that they ask for."""
         asking: list[tuple[str, bool, ResourceClaimSpec]] = [
             (name_of(claim), True, claim.spec) for claim in self.claims.values() if claim.status.allocation is None
         ]
         asking += ((name_of(template), False, template.spec.spec) for template in self.templates.values())
-        found: defaultdict[str, dict[Asker, None]] = defaultdict(dict)
+        found: defaultdict[str, dict[ClassUser, None]] = defaultdict(dict)
         for name, waits, spec in asking:
             for request in spec.devices.requests:
                 several = len(request.first_available) > 1
                 classes = [(sub.device_class_name, several) for sub in request.first_available]
                 classes += [(request.exactly.device_class_name, False)] if request.exactly else []
                 for wanted, otherwise in classes:
-                    found[wanted][Asker(name, waits, otherwise)] = None
+                    found[wanted][ClassUser(name, waits, otherwise)] = None
         return {wanted: tuple(askers) for wanted, askers in found.items()}
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def waiting(self) -> Sequence[Pod]:
+    def pending_pods(self) -> Sequence[Pod]:
         """Pods without a node."""
         return [pod for pod in self.pods if pod.is_pending]
 
@@ -276,7 +276,7 @@ class Case:
                 yield extended.resource_claim_name, claim
 
     @cached_property
-    def served(self) -> Mapping[str, str]:
+    def extended_resources(self) -> Mapping[str, str]:
         """Extended resources that classes serve, and a class for each."""
         if not self.features.enabled("DRAExtendedResource"):
             return {}
@@ -287,10 +287,10 @@ class Case:
             if one.spec.extended_resource_name
         }
 
-    def asks_for_devices(self, pod: Pod) -> bool:
+    def requests_devices(self, pod: Pod) -> bool:
         """Whether a pod has claims, or asks for an extended resource that a class serves."""
         return bool(pod.spec.resource_claims) or any(
-            name in self.served
+            name in self.extended_resources
             for container in (*pod.spec.init_containers, *pod.spec.containers)
             for name in (*container.resources.requests, *container.resources.limits)
         )
@@ -298,4 +298,4 @@ class Case:
     @cached_property
     def explanation(self) -> Explanation:
         """Why pods wait that have no node."""
-        return explain(to_try(self.found.values, ()), self.features, _TRIES)
+        return explain(objects_to_explain(self.found.values, ()), self.features, _MAX_TRIALS)

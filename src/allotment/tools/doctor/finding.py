@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 Severity = Literal["error", "warning", "note"]
 
 
-class Finding(NamedTuple):
+class ClusterFinding(NamedTuple):
     """Something to know.
 
     ``code`` is stable (``D101``); ``subject`` the object as kubectl names it (``node/gpu-1``, ``claim ml/train``), how

@@ -11,7 +11,7 @@ from allotment.model.resource import DeviceRequestAllocationResult, ResourceClai
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod
 
 
-def moment_of(text: str | None) -> datetime | None:
+def time_of(text: str | None) -> datetime | None:
     """A time of an object; None where there is none, or none that can be read."""
     if not text:
         return None
@@ -22,10 +22,10 @@ def moment_of(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def newest(values: Iterable[Object]) -> datetime | None:
+def latest_time(values: Iterable[Object]) -> datetime | None:
     """The last moment of which any object knows."""
     texts = {text for value in values for text in _times(value) if text}
-    return max(filter(None, map(moment_of, texts)), default=None)
+    return max(filter(None, map(time_of, texts)), default=None)
 
 
 def _times(value: Object) -> Iterator[str | None]:

@@ -19,7 +19,7 @@ from allotment.model.versions import to_v1
 from allotment.tools.doctor.objects import TYPES
 
 
-class Read(NamedTuple):
+class ReadObjects(NamedTuple):
     """The values, in the order of trees but for pods, which stand first by priority and age, as they are scheduled.
 
     ``failed``: objects that cannot be read, and why.
@@ -29,7 +29,7 @@ class Read(NamedTuple):
     failed: tuple[str, ...] = ()
 
 
-def read(trees: Iterable[Tree]) -> Read:
+def read_objects(trees: Iterable[Tree]) -> ReadObjects:
     """The values of trees; kinds that nobody here looks at are left out."""
     values: list[Object] = []
     failed: list[str] = []
@@ -42,7 +42,7 @@ def read(trees: Iterable[Tree]) -> Read:
             values.append(read_value(to_v1(tree), wanted))
         except (msgspec.ValidationError, QuantityError) as error:
             failed.append(f"{kind} {_name(tree)}: {error}")
-    return Read(tuple(sorted(values, key=_order)), tuple(failed))
+    return ReadObjects(tuple(sorted(values, key=_order)), tuple(failed))
 
 
 def _name(tree: Tree) -> str:

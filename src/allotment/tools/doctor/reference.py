@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks import CHECKS
 
 #: Where the page is, from the root of the project, and the line behind which the checks stand there.
@@ -36,7 +36,7 @@ def _checks() -> str:
     return "".join(parts)
 
 
-def _row(check: Check) -> str:
+def _row(check: ClusterCheck) -> str:
     summary = f"{check.summary[0].upper()}{check.summary[1:]}"
     cell = f"**{summary}.** {check.why}".replace("|", "\\|")
     return f"| {check.code} | {check.severity} | {cell} |\n"

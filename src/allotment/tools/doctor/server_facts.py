@@ -40,11 +40,11 @@ def facts_among(values: Iterable[Object]) -> ServerFacts | None:
 
 def features_of(facts: ServerFacts) -> Features:
     """The release, or the one that stands for it, with the gates that it says or that show in what it serves."""
-    told = {name: on for name, on in facts.gates.items() if name in GATES}
-    return Features(modelled_release(facts.version), {**shown(facts), **told})
+    reported = {name: on for name, on in facts.gates.items() if name in GATES}
+    return Features(modelled_release(facts.version), {**served_gates(facts), **reported})
 
 
-def shown(facts: ServerFacts) -> dict[str, bool]:
+def served_gates(facts: ServerFacts) -> dict[str, bool]:
     """Gates that are on, for the server serves what it would not without them."""
     return {gate: True for plural, gate in GATED_RESOURCES.items() if facts.served.get(plural)}
 
@@ -54,7 +54,7 @@ def serves_devices(facts: ServerFacts) -> bool:
     return any((GROUP, plural) in KNOWN_VERSIONS for plural in facts.served)
 
 
-def stand_in(facts: ServerFacts) -> str:
+def release_note(facts: ServerFacts) -> str:
     """What to know where another release than the cluster's is what it is answered as; empty if none is."""
     release = modelled_release(facts.version)
     if not facts.version or facts.version.removeprefix("v").startswith(f"{release}."):

@@ -65,18 +65,18 @@ VENDORS: Final = (
 )
 
 
-def sign_of(node: Node, vendor: Vendor) -> str:
+def accelerator_evidence(node: Node, vendor: Vendor) -> str:
     """What shows that a node has a vendor's accelerators: a label or a resource; empty if nothing does."""
     for wanted in vendor.labels:
         key, _, beginning = wanted.partition("=")
         value = node.metadata.labels.get(key)
         if value is not None and value.startswith(beginning):
             return f"label {key}={value}"
-    offered = plugged(node, vendor)
+    offered = plugin_resources(node, vendor)
     return f"allocatable {offered[0]}" if offered else ""
 
 
-def plugged(node: Node, vendor: Vendor) -> tuple[str, ...]:
+def plugin_resources(node: Node, vendor: Vendor) -> tuple[str, ...]:
     """Resources of the vendor that a device plugin offers on the node, ``nvidia.com/gpu: 8``."""
     return tuple(
         f"{name}: {amount}"
@@ -87,17 +87,17 @@ def plugged(node: Node, vendor: Vendor) -> tuple[str, ...]:
 
 def is_driver(pod: Pod, owner: str) -> bool:
     """Whether a pod of a DaemonSet, by name, is a DRA driver."""
-    if our_driver(pod) or any(map(is_named_as_driver, (owner, *(one.image for one in pod.spec.containers)))):
+    if allotment_driver(pod) or any(map(is_named_as_driver, (owner, *(one.image for one in pod.spec.containers)))):
         return True
     return of_driver(volume.host_path.path for volume in pod.spec.volumes if volume.host_path is not None)
 
 
 #: Drivers of ours, by the component of chart and kustomize.
-_OURS: Final = {"driver-nvidia": "gpu.nvidia.com", "driver-amd": "gpu.amd.com"}
+_ALLOTMENT_DRIVERS: Final = {"driver-nvidia": "gpu.nvidia.com", "driver-amd": "gpu.amd.com"}
 
 
-def our_driver(pod: Pod) -> str:
+def allotment_driver(pod: Pod) -> str:
     """The driver that a pod of ours is, by its labels; empty for all others."""
     labels = pod.metadata.labels
     ours = labels.get("app.kubernetes.io/name") == "allotment"
-    return _OURS.get(labels.get("app.kubernetes.io/component", ""), "") if ours else ""
+    return _ALLOTMENT_DRIVERS.get(labels.get("app.kubernetes.io/component", ""), "") if ours else ""

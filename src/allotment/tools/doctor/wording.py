@@ -33,19 +33,19 @@ def subject(noun: str, names: Sequence[str]) -> str:
     return f"{noun} {names[0]}" if "/" in names[0] else f"{noun}/{names[0]}"
 
 
-def about(noun: str, names: Sequence[str]) -> str:
+def named(noun: str, names: Sequence[str]) -> str:
     """The same where a sentence goes on: with some of the names.
 
-    >>> about("node", ["a"]), about("node", ["a", "b"])
+    >>> named("node", ["a"]), named("node", ["a", "b"])
     ('node a', '2 nodes (a, b)')
     """
     return f"{noun} {names[0]}" if len(names) == 1 else f"{counted(len(names), noun)} ({first_few(names)})"
 
 
-def of(namespaced: str) -> str:
+def kubectl_args(namespaced: str) -> str:
     """Arguments of kubectl for one object by its namespace and name.
 
-    >>> of("ml/train"), of("gpu-1")
+    >>> kubectl_args("ml/train"), kubectl_args("gpu-1")
     ('-n ml train', 'gpu-1')
     """
     namespace, slash, name = namespaced.partition("/")
@@ -62,10 +62,10 @@ def remedy(sentence: str, *lines: str) -> str:
     return "\n".join(filter(None, (sentence, commands(*lines))))
 
 
-def told(span: timedelta) -> str:
+def duration_text(span: timedelta) -> str:
     """A duration, as roughly as it matters.
 
-    >>> told(timedelta(seconds=50)), told(timedelta(minutes=40)), told(timedelta(hours=5)), told(timedelta(days=3))
+    >>> duration_text(timedelta(seconds=50)), duration_text(timedelta(minutes=40)), duration_text(timedelta(hours=5)), duration_text(timedelta(days=3))
     ('50s', '40m', '5h', '3d')
     """
     seconds = int(span.total_seconds())

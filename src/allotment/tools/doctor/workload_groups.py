@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from allotment.phrases import counted, first_few
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.wording import about
+from allotment.tools.doctor.wording import named
 
 
-def crowd(case: Case, names: Sequence[str]) -> str:
+def pods_text(cluster: ClusterIndex, names: Sequence[str]) -> str:
     """Pods, by their full names, in a sentence: ``12 pods of Deployment shop/web``."""
     if len(names) == 1:
         return f"pod {names[0]}"
-    makers = Counter(maker_of(pod) for name in names if (pod := case.pods_by_name.get(name)) is not None)
+    makers = Counter(workload_of(pod) for name in names if (pod := cluster.pods_by_name.get(name)) is not None)
     alone = makers.pop("", 0)
     if not makers:
-        return about("pod", names)
+        return named("pod", names)
     parts = [
         maker if len(makers) == 1 and not alone else f"{count} of {maker}" for maker, count in makers.most_common()
     ]
@@ -27,7 +27,7 @@ def crowd(case: Case, names: Sequence[str]) -> str:
     return f"{counted(len(names), 'pod')} ({first_few([*parts, *([f'{alone} made by hand'] if alone else [])])})"
 
 
-def maker_of(pod: Pod) -> str:
+def workload_of(pod: Pod) -> str:
     """The workload that a person wrote, as far as the pod tells; empty for a pod that somebody made by hand."""
     owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     if owner is None:

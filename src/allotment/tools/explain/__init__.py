@@ -1,16 +1,16 @@
-"""``explain``: which device on which node a pod or claim gets, or why it gets none and what would change that.
+"""``explain``: which devices on which node a pod or claim gets, or why it gets none and which change would fix that.
 
 >>> from allotment.model.features import Features
 >>> lines(explain([], Features(kube="1.36")))
 ['nothing to explain: no pod, workload or claim is given']
 """
 
-from allotment.tools.explain.missing_requests import lacking as lacking
-from allotment.tools.explain.missing_requests import without_device as without_device
+from allotment.tools.explain.missing_requests import containers_without_device as containers_without_device
+from allotment.tools.explain.missing_requests import missing_request_text as missing_request_text
 from allotment.tools.explain.report import Answer as Answer
+from allotment.tools.explain.report import ClaimAllocation as ClaimAllocation
+from allotment.tools.explain.report import DeviceAllocation as DeviceAllocation
 from allotment.tools.explain.report import Explanation as Explanation
-from allotment.tools.explain.report import GivenClaim as GivenClaim
-from allotment.tools.explain.report import GivenDevice as GivenDevice
 from allotment.tools.explain.run import explain as explain
 from allotment.tools.explain.run import fits as fits
 from allotment.tools.explain.text import lines as lines

@@ -1,7 +1,7 @@
-"""Which requests a claim for extended resources has, and which container uses the devices of which (KEP-5004).
+"""Requests of a claim for extended resources, and the containers that use each request (KEP-5004).
 
-Containers that live at the same time have requests of their own. Init containers come one after the other and before
-the rest: they use what those have that follow them, and of what they need beyond only the largest part is claimed.
+Containers that run at the same time have separate requests. Init containers run one after the other before them: they
+use the devices of later containers, and of their additional needs only the largest one is requested.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Final, NamedTuple
 
 from allotment.model.core import Container, Pod
 
-IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
-class Share(NamedTuple):
-    """So many devices for one resource of one container."""
+class ExtendedRequest(NamedTuple):
+    """A request of the claim: a number of devices for one extended resource of one container."""
 
     request: str
     resource: str
     devices: int
 
 
-class Use(NamedTuple):
-    """A container uses the devices of a request as a resource of its own."""
+class ContainerUse(NamedTuple):
+    """The use of a request by a container, as one of its extended resources."""
 
     container: str
     resource: str
@@ -31,7 +31,7 @@ class Use(NamedTuple):
 
 
 def is_extended(resource: str) -> bool:
-    """Whether a resource name is one that device plugins or classes serve.
+    """Whether a resource is an extended resource, which device plugins or DeviceClasses provide.
 
     >>> [is_extended(r) for r in ("cpu", "hugepages-2Mi", "kubernetes.io/batteries", "nvidia.com/gpu")]
     [False, False, False, True]
@@ -39,70 +39,69 @@ def is_extended(resource: str) -> bool:
     domain, slash, _ = resource.partition("/")
     if not slash or domain.startswith("requests."):
         return False
-    return resource.startswith(IMPLICIT) or not (domain == "kubernetes.io" or domain.endswith(".kubernetes.io"))
+    return resource.startswith(IMPLICIT_PREFIX) or not (domain == "kubernetes.io" or domain.endswith(".kubernetes.io"))
 
 
-def asked(pod: Pod) -> tuple[str, ...]:
-    """The extended resources that a pod asks for, by name."""
+def extended_resources(pod: Pod) -> tuple[str, ...]:
+    """The names of the extended resources that a pod requests, sorted."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
-    return tuple(
-        sorted({name for one in containers for name in _names(one) if is_extended(name) and _count(one, name)})
-    )
+    return tuple(sorted({name for c in containers for name in _names(c) if is_extended(name) and _count(c, name)}))
 
 
-def shared_out(pod: Pod, resources: Iterable[str]) -> tuple[list[Share], list[Use]]:
-    """The requests, in the order in which a claim has them, and who uses them."""
-    shares: list[Share] = []
-    uses: list[Use] = []
+def device_requests(pod: Pod, resources: Iterable[str]) -> tuple[list[ExtendedRequest], list[ContainerUse]]:
+    """The requests of the claim, in its order, and the containers that use them."""
+    requests: list[ExtendedRequest] = []
+    uses: list[ContainerUse] = []
     for resource in sorted(resources):
-        of_one = _of_resource(pod, resource)
-        shares += of_one[0]
-        uses += of_one[1]
-    return sorted(shares), uses
+        resource_requests, resource_uses = _of_resource(pod, resource)
+        requests += resource_requests
+        uses += resource_uses
+    return sorted(requests), uses
 
 
-def uses_of(pod: Pod, requests: Iterable[str]) -> list[Use]:
-    """Who uses the requests of a claim that was made for the pod."""
+def uses_of(pod: Pod, requests: Iterable[str]) -> list[ContainerUse]:
+    """The containers that use the requests of a claim that was created for the pod."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     resources = set()
     for request in requests:
         _, container, _, number = request.split("-")
         resources.add(_names(containers[int(container)])[int(number)])
-    return shared_out(pod, resources)[1]
+    return device_requests(pod, resources)[1]
 
 
-def _of_resource(pod: Pod, resource: str) -> tuple[list[Share], list[Use]]:
-    passing = [one.restart_policy != "Always" for one in pod.spec.init_containers] + [False] * len(pod.spec.containers)
+def _of_resource(pod: Pod, resource: str) -> tuple[list[ExtendedRequest], list[ContainerUse]]:
+    # Init containers that end before the main containers start; sidecars (restartPolicy Always) keep running.
+    ends = [c.restart_policy != "Always" for c in pod.spec.init_containers] + [False] * len(pod.spec.containers)
     containers = (*pod.spec.init_containers, *pod.spec.containers)
 
-    def share(at: int, count: int) -> Share:
-        names = _names(containers[at])
-        return Share(f"container-{at}-request-{names.index(resource)}", resource, count)
+    def request(index: int, count: int) -> ExtendedRequest:
+        names = _names(containers[index])
+        return ExtendedRequest(f"container-{index}-request-{names.index(resource)}", resource, count)
 
-    lasting = {at: share(at, _count(one, resource)) for at, one in enumerate(containers)
-               if not passing[at] and _count(one, resource)}  # fmt: skip
-    uses = [Use(containers[at].name, resource, one.request) for at, one in lasting.items()]
-    beyond: list[Share] = []
-    before: list[Use] = []
-    for at, container in enumerate(containers):
-        left = _count(container, resource) if passing[at] else 0
-        for later in (one for after, one in lasting.items() if after > at):
+    running = {index: request(index, _count(container, resource)) for index, container in enumerate(containers)
+               if not ends[index] and _count(container, resource)}  # fmt: skip
+    uses = [ContainerUse(containers[index].name, resource, r.request) for index, r in running.items()]
+    additional: list[ExtendedRequest] = []
+    init_uses: list[ContainerUse] = []
+    for index, container in enumerate(containers):
+        left = _count(container, resource) if ends[index] else 0
+        for later in (r for later_index, r in running.items() if later_index > index):
             if left <= 0:
                 break
-            before.append(Use(container.name, resource, later.request))
+            init_uses.append(ContainerUse(container.name, resource, later.request))
             left -= later.devices
         if left > 0:
-            beyond.append(share(at, left))
-            before.append(Use(container.name, resource, ""))
-    if not beyond:
-        return list(lasting.values()), [*uses, *before]
-    largest = max(beyond, key=lambda share: share.devices)
-    before = [one if one.request else one._replace(request=largest.request) for one in before]
-    return [largest, *lasting.values()], [*uses, *before]
+            additional.append(request(index, left))
+            init_uses.append(ContainerUse(container.name, resource, ""))
+    if not additional:
+        return list(running.values()), [*uses, *init_uses]
+    largest = max(additional, key=lambda r: r.devices)
+    init_uses = [use if use.request else use._replace(request=largest.request) for use in init_uses]
+    return [largest, *running.values()], [*uses, *init_uses]
 
 
 def _names(container: Container) -> list[str]:
-    """The resources of a container, also those that are not extended: requests are numbered by all of them."""
+    """All resources of a container, including native ones, because requests are numbered by all of them."""
     return sorted({*container.resources.requests, *container.resources.limits})
 
 

@@ -1,7 +1,7 @@
-"""Extended resources that a DeviceClass serves (KEP-5004): ``nvidia.com/gpu: 1`` without any claim in the pod.
+"""Extended resources that a DeviceClass provides (KEP-5004): ``nvidia.com/gpu: 1`` without a claim in the pod.
 
-The scheduler makes one claim for all of a pod's extended resources, with a request per container and resource. Where a
-node's device plugin has the resource, that serves it and no claim is made.
+The scheduler creates one claim for all extended resources of a pod, with a request per container and resource. On a
+node whose device plugin provides the resource, no claim is created.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from allotment.model.resource import (
     ResourceClaimSpec,
 )
 from allotment.node_fit.pod_requirements import Demand
-from allotment.tools.explain.extended_requests import IMPLICIT, asked, shared_out
+from allotment.tools.explain.extended_requests import IMPLICIT_PREFIX, device_requests, extended_resources
 from allotment.tools.explain.extended_requests import is_extended as is_extended
-from allotment.tools.explain.obstacles import told
+from allotment.tools.explain.obstacles import refused_everywhere
 
 
-def plugged(nodes: Iterable[Node]) -> Mapping[str, frozenset[str]]:
-    """Resources that kubelets have from device plugins, by node."""
+def plugin_resources(nodes: Iterable[Node]) -> Mapping[str, frozenset[str]]:
+    """Resources that device plugins provide, by node."""
     found = {
         node.metadata.name: frozenset(
             name for name, amount in node.status.allocatable.items() if "/" in name and amount.sign() > 0
@@ -41,18 +41,23 @@ def plugged(nodes: Iterable[Node]) -> Mapping[str, frozenset[str]]:
 def extended_claim(
     pod: Pod, classes: Mapping[str, DeviceClass], features: Features, plugins: frozenset[str]
 ) -> ResourceClaim | Diagnosis | None:
-    """The claim for a pod's extended resources, why there can be none, or None if it needs none."""
-    serving = _serving(classes) if features.enabled("DRAExtendedResource") else {}
+    """The claim for a pod's extended resources, the reason if there can be none, or None if no claim is needed."""
+    serving = _class_by_resource(classes) if features.enabled("DRAExtendedResource") else {}
     on = features.enabled("DRAExtendedResource")
     classes_of: dict[str, str] = {}
-    for resource in asked(pod):
+    for resource in extended_resources(pod):
         if resource in plugins:
             continue
         class_ = serving.get(resource)
-        if class_ is None and on and resource.startswith(IMPLICIT) and resource.removeprefix(IMPLICIT) in classes:
-            class_ = resource.removeprefix(IMPLICIT)
+        if (
+            class_ is None
+            and on
+            and resource.startswith(IMPLICIT_PREFIX)
+            and resource.removeprefix(IMPLICIT_PREFIX) in classes
+        ):
+            class_ = resource.removeprefix(IMPLICIT_PREFIX)
         if class_ is None:
-            return provided_by_none(resource, classes, features)
+            return no_provider(resource, classes, features)
         classes_of[resource] = class_
     if not classes_of:
         return None
@@ -63,7 +68,7 @@ def extended_claim(
                 device_class_name=classes_of[share.resource], allocation_mode="ExactCount", count=share.devices
             ),
         )
-        for share in shared_out(pod, classes_of)[0]
+        for share in device_requests(pod, classes_of)[0]
     ]
     return ResourceClaim(
         metadata=ObjectMeta(name=f"{pod.metadata.name}-extended-resources", namespace=pod.metadata.namespace),
@@ -71,20 +76,20 @@ def extended_claim(
     )
 
 
-def served(classes: Mapping[str, DeviceClass], demand: Demand, features: Features) -> frozenset[str]:
-    """The pod's extended resources that some class serves."""
+def served_by_classes(classes: Mapping[str, DeviceClass], demand: Demand, features: Features) -> frozenset[str]:
+    """The pod's extended resources that a DeviceClass provides."""
     if not demand.extended or not features.enabled("DRAExtendedResource"):
         return frozenset()
     names = {c.spec.extended_resource_name for c in classes.values()}
     return frozenset(
         name
         for name in demand.extended
-        if name in names or (name.startswith(IMPLICIT) and name.removeprefix(IMPLICIT) in classes)
+        if name in names or (name.startswith(IMPLICIT_PREFIX) and name.removeprefix(IMPLICIT_PREFIX) in classes)
     )
 
 
-def _serving(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
-    """Class by resource: of several the newest, then the first by name."""
+def _class_by_resource(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
+    """DeviceClass by extended resource; of several classes the newest, then the first by name."""
     found: dict[str, str] = {}
     for name in sorted(classes, reverse=True):
         resource = classes[name].spec.extended_resource_name
@@ -97,9 +102,9 @@ def _serving(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
     return found
 
 
-def provided_by_none(resource: str, classes: Mapping[str, DeviceClass], features: Features) -> Diagnosis:
-    """Why a pod cannot have a resource that no node has and no class serves."""
-    serving = _serving(classes) if features.enabled("DRAExtendedResource") else {}
-    known = [*serving, *(IMPLICIT + name for name in classes)]
+def no_provider(resource: str, classes: Mapping[str, DeviceClass], features: Features) -> Diagnosis:
+    """The reason if neither a node nor a DeviceClass provides a resource."""
+    serving = _class_by_resource(classes) if features.enabled("DRAExtendedResource") else {}
+    known = [*serving, *(IMPLICIT_PREFIX + name for name in classes)]
     summary = f'no node and no DeviceClass provides "{resource}".{did_you_mean(resource, known)}'
-    return told("extended-resource-missing", summary.rstrip("."), kubernetes=f"Insufficient {resource}")
+    return refused_everywhere("extended-resource-missing", summary.rstrip("."), kubernetes=f"Insufficient {resource}")

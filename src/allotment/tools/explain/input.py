@@ -1,4 +1,4 @@
-"""The objects of an explanation, sorted: what there is, what is asked, what the API server would refuse."""
+"""The objects of an explanation by kind, with defaults applied, and those that the API server would reject."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace as replace_fields
 from msgspec.structs import replace
 
 from allotment.cel.validation_context import validation_context
-from allotment.engine.refusal import Change
+from allotment.engine.refusal import SuggestedChange
 from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
@@ -17,16 +17,16 @@ from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.validation import FieldError, create
 from allotment.model.workloads import PodGroup
-from allotment.tools.explain.fixes import applied
-from allotment.tools.orphaned_slices import standing
+from allotment.tools.explain.fixes import apply_change
+from allotment.tools.orphaned_slices import split_orphaned
 
-#: Stands for the time at which defaults are set; no reason depends on it.
+#: The time for defaulting; no reason depends on it.
 _NOW = "2000-01-01T00:00:00Z"
 
 
 @dataclass(slots=True)
-class Input:
-    """Objects by key, each as the API server would have stored it. ``refused`` are those it would not have stored."""
+class ExplainInput:
+    """Objects by key, as the API server would store them. ``refused`` are the errors of those that it would reject."""
 
     features: Features
     nodes: list[Node] = field(default_factory=list)
@@ -43,13 +43,13 @@ class Input:
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Object] = field(default_factory=list)
     refused: dict[tuple[str, ObjectKey], list[FieldError]] = field(default_factory=dict)
-    gone: tuple[str, ...] = ()
-    """Nodes that only slices of a cluster name, which has others: there is nothing to be had there."""
+    missing_nodes: tuple[str, ...] = ()
+    """Nodes that slices name but that do not exist in the cluster; their devices cannot be allocated."""
 
 
-def sort(values: Iterable[Object], features: Features) -> Input:
-    """Sort objects by kind; those of ``resource.k8s.io`` that no API server has seen are completed and validated."""
-    found = Input(features)
+def sort_objects(values: Iterable[Object], features: Features) -> ExplainInput:
+    """Sort objects by kind; default and validate those of ``resource.k8s.io`` that are not from an API server."""
+    found = ExplainInput(features)
     resources: list[Object] = []
     for value in values:
         if isinstance(value, Node):
@@ -73,15 +73,15 @@ def sort(values: Iterable[Object], features: Features) -> Input:
             found.workloads.append(value)
     for value in resources:
         _admit(found, value)
-    kept = standing(found.slices, found.nodes)
-    found.slices, found.gone = list(kept.slices), kept.gone
+    kept = split_orphaned(found.slices, found.nodes)
+    found.slices, found.missing_nodes = list(kept.slices), kept.gone
     return found
 
 
-def after(given: Input, change: Change) -> Input | None:
-    """The input with one of its objects changed; None if that is not among them.
+def with_change(given: ExplainInput, change: SuggestedChange) -> ExplainInput | None:
+    """The input with one of its objects changed; None if it does not contain the object.
 
-    A namespace's labels decide over its claims and templates, so those that were refused are tried again.
+    Labels of a namespace affect the validation of its claims and templates, so rejected ones are validated again.
     """
     kind, _, full = change.object.partition(" ")
     namespace, _, name = full.rpartition("/")
@@ -96,40 +96,40 @@ def after(given: Input, change: Change) -> Input | None:
     )
     if kind == "Namespace":
         old = new.namespaces.get(name) or Namespace(metadata=ObjectMeta(name=name))
-        new.namespaces[name] = applied(old, change.path, change.becomes)
-        again: list[Object | None] = [
+        new.namespaces[name] = apply_change(old, change.path, change.becomes)
+        to_validate: list[Object | None] = [
             (new.claims if k == "ResourceClaim" else new.templates).get(refused)
             for k, refused in given.refused
             if refused.namespace == name
         ]
     elif kind == "DeviceClass":
-        again = [new.classes.pop(name, None)]
+        to_validate = [new.classes.pop(name, None)]
     else:
-        again = [new.claims.pop(key, None) if kind == "ResourceClaim" else new.templates.pop(key, None)]
-    for value in again:
+        to_validate = [new.claims.pop(key, None) if kind == "ResourceClaim" else new.templates.pop(key, None)]
+    for value in to_validate:
         if value is None:
             return None
         new.refused.pop((type(value).__name__, value.key), None)
-        _admit(new, value if kind == "Namespace" else applied(value, change.path, change.becomes))
+        _admit(new, value if kind == "Namespace" else apply_change(value, change.path, change.becomes))
     return new
 
 
-def _admit(found: Input, value: Object) -> None:
-    """Complete and validate an object that no API server has seen, and file it."""
+def _admit(found: ExplainInput, value: Object) -> None:
+    """Default and validate an object that is not from an API server, and store it."""
     key = value.key
-    if value.metadata.uid:  # an API server has accepted and completed it
-        _keep(found, value, value)
+    if value.metadata.uid:  # an API server has already validated and defaulted it
+        _store(found, value, value)
         return
     namespace = found.namespaces.get(key.namespace)
     labels = namespace.metadata.labels if namespace is not None else {}
     result = create(value, validation_context(found.features), version="v1", now=_NOW, namespace_labels=labels)
     if result.errors:
         found.refused[type(value).__name__, key] = result.errors
-    _keep(found, value, result.value)
+    _store(found, value, result.value)
 
 
-def _keep(found: Input, given: Object, stored: Object) -> None:
-    """File an object; a claim keeps the status that it came with, which a creation would have cut."""
+def _store(found: ExplainInput, given: Object, stored: Object) -> None:
+    """Store an object; a claim keeps its given status, which a create request would drop."""
     if isinstance(stored, ResourceSlice):
         found.slices.append(stored)
     elif isinstance(stored, DeviceClass):

@@ -1,8 +1,7 @@
-"""What a pod is told when it gets no node: the cause first, then how the devices were lost, then Kubernetes' sentence.
+"""Messages of conditions and events for pods without a node: the cause, the funnel, and Kubernetes' message.
 
-The condition takes it whole. An event takes 1,024 bytes, and it is what ``kubectl describe pod`` shows: in it the first
-line and Kubernetes' own words stay, then comes what to change, then the nearest miss. How the devices were lost
-is left out first.
+The condition contains all lines. An event, which ``kubectl describe pod`` shows, is limited to 1,024 bytes: it keeps
+the first line and Kubernetes' message, then the suggested changes, then the nearest miss. The funnel is omitted first.
 """
 
 from __future__ import annotations
@@ -10,64 +9,64 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from allotment.engine.refusal import Change, Diagnosis, Refused
+from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
 from allotment.tools.explain.report import Answer, Explanation
 from allotment.tools.explain.text import ADVICE, lines, opening
 
-#: What events.k8s.io/v1 lets a note have, in bytes.
+#: Maximum size of the note of an events.k8s.io/v1 Event in bytes.
 EVENT_BYTES = 1024
-#: A message that is kept whole would fill screens.
+#: Maximum number of lines in the message of a condition.
 _CONDITION_LINES = 60
 _UNFOLDED = 1_000_000
 
-#: How lines begin that tell most.
+#: Prefixes of the most important lines.
 _CHANGES: Final = ("  to make it fit", "  or: ", "  or, on ", ADVICE)
 _NEAREST: Final = ("  nearest miss: ", "  alternative ")
-#: Where lines are left out.
+#: Marks omitted lines.
 _GAP: Final = "  …"
 
 
-def of_diagnosis(pod: str, reasons: Diagnosis, likely: Sequence[Change] = ()) -> list[str]:
-    """The engine's reasons as lines: summary and code, then funnels, nearest miss and smallest change.
+def diagnosis_lines(pod: str, reasons: Diagnosis, likely: Sequence[SuggestedChange] = ()) -> list[str]:
+    """The reasons as lines: summary and code, then funnels, nearest miss and smallest change.
 
-    Where no change is known to help, a ``likely`` one is told as advice, in place of what helps in general.
+    If no verified change exists, a ``likely`` one replaces the general advice.
     """
     answer = Answer(kind="Pod", name=pod, outcome="refused", reasons=reasons)
     first, *more = lines(Explanation(answers=(answer,)), width=_UNFOLDED)
     first = first.removeprefix(opening("Pod", pod, reasons.headline))
-    told = [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
-    if likely and told[-1].startswith(ADVICE):
-        first, *rest = way(likely[:1])
-        told[-1:] = [f"{ADVICE}{first.partition(': ')[2]}", *rest]
-    return told
+    message_lines = [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
+    if likely and message_lines[-1].startswith(ADVICE):
+        first, *rest = change_lines(likely[:1])
+        message_lines[-1:] = [f"{ADVICE}{first.partition(': ')[2]}", *rest]
+    return message_lines
 
 
-def way(changes: Sequence[Change]) -> list[str]:
-    """Changes alone, as lines."""
-    refused = Refused(code="not-explained", summary="", changes=tuple(changes))
+def change_lines(changes: Sequence[SuggestedChange]) -> list[str]:
+    """Changes as lines, without a reason."""
+    refused = AllocationRefusal(code="not-explained", summary="", changes=tuple(changes))
     return lines(Explanation(answers=(Answer("Pod", "", "refused", reasons=Diagnosis(refused)),)), width=_UNFOLDED)[1:]
 
 
-def condition(told: Sequence[str], sentence: str) -> str:
+def condition_message(message_lines: Sequence[str], sentence: str) -> str:
     """The message of the PodScheduled condition."""
-    return "\n".join([*told[:_CONDITION_LINES], sentence])
+    return "\n".join([*message_lines[:_CONDITION_LINES], sentence])
 
 
-def event(told: Sequence[str], sentence: str) -> str:
+def event_note(message_lines: Sequence[str], sentence: str) -> str:
     """The note of the FailedScheduling event.
 
-    >>> told = ["no device has 80Gi (not-enough-capacity)", *["  way" * 99] * 9, "  to make it fit: ask"]
-    >>> event(told, "0/1").splitlines()[-3:]
-    ['  …', '  to make it fit: ask', '0/1']
+    >>> message_lines = ["no device has 80Gi (not-enough-capacity)", *["  way" * 99] * 9, "  to make it fit: x"]
+    >>> event_note(message_lines, "0/1").splitlines()[-3:]
+    ['  …', '  to make it fit: x', '0/1']
     """
-    last = _cut(sentence, max(EVENT_BYTES // 4, EVENT_BYTES - _size("".join(told[:1])) - _size(_GAP)))
+    last = _cut(sentence, max(EVENT_BYTES // 4, EVENT_BYTES - _size("".join(message_lines[:1])) - _size(_GAP)))
     left = EVENT_BYTES - len(last.encode())
-    if sum(_size(line) for line in told) <= left:
-        return "\n".join([*told, last])
+    if sum(_size(line) for line in message_lines) <= left:
+        return "\n".join([*message_lines, last])
     kept: dict[int, str] = {}
-    ranked = sorted(zip(_weights(told), range(len(told)), strict=True))
+    ranked = sorted(zip(_weights(message_lines), range(len(message_lines)), strict=True))
     for weight, number in ranked:
-        line = told[number]
+        line = message_lines[number]
         if _size(line) > left:
             if weight < _LEAST and left > (8 if number == 0 else 24):
                 kept[number] = _cut(line, left - 1)
@@ -75,20 +74,20 @@ def event(told: Sequence[str], sentence: str) -> str:
         kept[number] = line
         left -= _size(line)
     for _, number in reversed(ranked[: len(kept)]):
-        note = "\n".join([*_with_gaps(kept, len(told)), last])
+        note = "\n".join([*_with_gaps(kept, len(message_lines)), last])
         if len(note.encode()) <= EVENT_BYTES:
             return note
-        del kept[number]  # the marks of the gaps take their place, too
+        del kept[number]  # the marks of gaps also need space
     return last
 
 
-#: The weights of lines: the first one, what to change, the nearest miss, and all others.
+#: The weights of lines: the first one, changes, the nearest miss, and all others.
 _FIRST, _CHANGE, _MISS, _LEAST = range(4)
 
 
-def _weights(told: Sequence[str]) -> Iterator[int]:
+def _weights(message_lines: Sequence[str]) -> Iterator[int]:
     changing = False
-    for number, line in enumerate(told):
+    for number, line in enumerate(message_lines):
         changing = line.startswith(_CHANGES) or (changing and line.startswith("    "))
         if number == 0:
             yield _FIRST
@@ -99,7 +98,7 @@ def _weights(told: Sequence[str]) -> Iterator[int]:
 
 
 def _with_gaps(kept: dict[int, str], count: int) -> Iterator[str]:
-    """Lines in order; of each gap a mark, unless the line before it shows already that something is cut."""
+    """Lines in order with a mark for each gap, unless the previous line already ends with the mark of a cut."""
     before = ""
     for number in range(count):
         line = kept.get(number, _GAP)
@@ -113,7 +112,7 @@ def _size(line: str) -> int:
 
 
 def _cut(text: str, bytes_: int) -> str:
-    """The text, or as much of it as fits with a mark that there was more."""
+    """The text, cut to ``bytes_`` with a mark if it is longer."""
     if len(text.encode()) <= bytes_:
         return text
     return text.encode()[: max(bytes_ - 4, 0)].decode(errors="ignore") + " …"

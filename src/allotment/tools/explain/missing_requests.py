@@ -1,7 +1,7 @@
-"""Containers that name a request which their claim does not have.
+"""Containers that refer to a request which their claim does not have.
 
-Nothing in Kubernetes objects: the pod is scheduled, the claim is allocated, and the container starts without a device,
-because the kubelet looks for the request's devices by its name and finds none. So it is said, though the pod fits.
+Kubernetes does not report an error: the pod is scheduled, the claim is allocated, and the container starts without a
+device, because the kubelet finds no devices for the request's name. So the mistake is reported although the pod fits.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceC
 from allotment.model.workload_pods import pods_of
 
 
-def without_device(values: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:
-    """A sentence for each container of ``pods`` (or of workloads' pods); ``values`` hold the claims and templates."""
+def containers_without_device(values: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:
+    """A sentence for each such container of ``pods`` or workloads; ``values`` contain the claims and templates."""
     claims: dict[ObjectKey, ResourceClaimSpec] = {}
     templates: dict[ObjectKey, ResourceClaimSpec] = {}
     for value in values:
@@ -29,11 +29,11 @@ def without_device(values: Iterable[Object], pods: Iterable[Object]) -> Iterator
             yield from _of_pod(f"{type(value).__name__} {value.key}", pod, claims, templates)
 
 
-def lacking(container: str, request: str, claim: str, requests: Iterable[str]) -> str:
-    """What is to be said of a container that names a request which the claim or template does not have."""
+def missing_request_text(container: str, request: str, claim: str, requests: Iterable[str]) -> str:
+    """The sentence about a container that refers to a request which the claim or template does not have."""
     return (
-        f"container {container} names request {request}, which {claim} does not have "
-        f"(it has {', '.join(requests)}): Kubernetes starts it without a device"
+        f"container {container} refers to request {request}, which {claim} does not have "
+        f"(it has {', '.join(requests)}): Kubernetes starts the container without a device"
     )
 
 
@@ -53,4 +53,4 @@ def _of_pod(
                 continue
             requests = [request.name for request in spec.devices.requests]
             if use.request not in requests:
-                yield lacking(f"{container.name} of {owner}", use.request, what, requests)
+                yield missing_request_text(f"{container.name} of {owner}", use.request, what, requests)

@@ -1,7 +1,7 @@
-"""Which nodes a pod may use at all, before any device is looked at: node name, selector, affinity, taints.
+"""Nodes on which a pod may run, independent of devices: node name, selector, affinity, taints.
 
 The rules are those of the scheduler's NodeName, NodeUnschedulable, NodeAffinity and TaintToleration filters; cpu and
-memory are left out, for they are not a matter of devices.
+memory are not considered.
 """
 
 from __future__ import annotations
@@ -15,55 +15,55 @@ from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement
 from allotment.model.resource import ResourceSlice
 from allotment.phrases import first_few
 
-#: What a cordoned node has.
+#: The taint of a cordoned node.
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class KnownNode(NamedTuple):
-    """A node. One that only slices name has neither labels nor taints, and ``given`` is false."""
+class EligibilityNode(NamedTuple):
+    """A node. ``has_object`` is false for a node that only slices name; it has neither labels nor taints."""
 
     facts: NodeFacts
     taints: tuple[Taint, ...] = ()
-    given: bool = True
+    has_object: bool = True
 
 
-def known_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[str, KnownNode]:
-    """Nodes that were given, then those that slices name, in that order."""
-    known: dict[str, KnownNode] = {}
+def eligibility_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[str, EligibilityNode]:
+    """The given nodes, followed by nodes that only slices name."""
+    known: dict[str, EligibilityNode] = {}
     for node in nodes:
         name = node.metadata.name
         taints = node.spec.taints
-        if node.spec.unschedulable:  # a controller may have said it by a taint already
+        if node.spec.unschedulable:  # the node controller may have added the taint already
             taints = (*(taint for taint in taints if taint.key != UNSCHEDULABLE.key), UNSCHEDULABLE)
         labels = {HOSTNAME_LABEL: name, **node.metadata.labels}
-        known[name] = KnownNode(NodeFacts(name, labels), taints)
+        known[name] = EligibilityNode(NodeFacts(name, labels), taints)
     for slice_ in slices:
         for name in nodes_of(slice_):
-            known.setdefault(name, KnownNode(NodeFacts(name, {HOSTNAME_LABEL: name}), given=False))
+            known.setdefault(name, EligibilityNode(NodeFacts(name, {HOSTNAME_LABEL: name}), has_object=False))
     return known
 
 
 def nodes_of(slice_: ResourceSlice) -> tuple[str, ...]:
-    """The nodes that a slice names, itself or by its devices, each once."""
+    """The nodes that a slice or its devices name, without duplicates."""
     named = (slice_.spec.node_name, *(device.node_name for device in slice_.spec.devices or ()))
     return tuple(dict.fromkeys(filter(None, named)))
 
 
 def labels_by_node(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[str, Mapping[str, str]]:
-    """The labels of the same nodes."""
-    return {name: node.facts.labels for name, node in known_nodes(nodes, slices).items()}
+    """The labels of the nodes of `eligibility_nodes`, by name."""
+    return {name: node.facts.labels for name, node in eligibility_nodes(nodes, slices).items()}
 
 
-def excluded(pod: Pod, nodes: Mapping[str, KnownNode]) -> dict[str, str]:
-    """Nodes that the pod itself rules out, with what rules them out."""
-    if not _particular(pod.spec) and not any(node.taints for node in nodes.values()):
+def excluded_nodes(pod: Pod, nodes: Mapping[str, EligibilityNode]) -> dict[str, str]:
+    """Nodes on which the pod may not run, with the rule that excludes them."""
+    if not _selects_nodes(pod.spec) and not any(node.taints for node in nodes.values()):
         return {}
     found = ((name, why_excluded(pod, node)) for name, node in nodes.items())
     return {name: why for name, why in found if why}
 
 
-def why_excluded(pod: Pod, node: KnownNode) -> str:
-    """What of the pod rules a node out; empty if it may go there."""
+def why_excluded(pod: Pod, node: EligibilityNode) -> str:
+    """The rule of the pod or taint that excludes a node; empty if the pod may run there."""
     spec, facts = pod.spec, node.facts
     if spec.node_name and spec.node_name != facts.name:
         return f"nodeName {spec.node_name}"
@@ -72,29 +72,29 @@ def why_excluded(pod: Pod, node: KnownNode) -> str:
         return "nodeSelector " + ", ".join(f"{k}={v}" for k, v in unmet.items())
     affinity = _required(spec)
     if affinity is not None and not matches(affinity, facts):
-        return f"node affinity{_worded(affinity)}"
+        return f"node affinity{_affinity_text(affinity)}"
     for taint in node.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
             return f"node taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
     return ""
 
 
-#: What Kubernetes itself says of a node by a taint.
-_STATES = {
+#: Node conditions by the key of the taint that Kubernetes sets.
+_NODE_STATES = {
     "unschedulable": "cordoned", "not-ready": "not ready", "unreachable": "unreachable",
     "memory-pressure": "under memory pressure", "disk-pressure": "under disk pressure",
     "pid-pressure": "under PID pressure", "network-unavailable": "without network",
 }  # fmt: skip
 
 
-def kept_off(nodes: Sequence[str], why: str, having: str = "") -> str:
-    """The sentence for nodes that a pod may not go to, from `why_excluded`. ``having``: one that has its devices.
+def exclusion_text(nodes: Sequence[str], why: str, having: str = "") -> str:
+    """A sentence about excluded nodes, from `why_excluded`. ``having``: a node that has the pod's devices.
 
-    >>> kept_off(["a"], "nodeSelector zone=b", having="a")
-    "the pod's nodeSelector zone=b keeps it off a, which has the devices"
-    >>> kept_off(["a"], "node taint gpu:NoSchedule")
+    >>> exclusion_text(["a"], "nodeSelector zone=b", having="a")
+    "the pod's nodeSelector zone=b excludes a, which has the devices"
+    >>> exclusion_text(["a"], "node taint gpu:NoSchedule")
     'a has taint gpu:NoSchedule, which the pod does not tolerate'
-    >>> kept_off(["a", "b"], "node taint node.kubernetes.io/unschedulable:NoSchedule", having="b")
+    >>> exclusion_text(["a", "b"], "node taint node.kubernetes.io/unschedulable:NoSchedule", having="b")
     'a, b (b has the devices) are cordoned'
     """
     one = len(nodes) == 1
@@ -102,32 +102,32 @@ def kept_off(nodes: Sequence[str], why: str, having: str = "") -> str:
     where = f"{first_few(nodes)}{which}"
     taint = why.removeprefix("node taint ")
     if taint == why:
-        return f"the pod's {why} keeps it off {where}"
+        return f"the pod's {why} excludes {where}"
     where += "," if one and having else ""
-    state = _STATES.get(taint.removeprefix("node.kubernetes.io/").partition(":")[0].partition("=")[0])
+    state = _NODE_STATES.get(taint.removeprefix("node.kubernetes.io/").partition(":")[0].partition("=")[0])
     if state is not None and taint.startswith("node.kubernetes.io/"):
         return f"{where} {'is' if one else 'are'} {state}"
     return f"{where} {'has' if one else 'have'} taint {taint}, which the pod does not tolerate"
 
 
-def _worded(selector: NodeSelector) -> str:
-    """A selector of one term in words, with a leading space; empty for one that is no short sentence.
+def _affinity_text(selector: NodeSelector) -> str:
+    """A selector of one term as text, with a leading space; empty for longer selectors.
 
     >>> from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
     >>> zone = NodeSelectorRequirement(key="zone", operator="In", values=("a", "b"))
-    >>> _worded(NodeSelector((NodeSelectorTerm(match_expressions=(zone,)),)))
+    >>> _affinity_text(NodeSelector((NodeSelectorTerm(match_expressions=(zone,)),)))
     ' zone in (a, b)'
     """
     match selector.node_selector_terms:
-        case (NodeSelectorTerm(match_expressions=(one,), match_fields=()),):
-            values = f" ({', '.join(one.values)})" if one.values else ""
+        case (NodeSelectorTerm(match_expressions=(requirement,), match_fields=()),):
+            values = f" ({', '.join(requirement.values)})" if requirement.values else ""
             words = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "does not exist"}
-            return f" {one.key} {words.get(one.operator, one.operator)}{values}"
+            return f" {requirement.key} {words.get(requirement.operator, requirement.operator)}{values}"
     return ""
 
 
-def served_node(pod: Pod) -> str:
-    """The node that a DaemonSet made the pod for; empty for other pods."""
+def daemon_node(pod: Pod) -> str:
+    """The node for which a DaemonSet created the pod; empty for other pods."""
     affinity = _required(pod.spec)
     match affinity.node_selector_terms if affinity is not None else ():
         case (NodeSelectorTerm(match_fields=(NodeSelectorRequirement(key="metadata.name", values=(name,)),)),):
@@ -140,13 +140,13 @@ def _required(spec: PodSpec) -> NodeSelector | None:
     return found.required_during_scheduling_ignored_during_execution if found is not None else None
 
 
-def _particular(spec: PodSpec) -> bool:
-    """Whether the pod says anything of nodes."""
+def _selects_nodes(spec: PodSpec) -> bool:
+    """Whether the pod has rules for nodes."""
     return bool(spec.node_name or spec.node_selector or _required(spec))
 
 
 def matches(selector: NodeSelector, facts: NodeFacts) -> bool:
-    """Whether a pod's or an allocation's selector matches a node; one that cannot be read matches none."""
+    """Whether the node selector of a pod or an allocation matches a node; an invalid selector matches none."""
     try:
         return selects(selector, facts)
     except UnusableNodeSelector:
@@ -154,7 +154,7 @@ def matches(selector: NodeSelector, facts: NodeFacts) -> bool:
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether any toleration covers a node's taint; an empty key with Exists covers all."""
+    """Whether any toleration matches a node's taint; an empty key with Exists matches all taints."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue

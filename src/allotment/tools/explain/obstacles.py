@@ -1,6 +1,6 @@
-"""What keeps a pod from being tried at all: a claim, template or class that is missing, elsewhere, or invalid.
+"""Obstacles that prevent scheduling on any node: a claim, template or class that is missing or invalid.
 
-Kubernetes parks such pods; most of them get neither a condition nor an event.
+Kubernetes keeps such pods pending; most of them get neither a condition nor an event.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from allotment.engine.diagnosis.published_names import did_you_mean
-from allotment.engine.refusal import CODES, Change, Diagnosis, Refused
+from allotment.engine.refusal import CODES, AllocationRefusal, Diagnosis, SuggestedChange
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import not_found_message
@@ -17,44 +17,46 @@ from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
 from allotment.phrases import listed
 from allotment.tools.explain import fixes
-from allotment.tools.explain.input import Input
+from allotment.tools.explain.input import ExplainInput
 
 
 class Obstacle(NamedTuple):
-    """Why a pod cannot be tried, and changes that may help; each is to be tried before it is told."""
+    """The reason why a pod cannot be scheduled, and changes that may help; verify them before reporting."""
 
     reasons: Diagnosis
-    ways: tuple[Change, ...] = ()
+    changes: tuple[SuggestedChange, ...] = ()
 
 
-def told(code: str, summary: str, claim: str = "", kubernetes: str = "", notes: tuple[str, ...] = ()) -> Diagnosis:
-    """A reason that holds on every node."""
-    refused = Refused(
+def refused_everywhere(
+    code: str, summary: str, claim: str = "", kubernetes: str = "", notes: tuple[str, ...] = ()
+) -> Diagnosis:
+    """A diagnosis with one reason for all nodes."""
+    refused = AllocationRefusal(
         code=code, summary=summary, claim=claim, notes=notes, kubernetes=kubernetes or CODES[code].kubernetes
     )
     return Diagnosis(headline=refused)
 
 
-def taken(claim: str, users: int) -> Diagnosis:
-    """A claim that has all the users that it may have."""
-    return told("claim-in-use", f"claim {claim} is reserved for {users} consumers, the most there can be")
+def too_many_consumers(claim: str, users: int) -> Diagnosis:
+    """The reason if a claim is reserved for the maximum number of consumers."""
+    return refused_everywhere("claim-in-use", f"claim {claim} is reserved for {users} consumers, the maximum")
 
 
-def no_group(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:
-    """A PodGroup that a pod names and that is not in its namespace."""
+def group_missing(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:
+    """The reason if a pod names a PodGroup that does not exist in its namespace."""
     here = [k.name for k in known if k.namespace == key.namespace]
     summary = f'PodGroup "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, here)}'
-    return told("group-missing", summary.rstrip("."), kubernetes=f"{not_found_message(key.name)}")
+    return refused_everywhere("group-missing", summary.rstrip("."), kubernetes=f"{not_found_message(key.name)}")
 
 
-#: What a pod's entry can name, and by which field.
-FIELDS: Mapping[str, str] = {
+#: Kinds that an entry of ``spec.resourceClaims`` can refer to, and their fields.
+REFERENCE_FIELDS: Mapping[str, str] = {
     "ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName",
 }  # fmt: skip
-_NAMED = 3
+_MAX_NAMES = 3
 
 
-def missing(
+def reference_missing(
     kind: str,
     entries: Sequence[PodResourceClaim],
     number: int,
@@ -62,36 +64,36 @@ def missing(
     known: Mapping[str, Iterable[ObjectKey]],
     pod: tuple[str, str],
 ) -> Obstacle:
-    """A claim or template that entry ``number`` of the pod names and that is not in its namespace.
+    """The obstacle if entry ``number`` refers to a claim or template that does not exist in the pod's namespace.
 
-    ``known`` are the claims and templates that there are, by kind; ``pod`` is the object that the pod is written in,
-    and where there.
+    ``known`` are the existing claims and templates by kind; ``pod`` is the object that contains the pod, and the path
+    there.
     """
     entry, keys = entries[number], list(known[kind])
     elsewhere = sorted(k.namespace for k in keys if k.name == key.name and k.namespace != key.namespace)
     if elsewhere:
         summary = (
-            f'{kind} "{key.name}" is in namespace {elsewhere[0]}, the pod is in {key.namespace}; '
-            "a pod can only use those of its own namespace"
+            f'{kind} "{key.name}" is in namespace {elsewhere[0]}, but the pod is in {key.namespace}; '
+            "a pod can use only objects in its own namespace"
         )
-        reasons = told("wrong-namespace", summary, entry.name, _kubernetes(kind, key))
-        return Obstacle(reasons, tuple(fixes.moved(kind, key, elsewhere)))
+        reasons = refused_everywhere("wrong-namespace", summary, entry.name, _kubernetes(kind, key))
+        return Obstacle(reasons, tuple(fixes.move_to_namespace(kind, key, elsewhere)))
     here = sorted(k.name for k in keys if k.namespace == key.namespace)
     code = "template-missing" if kind == "ResourceClaimTemplate" else "claim-missing"
     summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}'
-    other = next(one for one in FIELDS if one != kind)
+    other = next(name for name in REFERENCE_FIELDS if name != kind)
     if key in set(known[other]):
-        summary += f'; a {other} "{key.name}" does, which {FIELDS[other]} would name'
-        ways = fixes.of_other_kind(FIELDS[kind], FIELDS[other], number, entries, pod)
+        summary += f'; a {other} "{key.name}" exists: refer to it with {REFERENCE_FIELDS[other]}'
+        changes = fixes.change_reference_kind(REFERENCE_FIELDS[kind], REFERENCE_FIELDS[other], number, entries, pod)
     else:
-        summary += f".{did_you_mean(key.name, here) or _there(here)}"
-        ways = tuple(fixes.referred(FIELDS[kind], number, key.name, here, pod))
-    return Obstacle(told(code, summary.rstrip("."), entry.name, _kubernetes(kind, key)), ways)
+        summary += f".{did_you_mean(key.name, here) or _existing(here)}"
+        changes = tuple(fixes.correct_reference(REFERENCE_FIELDS[kind], number, key.name, here, pod))
+    return Obstacle(refused_everywhere(code, summary.rstrip("."), entry.name, _kubernetes(kind, key)), changes)
 
 
-def _there(names: Sequence[str]) -> str:
-    """What there is, if that is soon said."""
-    return f" There is {listed(names)}" if 0 < len(names) <= _NAMED else ""
+def _existing(names: Sequence[str]) -> str:
+    """The existing names, with a leading space; empty if there are none or too many."""
+    return f" Existing: {listed(names)}" if 0 < len(names) <= _MAX_NAMES else ""
 
 
 def _kubernetes(kind: str, key: ObjectKey) -> str:
@@ -100,33 +102,37 @@ def _kubernetes(kind: str, key: ObjectKey) -> str:
     return CODES["template-missing"].kubernetes
 
 
-def invalid(given: Input, kind: str, key: ObjectKey) -> Obstacle | None:
-    """What the API server says of an object that it refuses; None if it accepts it."""
-    errors = given.refused.get((kind, key))
+def invalid(objects: ExplainInput, kind: str, key: ObjectKey) -> Obstacle | None:
+    """The obstacle if the API server rejects an object, otherwise None."""
+    errors = objects.refused.get((kind, key))
     if not errors:
         return None
-    return Obstacle(_of_errors(kind, str(key), errors), tuple(fixes.admitted(kind, key, errors, given.classes)))
+    return Obstacle(
+        _of_errors(kind, str(key), errors), tuple(fixes.admission_fixes(kind, key, errors, objects.classes))
+    )
 
 
 def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:
     first = errors[0]
     more = tuple(str(e).splitlines()[0] for e in errors[1:6])
     if first.path.endswith("adminAccess") and "admin access" in first.detail:
-        summary = f"{kind} {name} asks for admin access, which its namespace does not allow"
-        return told("admin-access-not-allowed", summary, name, first.detail, more)
+        summary = f"{kind} {name} requests admin access, which its namespace does not allow"
+        return refused_everywhere("admin-access-not-allowed", summary, name, first.detail, more)
     where = f"{kind} {name}: {first.path}"
     if first.path.endswith(".expression"):
         lines = first.detail.splitlines() or [first.body]
-        return told("selector-invalid", f"{where}: {lines[0]}", name, "", (*lines[1:], *more))
+        return refused_everywhere("selector-invalid", f"{where}: {lines[0]}", name, "", (*lines[1:], *more))
     body = first.body.splitlines()[0]
-    return told("invalid-manifest", f"{where}: {body}", name, f"The {kind} is invalid: {first.path}: {body}", more)
+    return refused_everywhere(
+        "invalid-manifest", f"{where}: {body}", name, f"The {kind} is invalid: {first.path}: {body}", more
+    )
 
 
-def invalid_class(given: Input, spec: ResourceClaimSpec) -> Obstacle | None:
-    """The first class that a claim names and the API server refuses."""
+def invalid_class(objects: ExplainInput, spec: ResourceClaimSpec) -> Obstacle | None:
+    """The obstacle if the API server rejects a class that the claim names, otherwise None."""
     for request in spec.devices.requests:
         for asked in (*((request.exactly,) if request.exactly is not None else ()), *request.first_available):
-            found = invalid(given, "DeviceClass", ObjectKey("", asked.device_class_name))
+            found = invalid(objects, "DeviceClass", ObjectKey("", asked.device_class_name))
             if found is not None:
                 return found
     return None

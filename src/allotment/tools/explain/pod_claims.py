@@ -1,4 +1,4 @@
-"""What one pod asks for: the claims that it names, those that its templates make, and one for extended resources."""
+"""The claims of a pod: named claims, claims generated from templates, and the claim for extended resources."""
 
 from __future__ import annotations
 
@@ -11,78 +11,89 @@ from allotment.model.generated_claims import generated_claim, is_owned_by, not_o
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference
 from allotment.tools.explain.extended_resources import extended_claim
-from allotment.tools.explain.input import Input
-from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, told
+from allotment.tools.explain.input import ExplainInput
+from allotment.tools.explain.obstacles import (
+    Obstacle,
+    group_missing,
+    invalid,
+    invalid_class,
+    reference_missing,
+    refused_everywhere,
+)
 from allotment.tools.explain.pod_groups import claim_of, group_of, user_of
 
 
 @dataclass(slots=True)
-class Ask:
-    """The claims of one pod: what is to be allocated now, what is allocated already, and where that may be used."""
+class PodClaims:
+    """The claims of one pod: pending and allocated ones, their templates and their consumers."""
 
     pending: list[ResourceClaim] = field(default_factory=list)
-    before: list[ResourceClaim] = field(default_factory=list)
+    allocated: list[ResourceClaim] = field(default_factory=list)
     templates: dict[ObjectKey, str] = field(default_factory=dict)
-    users: dict[ObjectKey, ResourceClaimConsumerReference] = field(default_factory=dict)
-    """For whom claims are reserved that are not the pod's alone."""
+    consumers: dict[ObjectKey, ResourceClaimConsumerReference] = field(default_factory=dict)
+    """The consumers of claims that belong to a PodGroup."""
     extended: str = ""
-    """The claim that the scheduler would make for extended resources; nobody can write it."""
+    """The claim that the scheduler would create for extended resources; users cannot change it."""
 
 
-def asked(
-    pod: Pod, where: tuple[str, str], given: Input, claims: Mapping[ObjectKey, ResourceClaim], plugins: frozenset[str]
-) -> Ask | Obstacle:
-    """What a pod asks for, or what keeps it from being tried.
+def pod_claims(
+    pod: Pod,
+    where: tuple[str, str],
+    objects: ExplainInput,
+    claims: Mapping[ObjectKey, ResourceClaim],
+    plugins: frozenset[str],
+) -> PodClaims | Obstacle:
+    """The claims of a pod, or the obstacle that prevents scheduling.
 
-    ``where``: the object that the pod is written in, and where there. ``claims`` are those that there are by now,
-    ``plugins`` the resources that device plugins have.
+    ``where``: the object that contains the pod, and the path there. ``claims`` are the existing claims, ``plugins`` the
+    resources that device plugins provide.
     """
-    ask = Ask()
+    result = PodClaims()
     namespace = pod.metadata.namespace
-    group = group_of(pod, given.features)
-    shared = given.groups.get(ObjectKey(namespace, group))
+    group = group_of(pod, objects.features)
+    shared = objects.groups.get(ObjectKey(namespace, group))
     if group and shared is None:
-        return Obstacle(no_group(ObjectKey(namespace, group), given.groups))
+        return Obstacle(group_missing(ObjectKey(namespace, group), objects.groups))
     entries = pod.spec.resource_claims
-    known: Mapping[str, Iterable[ObjectKey]] = {"ResourceClaim": claims, "ResourceClaimTemplate": given.templates}
+    known: Mapping[str, Iterable[ObjectKey]] = {"ResourceClaim": claims, "ResourceClaimTemplate": objects.templates}
     for number, entry in enumerate(entries):
         if entry.resource_claim_template_name:
-            key = ObjectKey(namespace, entry.resource_claim_template_name)
-            template = given.templates.get(key)
+            template_key = ObjectKey(namespace, entry.resource_claim_template_name)
+            template = objects.templates.get(template_key)
             if template is None:
-                return missing("ResourceClaimTemplate", entries, number, key, known, where)
-            refused = invalid(given, "ResourceClaimTemplate", key)
+                return reference_missing("ResourceClaimTemplate", entries, number, template_key, known, where)
+            refused = invalid(objects, "ResourceClaimTemplate", template_key)
             if refused is not None:
                 return refused
             named = next((x for x in pod.status.resource_claim_statuses if x.name == entry.name), None)
             claim = claims.get(ObjectKey(namespace, named.resource_claim_name or "")) if named else None
             if claim is not None and not is_owned_by(claim, pod, group):
                 text = not_owner_message(claim, pod, group)
-                return Obstacle(told("claim-not-owned", text, str(claim.key), kubernetes=text))
+                return Obstacle(refused_everywhere("claim-not-owned", text, str(claim.key), kubernetes=text))
             if claim is None and shared is not None and entry in shared.spec.resource_claims:
                 claim = claim_of(shared, entry, template, claims)
             claim = claim or generated_claim(pod, entry, template, str(number))
-            own = claim.key
-            ask.templates[own] = key.name
+            key = claim.key
+            result.templates[key] = template_key.name
         else:
-            own = ObjectKey(namespace, entry.resource_claim_name or "")
-            found = claims.get(own)
+            key = ObjectKey(namespace, entry.resource_claim_name or "")
+            found = claims.get(key)
             if found is None:
-                return missing("ResourceClaim", entries, number, own, known, where)
-            refused = invalid(given, "ResourceClaim", own)
+                return reference_missing("ResourceClaim", entries, number, key, known, where)
+            refused = invalid(objects, "ResourceClaim", key)
             if refused is not None:
                 return refused
             claim = found
-        refused = invalid_class(given, claim.spec)
+        refused = invalid_class(objects, claim.spec)
         if refused is not None:
             return refused
-        (ask.pending if claim.status.allocation is None else ask.before).append(claim)
+        (result.pending if claim.status.allocation is None else result.allocated).append(claim)
         if shared is not None and entry in shared.spec.resource_claims:
-            ask.users[own] = user_of(shared)
-    extended = extended_claim(pod, given.classes, given.features, plugins)
+            result.consumers[key] = user_of(shared)
+    extended = extended_claim(pod, objects.classes, objects.features, plugins)
     if isinstance(extended, Diagnosis):
         return Obstacle(extended)
     if extended is not None:
-        ask.pending.append(extended)
-        ask.extended = f"ResourceClaim {extended.key}"
-    return ask
+        result.pending.append(extended)
+        result.extended = f"ResourceClaim {extended.key}"
+    return result

@@ -1,4 +1,4 @@
-"""Claims of PodGroups, as the claim controller and the scheduler would see to them (KEP-5729, alpha)."""
+"""Claims of PodGroups, as the claim controller and the scheduler handle them (KEP-5729, alpha)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from allotment.model.workloads import PodGroup
 
 
 def group_of(pod: Pod, features: Features) -> str:
-    """The name of a pod's PodGroup; empty for none, and where groups have no claims."""
+    """The name of a pod's PodGroup; empty if it has none or the feature is off."""
     if pod.spec.scheduling_group is None or not features.enabled(pod_groups.GATE):
         return ""
     return pod.spec.scheduling_group.pod_group_name or ""
@@ -23,7 +23,7 @@ def group_of(pod: Pod, features: Features) -> str:
 def claim_of(
     group: PodGroup, entry: PodResourceClaim, template: ResourceClaimTemplate, claims: Mapping[ObjectKey, ResourceClaim]
 ) -> ResourceClaim:
-    """The claim that a group has for one of its entries: the one its status names, or made before, or a new one."""
+    """The claim of a group for one of its entries: the one in its status, an existing generated one, or a new one."""
     namespace = group.metadata.namespace
     for status in group.status.resource_claim_statuses:
         claim = claims.get(ObjectKey(namespace, status.resource_claim_name or ""))
@@ -34,8 +34,8 @@ def claim_of(
 
 
 def user_of(group: PodGroup) -> ResourceClaimConsumerReference:
-    """For whom a group's claims are reserved."""
-    its = group.metadata
+    """The consumer for which a group's claims are reserved."""
+    metadata = group.metadata
     return ResourceClaimConsumerReference(
-        api_group=pod_groups.GROUP, resource=pod_groups.RESOURCE, name=its.name, uid=its.uid
+        api_group=pod_groups.GROUP, resource=pod_groups.RESOURCE, name=metadata.name, uid=metadata.uid
     )

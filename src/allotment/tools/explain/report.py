@@ -1,4 +1,4 @@
-"""What ``explain`` answers, as a value: JSON shows it as it is, `text` words it."""
+"""The result of ``explain`` as values: JSON output encodes them, `text` formats them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from allotment.model.meta import Value
 from allotment.model.resource import Device, ResourceClaim
 
 
-class GivenDevice(Value, frozen=True):
-    """A device given to a request (``main`` or ``main/sub``); ``share`` is what a shared one gives, by capacity."""
+class DeviceAllocation(Value, frozen=True):
+    """A device allocated to a request (``main`` or ``main/sub``); ``share`` are the consumed amounts by capacity."""
 
     request: str
     driver: str
@@ -23,27 +23,27 @@ class GivenDevice(Value, frozen=True):
     admin_access: bool = False
 
 
-class GivenClaim(Value, frozen=True, omit_defaults=False):
-    """A claim of the pod and its devices. ``before``: it was allocated already, by the input or by an earlier pod."""
+class ClaimAllocation(Value, frozen=True, omit_defaults=False):
+    """A claim of the pod and its devices. ``before``: it was already allocated, in the input or by an earlier pod."""
 
     name: str
-    devices: tuple[GivenDevice, ...] = ()
+    devices: tuple[DeviceAllocation, ...] = ()
     template: str = ""
     before: bool = False
 
 
 class Answer(Value, frozen=True):
-    """One pod, or a claim that no pod names. ``outcome``: fits or refused; exactly then ``reasons`` is set.
+    """The result of a pod, or of a claim that no pod uses. ``outcome`` is ``fits``, or ``refused`` with ``reasons``.
 
-    ``bound``: the pod is on the node already, and ``outcome`` is what has been done. ``waits``: why it is not, although
-    its devices fit.
+    ``bound``: the pod is already on its node. ``waits``: the reason why the pod is still pending although its devices
+    fit.
     """
 
     kind: str
     name: str
     outcome: str
     node: str = ""
-    claims: tuple[GivenClaim, ...] = ()
+    claims: tuple[ClaimAllocation, ...] = ()
     reasons: Diagnosis | None = None
     owner: str = ""
     notes: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Answer(Value, frozen=True):
 
 
 class Explanation(Value, frozen=True, omit_defaults=False):
-    """The answers in the order in which the pods were tried, and what to know about the input."""
+    """The answers in the order in which the pods were tried, and notes about the input."""
 
     answers: tuple[Answer, ...] = ()
     notes: tuple[str, ...] = ()
@@ -68,15 +68,17 @@ class Explanation(Value, frozen=True, omit_defaults=False):
         return all(answer.fits for answer in self.answers)
 
 
-def given_claim(claim: ResourceClaim, template: str, before: bool, devices: Mapping[DeviceID, Device]) -> GivenClaim:
-    """What an allocated claim gives; ``devices`` are those that are published, for their kinds."""
+def claim_allocation(
+    claim: ResourceClaim, template: str, before: bool, devices: Mapping[DeviceID, Device]
+) -> ClaimAllocation:
+    """The devices of an allocated claim; ``devices`` are the published ones, for their kinds."""
     allocation = claim.status.allocation
     assert allocation is not None
     given = []
     for result in allocation.devices.results:
         device = devices.get(DeviceID(result.driver, result.pool, result.device))
         given.append(
-            GivenDevice(
+            DeviceAllocation(
                 request=result.request,
                 driver=result.driver,
                 pool=result.pool,
@@ -87,4 +89,4 @@ def given_claim(claim: ResourceClaim, template: str, before: bool, devices: Mapp
             )
         )
     name = str(claim.key)
-    return GivenClaim(name=name, devices=tuple(given), template=template, before=before)
+    return ClaimAllocation(name=name, devices=tuple(given), template=template, before=before)

@@ -1,6 +1,6 @@
-"""What to try: objects that are asked about, in a cluster that has some of them already.
+"""Selection of the objects to explain from the objects of a cluster and the requested ones.
 
-Pods that run are not tried again. What is asked replaces what the cluster has of it, except a claim that is allocated.
+Running pods are not tried again. Requested objects replace those of the cluster, except allocated claims.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from allotment.model.workloads import (
     template_of,
 )
 
-#: How the names of pods start that are made up for templates.
+#: Prefix of the names of pods that are generated for templates.
 ANY_POD = "any-pod-with-"
 
 
-def to_try(cluster: Iterable[Object], asked: Iterable[Object]) -> tuple[Object, ...]:
-    """The objects to explain, in order: the cluster's, those asked about, a pod for each template without one."""
-    # Of two of one name the later one stays, as it does when both are applied.
-    listed, wanted = tuple(cluster), tuple({identity(value): value for value in asked}.values())
-    named = {identity(value) for value in wanted}
+def objects_to_explain(cluster: Iterable[Object], requested: Iterable[Object]) -> tuple[Object, ...]:
+    """The objects to explain, in order: those of the cluster, the requested ones, a pod per template without a user."""
+    # Of two objects with the same name the later one counts, as with `kubectl apply`.
+    listed, distinct = tuple(cluster), tuple({identity(value): value for value in requested}.values())
+    named = {identity(value) for value in distinct}
     existing = {identity(v) for v in listed if isinstance(v, ResourceClaim) and v.status.allocation}
-    waiting = (value for value in listed if is_state(value, only_state=bool(wanted)))
-    kept = [v for v in waiting if identity(v) in existing or identity(v) not in named]
-    new = [value for value in wanted if identity(value) not in existing]
+    relevant = (value for value in listed if is_relevant(value, only_state=bool(distinct)))
+    kept = [v for v in relevant if identity(v) in existing or identity(v) not in named]
+    new = [value for value in distinct if identity(value) not in existing]
     return (*kept, *new, *users_of_templates(new))
 
 
 def users_of_templates(values: Iterable[Object]) -> tuple[Pod, ...]:
-    """A pod for each template that none of the given pods and workloads names, so that it can be explained alone.
+    """A pod for each template that no given pod or workload uses, so that it can be explained alone.
 
-    One that is named from another namespace is left to the answer for that pod.
+    A template that is named from another namespace is explained with that pod.
     """
     templates: list[ObjectKey] = []
     named: set[str] = set()
@@ -74,7 +74,7 @@ def users_of_templates(values: Iterable[Object]) -> tuple[Pod, ...]:
 
 
 def user_of_class(device_class: DeviceClass) -> ResourceClaim:
-    """A claim for one device of a class, to see what it selects."""
+    """A claim for one device of a class, to explain what the class selects."""
     request = DeviceRequest(name="any", exactly=ExactDeviceRequest(device_class_name=device_class.metadata.name))
     return ResourceClaim(
         metadata=ObjectMeta(name="any-claim", namespace="default"),
@@ -83,14 +83,14 @@ def user_of_class(device_class: DeviceClass) -> ResourceClaim:
 
 
 def identity(value: Object) -> tuple[str, ObjectKey]:
-    """Kind, namespace and name."""
+    """Kind and key of an object."""
     return type(value).__name__, value.key
 
 
-def is_state(value: Object, only_state: bool) -> bool:
-    """Whether an object of a cluster takes part: pods only while they wait, and not with ``only_state``.
+def is_relevant(value: Object, only_state: bool) -> bool:
+    """Whether an object of a cluster is used: pods only while they are pending, and not with ``only_state``.
 
-    A cluster's workloads are left out: their pods are in it.
+    Workloads of a cluster are ignored, because their pods exist.
     """
     if isinstance(value, Pod):
         waits = not value.spec.node_name and value.status.phase in ("", "Pending")

@@ -1,4 +1,4 @@
-"""An explanation in words: the first line answers the question, each line below says more than the one above it."""
+"""The text output of an explanation: the result in the first line, details below."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from allotment.engine.refusal import CODES, NO_NODES, SEARCH_GIVEN_UP, Change, Diagnosis, Funnel, Refused
+from allotment.engine.refusal import (
+    CODES,
+    NO_NODES,
+    SEARCH_GIVEN_UP,
+    AllocationRefusal,
+    Diagnosis,
+    Funnel,
+    SuggestedChange,
+)
 from allotment.phrases import counted, first_few
 from allotment.tools.explain.report import Answer, Explanation
 
-#: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
+#: Maximum number of rows with reasons of other nodes, and of names in a list; the rest is only counted.
 _ROWS = 8
 _NAMES = 4
-#: Characters of a sentence before its middle is left out.
-_LONGEST = 600
-#: How the line begins that says what helps in general, where no change was found that does.
+#: Maximum length of a sentence; longer ones are shortened in the middle.
+_MAX_SENTENCE = 600
+#: Prefix of the general advice, which is printed if no verified change exists.
 ADVICE: Final = "  what to do: "
 
 
 def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list[str]:
-    """The text, at most ``width`` columns where words allow. ``wide`` adds the funnel of every kind of node."""
+    """The lines, folded to ``width`` columns at word boundaries. ``wide`` adds the funnels of all groups of nodes."""
     answers = explanation.answers
     if not answers:
         return ["nothing to explain: no pod, workload or claim is given"]
@@ -40,21 +48,21 @@ def lines(explanation: Explanation, width: int = 80, wide: bool = False) -> list
     return out
 
 
-#: In front of a line that is not to be broken.
-_AS_IT_IS = "\0"
-#: Words, and what must stay in one piece to be pasted: quoted strings.
+#: Prefix of a line that must not be folded.
+_VERBATIM = "\0"
+#: Words; quoted strings are kept together so that they can be pasted.
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\S)+""")
 
 
 def _fold(line: str, width: int) -> list[str]:
-    """A line broken between words, the rest indented deeper. Longer words stay whole, for they may be pasted."""
-    if line.startswith(_AS_IT_IS):
-        return [line.removeprefix(_AS_IT_IS)]
+    """A line folded at word boundaries with indentation. Long words are not broken, so that they can be pasted."""
+    if line.startswith(_VERBATIM):
+        return [line.removeprefix(_VERBATIM)]
     if len(line) <= width:
         return [line]
     indent = len(line) - len(line.lstrip(" "))
     words = _WORD.findall(line)
-    # The count in front of a funnel line stands out; the rest goes under the text.
+    # A funnel line starts with a count; continuation lines are aligned with the text after it.
     first = line[:indent] + words[0]
     if indent and words[0].isdigit():
         first += f"  {words.pop(1)}"
@@ -84,23 +92,23 @@ def _headline(answer: Answer) -> str:
     assert answer.reasons is not None
     refused = answer.reasons.headline
     where = _where(answer.reasons) if refused.code == SEARCH_GIVEN_UP else ""
-    summary = f"{f'on {where} ' if where else ''}{_brief(refused.summary)}"
+    summary = f"{f'on {where} ' if where else ''}{_shorten(refused.summary)}"
     return f"{opening(answer.kind, answer.name, refused)}{summary} ({refused.code})"
 
 
-def opening(kind: str, name: str, refused: Refused) -> str:
-    """How the first line about a refusal begins."""
+def opening(kind: str, name: str, refused: AllocationRefusal) -> str:
+    """The start of the first line of a refusal."""
     return f"{kind} {name} {'is undecided' if refused.code == SEARCH_GIVEN_UP else 'does not fit'}: "
 
 
 def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
-    """Replicas of one owner that are refused for one reason are one block; so are many that fit."""
+    """Answers in blocks: replicas of one owner with the same reason are one block, and so are many that fit."""
     for _, group in groupby(enumerate(answers), key=lambda pair: _block(*pair)):
-        alike = [answer for _, answer in group]
-        if alike[0].fits and len(alike) <= _ROWS:
-            yield from ([answer] for answer in alike)
+        block = [answer for _, answer in group]
+        if block[0].fits and len(block) <= _ROWS:
+            yield from ([answer] for answer in block)
         else:
-            yield alike
+            yield block
 
 
 def _block(number: int, answer: Answer) -> tuple[object, ...]:
@@ -113,26 +121,26 @@ def _block(number: int, answer: Answer) -> tuple[object, ...]:
 
 def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
     answer = group[0]
-    if answer.reasons is None and len(group) > 1:  # more than a screen takes; see _grouped
+    if answer.reasons is None and len(group) > 1:  # too many to list in full; see _grouped
         yield f"{len(group)} pods of {answer.owner} fit"
         shown = group if wide else group[:_ROWS]
-        for one in shown:
-            devices = ", ".join(d.device for claim in one.claims for d in claim.devices)
-            yield f"  {one.name}{f' on node {one.node}' if one.node else ''}: {devices or 'no device'}"
+        for pod in shown:
+            devices = ", ".join(d.device for claim in pod.claims for d in claim.devices)
+            yield f"  {pod.name}{f' on node {pod.node}' if pod.node else ''}: {devices or 'no device'}"
         if len(group) > len(shown):
             yield f"  and {len(group) - len(shown)} more (-o wide)"
         return
     if answer.reasons is None:
-        alone = "" if answer.kind == "Pod" else " (no pod names it; tried alone)"
+        alone = "" if answer.kind == "Pod" else " (no pod uses it; tried alone)"
         if answer.bound:
             done = f"is on node {answer.node}" if answer.node else "has its devices" if answer.claims else "has ended"
             yield f"{answer.kind} {answer.name} {done}"
         elif answer.waits:
-            devices = f"its devices are there on node {answer.node}" if answer.node else "no device is lacking"
-            yield f"{answer.kind} {answer.name} waits, though {devices}: {_brief(answer.waits)}"
+            devices = f"its devices are available on node {answer.node}" if answer.node else "no device is missing"
+            yield f"{answer.kind} {answer.name} is pending although {devices}: {_shorten(answer.waits)}"
         else:
             yield f"{answer.kind} {answer.name} fits{f' on node {answer.node}' if answer.node else ''}{alone}"
-        yield from _given(answer)
+        yield from _allocations(answer)
     else:
         yield _headline(answer)
         if len(group) > 1:
@@ -142,21 +150,21 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
         yield f"  note: {note}"
 
 
-def _given(answer: Answer) -> Iterator[str]:
+def _allocations(answer: Answer) -> Iterator[str]:
     for claim in answer.claims:
         origin = f" (template {claim.template})" if claim.template else ""
-        yield f"  claim {claim.name}{origin}{', allocated before' if claim.before else ''}"
+        yield f"  claim {claim.name}{origin}{', already allocated' if claim.before else ''}"
         if not claim.devices:
-            yield "    no device asked for"
-        for _, alike in groupby(claim.devices, key=lambda d: (d.request, d.driver, d.pool, d.kind, d.share)):
-            devices = list(alike)
+            yield "    no device requested"
+        for _, group in groupby(claim.devices, key=lambda d: (d.request, d.driver, d.pool, d.kind, d.share)):
+            devices = list(group)
             device = devices[0]
             about = [device.kind] if device.kind else []
             about += [f"{amount} of {name}" for name, amount in device.share.items()]
             about += ["admin access"] if device.admin_access else []
-            words = f" ({', '.join(about)})" if about else ""
+            details = f" ({', '.join(about)})" if about else ""
             where = device.driver if device.pool == answer.node else f"pool {device.pool} of {device.driver}"
-            yield f"    {device.request}: {', '.join(d.device for d in devices)}{words}, {where}"
+            yield f"    {device.request}: {', '.join(d.device for d in devices)}{details}, {where}"
 
 
 def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
@@ -165,14 +173,14 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
     shown = others if wide else others[:_ROWS]
     for nodes, refused in shown:
         if refused.code == "node-not-eligible":
-            if refused.summary not in reasons.headline.summary:  # which names all of them, where there is nothing else
+            if refused.summary not in reasons.headline.summary:  # which already contains it if all nodes are excluded
                 yield f"  {refused.summary}"
             continue
         if (refused.code, refused.summary) == (reasons.headline.code, reasons.headline.summary) and not wide:
-            if reasons.headline.funnels:  # which name the nodes that they are about
+            if reasons.headline.funnels:  # funnels name only their own nodes
                 yield f"  the same on {_nodes(nodes)}"
             continue
-        yield f"  {_nodes(nodes)}: {_brief(refused.summary)} ({refused.code})"
+        yield f"  {_nodes(nodes)}: {_shorten(refused.summary)} ({refused.code})"
         if wide:
             yield from _refused(refused, _nodes(nodes))
     if len(others) > len(shown):
@@ -186,15 +194,15 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
 
 
 def _advice(reasons: Diagnosis) -> Iterator[str]:
-    """What helps in general, where no change was found that does. Without any node nobody can know."""
+    """The general advice if no verified change exists; none if there are no nodes."""
     headline = reasons.headline
     if not headline.changes and headline.kubernetes != NO_NODES:
         yield f"{ADVICE}{CODES[headline.code].advice}"
 
 
-def _others(reasons: Diagnosis, wide: bool) -> list[tuple[tuple[str, ...], Refused]]:
-    """The nodes that the headline is not about. Unless ``wide``, nodes with one sentence are one row."""
-    rows: dict[object, tuple[tuple[str, ...], Refused]] = {}
+def _others(reasons: Diagnosis, wide: bool) -> list[tuple[tuple[str, ...], AllocationRefusal]]:
+    """The reasons of nodes other than those of the headline. Unless ``wide``, equal sentences are merged."""
+    rows: dict[object, tuple[tuple[str, ...], AllocationRefusal]] = {}
     for number, row in enumerate(reasons.nodes):
         refused = row.refused
         if refused == reasons.headline:
@@ -216,16 +224,16 @@ def _nodes(nodes: tuple[str, ...]) -> str:
     return f"{len(nodes)} nodes ({nodes[0]}, {nodes[1]}, …)"
 
 
-def _brief(text: str) -> str:
-    """A sentence that may quote an expression, of which ten kilobytes are allowed: of a very long one, both ends.
+def _shorten(text: str) -> str:
+    """The sentence, shortened in the middle if it is very long; it may quote an expression of up to 10 KiB.
 
-    >>> len(_brief("x" * 10_000))
+    >>> len(_shorten("x" * 10_000))
     603
     """
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 100]} … {text[-100:]}"
+    return text if len(text) <= _MAX_SENTENCE else f"{text[: _MAX_SENTENCE - 100]} … {text[-100:]}"
 
 
-def _refused(refused: Refused, where: str) -> Iterator[str]:
+def _refused(refused: AllocationRefusal, where: str) -> Iterator[str]:
     for funnel in refused.funnels:
         yield from _funnel(funnel, where)
     for alternative in refused.alternatives:
@@ -237,24 +245,24 @@ def _refused(refused: Refused, where: str) -> Iterator[str]:
     if refused.nearest is not None:
         yield f"  nearest miss: {refused.nearest}"
     for note in refused.notes:
-        yield f"{_AS_IT_IS}  {note}" if note.startswith(" ") else f"  {note}"
+        yield f"{_VERBATIM}  {note}" if note.startswith(" ") else f"  {note}"
     yield from _remedies(refused)
 
 
 def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
-    asked = counted(funnel.wanted, "device") if funnel.wanted else "all devices"
+    requested = counted(funnel.wanted, "device") if funnel.wanted else "all devices"
     node = f" on {where}" if where else ""
-    yield f"  claim {funnel.claim}, request {funnel.request}: {asked} of class {funnel.device_class}{node}"
+    yield f"  claim {funnel.claim}, request {funnel.request}: {requested} of class {funnel.device_class}{node}"
     yield f"  {funnel.visible:>5}  on the node"
     if not funnel.visible:
         return
     for step in funnel.steps:
         detail = f" – lost {first_few(step.lost, _NAMES)}" if step.lost and step.left else ""
         held = f" – {'; '.join(step.by[:_NAMES])}" if step.by else ""
-        yield f"  {step.left:>5}  {_brief(step.text)}{held or detail}"
+        yield f"  {step.left:>5}  {_shorten(step.text)}{held or detail}"
 
 
-def _remedies(refused: Refused) -> Iterator[str]:
+def _remedies(refused: AllocationRefusal) -> Iterator[str]:
     node = refused.changes[-1].node if refused.changes else ""
     if refused.changes:
         yield from _changes(f"to make it fit{f' on {node}' if node else ''}", refused.changes)
@@ -263,23 +271,23 @@ def _remedies(refused: Refused) -> Iterator[str]:
         yield from _changes(f"or{f', on {other}' if other != node else ''}", refused.otherwise)
 
 
-def _changes(begin: str, changes: Sequence[Change]) -> Iterator[str]:
-    yield f"  {begin}: {', and '.join(_brief(change.text) for change in changes)}"
+def _changes(begin: str, changes: Sequence[SuggestedChange]) -> Iterator[str]:
+    yield f"  {begin}: {', and '.join(_shorten(change.text) for change in changes)}"
     places = [(change.object, change.path) for change in changes]
     for number, change in enumerate(changes):
-        if not change.object or change.remedy == "wait":  # nobody frees a claim by writing its status
+        if not change.object or change.remedy == "wait":  # users do not release a claim by editing its status
             continue
         if change.becomes is not None and places[number] in places[number + 1 :]:
-            continue  # of several values in one place the last one is the whole; what is removed leaves it to the next
+            continue  # the last of several values at one path is complete
         yield f"    {change.object}"
         removed = change.becomes is None
         yield f"    {change.path}{' (remove it)' if removed else ':'}"
         if not removed:
-            yield f"{_AS_IT_IS}      {_flow(change.becomes)}"
+            yield f"{_VERBATIM}      {_flow_style(change.becomes)}"
 
 
-def _flow(value: object) -> str:
-    """A value in YAML's flow style; a string by itself stays as it is."""
+def _flow_style(value: object) -> str:
+    """A value in YAML's flow style; a string is returned unchanged."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{name}: {_inner(v)}' for name, v in value.items())}}}"
     if isinstance(value, list | tuple):
@@ -291,12 +299,12 @@ _PLAIN = re.compile(r"[A-Za-z][\w./-]*|\d+[A-Za-z]+")
 
 
 def _inner(value: object) -> str:
-    """A value within another one: strings that YAML could take for something else are quoted."""
+    """A nested value in flow style: strings that YAML could parse as another type are quoted."""
     if isinstance(value, str) and (not _PLAIN.fullmatch(value) or value.lower() in ("true", "false", "null")):
         return json.dumps(value)
-    return _flow(value)
+    return _flow_style(value)
 
 
 def join(parts: Iterable[str]) -> str:
-    """The text as one string with a newline at the end."""
+    """The lines as one string with a trailing newline."""
     return "\n".join(parts) + "\n"

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from allotment.model.trees import Tree
 from allotment.tools.permissions.roles import NAMESPACE
-from allotment.tools.permissions.rule import Part, Rule
+from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
 
 
-class Ask(NamedTuple):
+class AccessRequest(NamedTuple):
     """May somebody do ``verb`` to a resource (with its ``subresource``), or to a ``path`` that is none?
 
     ``name``: to the object of that name, empty where it is about all. ``namespace``: empty where it is about all.
@@ -33,13 +33,13 @@ class Ask(NamedTuple):
         return f"{whole}/{self.subresource}" if self.subresource else whole
 
 
-def asks(part: Part, namespace: str = NAMESPACE) -> tuple[Ask, ...]:
+def access_requests(part: ComponentPermissions, namespace: str = NAMESPACE) -> tuple[AccessRequest, ...]:
     """All that a part needs; ``namespace`` is its home."""
-    everywhere = [ask for rule in part.everywhere for ask in _asks(rule, "")]
-    return (*everywhere, *(ask for rule in part.at_home for ask in _asks(rule, namespace)))
+    everywhere = [ask for rule in part.cluster_wide for ask in _asks(rule, "")]
+    return (*everywhere, *(ask for rule in part.in_namespace for ask in _asks(rule, namespace)))
 
 
-def attributes(ask: Ask) -> Tree:
+def review_attributes(ask: AccessRequest) -> Tree:
     """The part of an access review's spec that says what is asked."""
     if ask.path:
         return {"nonResourceAttributes": {"path": ask.path, "verb": ask.verb}}
@@ -48,13 +48,13 @@ def attributes(ask: Ask) -> Tree:
     return {"resourceAttributes": {field: said[field] for field in fields if said[field]}}
 
 
-def _asks(rule: Rule, namespace: str) -> Iterator[Ask]:
+def _asks(rule: PermissionRule, namespace: str) -> Iterator[AccessRequest]:
     for path in rule.paths:
         for verb in rule.verbs:
-            yield Ask(verb, "", "", "", "", "", path, rule.why)
+            yield AccessRequest(verb, "", "", "", "", "", path, rule.why)
     for group in rule.groups:
         for whole in rule.resources:
             resource, _, subresource = whole.partition("/")
             for name in rule.names or ("",):
                 for verb in rule.verbs:
-                    yield Ask(verb, group, resource, subresource, name, namespace, "", rule.why)
+                    yield AccessRequest(verb, group, resource, subresource, name, namespace, "", rule.why)

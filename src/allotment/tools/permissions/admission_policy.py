@@ -11,14 +11,14 @@ from typing import Final
 
 from allotment.model.trees import Tree
 from allotment.tools.permissions.roles import NAMESPACE, labels_of, name_of
-from allotment.tools.permissions.rule import Part
+from allotment.tools.permissions.rule import ComponentPermissions
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _NODE: Final = "request.userInfo.extra[?'authentication.kubernetes.io/node-name'][0].orValue('')"
 _SLICE: Final = "(request.operation == 'DELETE' ? oldObject : object).spec.?nodeName.orValue('')"
 
 
-def own_node_policy(driver: Part, *, namespace: str = NAMESPACE, account: str = "") -> list[Tree]:
+def own_node_policy(driver: ComponentPermissions, *, namespace: str = NAMESPACE, account: str = "") -> list[Tree]:
     """The policy and its binding, for the account under which a driver runs."""
     user = f"system:serviceaccount:{namespace}:{account or name_of(driver)}"
     metadata: Tree = {"name": f"{name_of(driver)}-own-node", "labels": labels_of(driver)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Rule(NamedTuple):
+class PermissionRule(NamedTuple):
     """One rule of a role: ``verbs`` on ``resources`` of API ``groups`` ("" is the core one).
 
     ``names`` limits it to objects of these names. ``paths`` are for what is no resource (``/metrics``); such a rule has
@@ -20,7 +20,7 @@ class Rule(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-class Part(NamedTuple):
+class ComponentPermissions(NamedTuple):
     """A part of Allotment with an identity of its own: the read-only tools, or a component.
 
     ``everywhere`` are rules of a ClusterRole; ``at_home`` those of a Role in the namespace of the part's Lease and
@@ -29,5 +29,5 @@ class Part(NamedTuple):
 
     name: str
     summary: str
-    everywhere: tuple[Rule, ...]
-    at_home: tuple[Rule, ...] = ()
+    cluster_wide: tuple[PermissionRule, ...]
+    in_namespace: tuple[PermissionRule, ...] = ()

@@ -1,8 +1,8 @@
-"""The cheapest machines that really satisfy what waits: pure functions from objects and a catalogue to a `Plan`.
+"""The cheapest machines on which pending pods can run: pure functions from objects and a catalog to a plan.
 
-``waiting`` reads what waits, ``offering`` what can be bought; ``asking`` makes a packing problem of both, whose bins
-are asked through the engine; ``seating`` turns the answer into machines on which every pod has its proven place;
-``reasons`` say of every type why it was not taken. ``planning`` does all of that. On plans are built ``conceding``
-(what one concession would save), ``consolidating`` (what running nodes could go) and ``provisioning`` (who makes the
-machines).
+``pending_pods`` reads the pods, ``offerings`` the instance types. ``formulation`` makes a packing problem of both and
+checks its bins with the engine. ``placement`` turns a packing into machines with a verified placement for every pod.
+``reasons`` explains for every type why it was not chosen. ``planning`` combines these steps to a `ProvisioningPlan`.
+Built on plans are ``relaxations`` (the saving from one relaxed requirement), ``consolidation`` (running nodes that can
+be removed) and ``provisioning`` (manifests for planned machines).
 """

@@ -1,4 +1,4 @@
-"""What may be bought."""
+"""Limits on the machines of a plan: providers, types, zones, capacity types, budget and quotas."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Literal, TypeAlias
 
 from allotment.fleet.catalog.instance_type import CapacityType
 
-#: on-demand: only that. spot: only that. cheapest: per machine whichever costs less.
+#: on-demand and spot allow only that capacity type; cheapest chooses per machine.
 CapacityPolicy: TypeAlias = Literal["on-demand", "spot", "cheapest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The bounds of a plan. Empty tuples mean any.
+class PlanLimits:
+    """The limits of a plan. An empty tuple allows anything.
 
-    ``types``, ``without``: shell patterns on ``provider/type`` (``aws/g5.*``); ``zones`` by name. ``budget``: most
-    USD per hour in all. ``most``: how many machines at most, by pattern. ``machines``: how many in all.
-    ``spot_share``: most of the machines that may be spot, as a fraction, where ``capacity`` allows both.
-    ``standing``: how many machines there are already that it is of, too, and how many of these are spot. ``modes``:
-    kinds of modes that the planner may put GPUs into beside whole ones (``static-mig``, ``dynamic-mig``,
-    ``consumable-shares``, ``shared``, AMD's partitions); empty: those that some claim asks for. ``unavailable``:
-    offerings that were out of stock just now (type key, zone, capacity type; empty strings stand for any).
+    ``types``, ``excluded_types``: shell patterns on ``provider/type`` (``aws/g5.*``); ``zones`` by name. ``budget``:
+    maximum total in USD per hour. ``max_by_pattern``: maximum number of machines by type pattern; ``max_machines``: of
+    all machines. ``spot_share``: maximum fraction of spot machines, if ``capacity`` allows both types.
+    ``existing_machines``: the number of existing machines that the share includes, and how many of these are spot.
+    ``modes``: modes of GPUs that a plan may use besides whole ones (``static-mig``, ``dynamic-mig``,
+    ``consumable-shares``, ``shared``, AMD's partitions); empty: those that some claim requests. ``unavailable``:
+    offerings that are out of stock (type key, zone, capacity type; an empty string matches any).
     """
 
     providers: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
+    excluded_types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
     capacity: CapacityPolicy = "on-demand"
     spot_share: Decimal | None = None
-    standing: tuple[int, int] = (0, 0)
+    existing_machines: tuple[int, int] = (0, 0)
     budget: Decimal | None = None
-    most: tuple[tuple[str, int], ...] = ()
-    machines: int | None = None
+    max_by_pattern: tuple[tuple[str, int], ...] = ()
+    max_machines: int | None = None
     modes: tuple[str, ...] = ()
     unavailable: tuple[tuple[str, str, CapacityType | str], ...] = ()

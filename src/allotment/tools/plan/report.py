@@ -1,7 +1,6 @@
-"""A plan as a value: what to buy, who goes where, how good that is, and why everything else was not taken.
+"""The result of planning: machines, pod placements, cost and lower bound, unserved pods, and a verdict for each type.
 
-Prices are USD per hour, exact decimals. The screens, the JSON, the pictures and the autoscaler read this and nothing
-else.
+Prices are in USD per hour, as exact decimals. The CLI output, the charts and the autoscaler are built from these values.
 """
 
 from __future__ import annotations
@@ -12,50 +11,50 @@ from allotment.engine.refusal import Diagnosis
 from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.model.core import Taint
 from allotment.model.meta import ObjectKey, Value
-from allotment.tools.explain.report import GivenClaim
+from allotment.tools.explain.report import ClaimAllocation
 
 
-class Seat(Value, frozen=True):
-    """A pod and where it goes: with which devices, claim by claim. ``owner``: the workload; ``pod``: namespace/name."""
+class PodPlacement(Value, frozen=True):
+    """A pod with its node and, claim by claim, its devices. ``owner``: the workload."""
 
     pod: ObjectKey
     node: str
     owner: str = ""
-    claims: tuple[GivenClaim, ...] = ()
+    claims: tuple[ClaimAllocation, ...] = ()
     cpu_milli: int = 0
     memory: int = 0
-    """Bytes."""
+    """Requested memory in bytes."""
 
 
 class PlannedMachine(Value, frozen=True):
-    """A machine to buy. ``node``: its name in the plan. ``form``: hardware and mode, as ``--fleet`` says it."""
+    """A machine to provision. ``node``: its name in the plan. ``form``: hardware and mode, as in ``--fleet``."""
 
     node: str
     instance: str
-    """Key in the catalogue: ``aws/g5.xlarge``."""
+    """The type's key in the catalog: ``aws/g5.xlarge``."""
     form: str
     zone: str
     capacity_type: CapacityType
     usd_per_hour: Decimal
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
-    seats: tuple[Seat, ...] = ()
+    seats: tuple[PodPlacement, ...] = ()
     layout: tuple[tuple[str, ...], ...] = ()
-    """MIG profiles by GPU, where the layout was a decision; an empty tuple is a whole GPU."""
+    """MIG profiles by GPU, if the plan chose the layout; an empty tuple is a whole GPU."""
     drivers: tuple[str, ...] = ()
     cpu_milli: int = 0
     memory: int = 0
-    """What it has for pods; memory in bytes."""
+    """Bytes. Like ``cpu_milli``, the amount that is available to pods."""
 
 
-class Unserved(Value, frozen=True):
-    """A pod that gets nothing in this plan. ``nearest``: keys of types that come closest.
+class UnservedPod(Value, frozen=True):
+    """A pod that this plan does not place. ``nearest``: keys of the types that come closest.
 
-    ``code``: never (no type can), limits (of the user, or no known price), architecture (only machines that its images
-    may not be built for), full (others have all that it could use, and no more of it can be bought), neighbours (other
-    pods keep it away), run-time-only, undecided (a search for devices was given up), order (others must come first, and
-    it hangs on when it is tried again), gang, not-ready, error (one that ends every attempt), or a code of the engine's
-    refusals.
+    ``code``: never (no type fits), limits (of the user, or no known price), architecture (its images may not be built
+    for the machines that fit), full (other pods use all that fits, and no more can be provisioned), neighbours (other
+    pods exclude it), run-time-only, undecided (the search for devices reached its limit), order (its placement depends
+    on when the scheduler retries it), gang, not-ready, error (one that ends every scheduling attempt), or a code of the
+    engine's refusals.
     """
 
     pod: ObjectKey
@@ -67,11 +66,11 @@ class Unserved(Value, frozen=True):
 
 
 class TypeVerdict(Value, frozen=True):
-    """What one type of the catalogue is for one group of equal pods. ``code`` empty: it serves; else why not.
+    """Whether one type of the catalog fits one group of equal pods. ``code``: the reason if not, else empty.
 
-    ``text``: the first thing in the way with both values (``L4 has 23034Mi, 24Gi asked``). ``per_hour``: price of the
-    cheapest allowed offering, None if not known. ``holds``: most of these pods on one machine. ``borderline``: the
-    answer hangs on a figure that is not the driver's own.
+    ``text``: the first shortfall with both values (``L4 has 23034Mi; 24Gi requested``). ``per_hour``: price of the
+    cheapest allowed offering, None if unknown. ``holds``: maximum number of these pods on one machine. ``borderline``:
+    the verdict depends on a figure that the driver does not publish.
     """
 
     instance: str
@@ -83,8 +82,8 @@ class TypeVerdict(Value, frozen=True):
     borderline: bool = False
 
 
-class Choice(Value, frozen=True):
-    """For one group of equal pods: every type, the cheapest that serves first, then the nearest misses."""
+class GroupVerdicts(Value, frozen=True):
+    """The verdicts of all types for one group of equal pods: fitting types by price, then the nearest misses."""
 
     pods: tuple[ObjectKey, ...]
     owner: str
@@ -92,7 +91,7 @@ class Choice(Value, frozen=True):
 
 
 class Relaxation(Value, frozen=True):
-    """One concession and what the plan would cost with it. ``what``: in words; ``object`` and ``path``: where."""
+    """One relaxed requirement or limit, and the cost of the plan with it. ``object`` and ``path`` locate the change."""
 
     what: str
     object: str
@@ -101,22 +100,22 @@ class Relaxation(Value, frozen=True):
     saves: Decimal
 
 
-class Plan(Value, frozen=True):
-    """``existing``: seats on nodes that are there. ``total`` and ``bound`` are of the new machines, per hour.
+class ProvisioningPlan(Value, frozen=True):
+    """``existing``: placements on existing nodes. ``total`` and ``bound``: of the new machines, per hour.
 
-    No set of machines of this catalogue, within these limits, that serves the same pods costs less than ``bound``.
+    No set of machines of the catalog within the limits that serves the same pods costs less than ``bound``.
     """
 
     machines: tuple[PlannedMachine, ...] = ()
-    existing: tuple[Seat, ...] = ()
-    unserved: tuple[Unserved, ...] = ()
+    existing: tuple[PodPlacement, ...] = ()
+    unserved: tuple[UnservedPod, ...] = ()
     total: Decimal = Decimal(0)
     bound: Decimal = Decimal(0)
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[GroupVerdicts, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def gap(self) -> float:
-        """How far the total is above the bound, as a fraction of the bound."""
+        """The total above the bound, as a fraction of the bound; 0 without a bound."""
         return float(self.total / self.bound - 1) if self.bound else 0.0

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from allotment.engine.refusal import CODES
-from allotment.tools.redact.pseudonyms import Names
+from allotment.tools.redact.pseudonyms import Pseudonyms
 
 #: What a webhook or a policy says when it refuses may be anything.
 _REFUSAL = re.compile(r"(denied (?:the )?request)\b.*", re.DOTALL)
@@ -38,7 +38,7 @@ def words_of(text: str) -> Iterator[str]:
         yield from _WORD.findall(match[0])
 
 
-def told(names: Names, text: str) -> str:
+def redact_message(names: Pseudonyms, text: str) -> str:
     """The sentence with every name in it replaced."""
     text = _REFUSAL.sub(r"\1", text)
     parts, end = [], 0
@@ -49,7 +49,7 @@ def told(names: Names, text: str) -> str:
     return "".join((*parts, _words(names, text[end:], named=False)))
 
 
-def _words(names: Names, text: str, named: bool, sort: str = "") -> str:
+def _words(names: Pseudonyms, text: str, named: bool, sort: str = "") -> str:
     """``named``: plain words are names, too."""
 
     def token(match: re.Match[str]) -> str:
@@ -60,7 +60,7 @@ def _words(names: Names, text: str, named: bool, sort: str = "") -> str:
     return _TOKEN.sub(token, text)
 
 
-def _reference(names: Names, text: str, named: bool, sort: str = "") -> str:
+def _reference(names: Pseudonyms, text: str, named: bool, sort: str = "") -> str:
     """What is kept whole, an image, or words between slashes and colons, which are names."""
     if text in _COMPOUND or names.is_kept(text):
         return text
@@ -69,7 +69,7 @@ def _reference(names: Names, text: str, named: bool, sort: str = "") -> str:
     return _WORD.sub(lambda match: _word(names, match[0], named or "/" in text, sort), text)
 
 
-def _word(names: Names, word: str, named: bool, sort: str) -> str:
+def _word(names: Pseudonyms, word: str, named: bool, sort: str) -> str:
     known = names.known(word, sort)
     if known or names.is_kept(word) or word in _COMPOUND or _NO_NAME.fullmatch(word):
         return known or word

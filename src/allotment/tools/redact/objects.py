@@ -7,11 +7,11 @@ from typing import Any
 
 from allotment.model.quota import limits_devices
 from allotment.model.trees import Tree
-from allotment.tools.redact.messages import told, words_of
+from allotment.tools.redact.messages import redact_message, words_of
 from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
-from allotment.tools.redact.pseudonyms import Names, is_plain, only
+from allotment.tools.redact.pseudonyms import Pseudonyms, is_plain, only
 
-Redact = Callable[[Names, Tree], Tree]
+Redact = Callable[[Pseudonyms, Tree], Tree]
 
 _METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _OWN_DOMAIN = "resource.kubernetes.io/"
@@ -24,10 +24,10 @@ _EVENT = (
     "reportingComponent",
 )  # fmt: skip
 #: Events whose sentences name only what is in the snapshot.
-_TOLD = frozenset({"FailedScheduling", "Scheduled", "Preempted", "FailedResourceClaimCreation"})
+_EVENTS_WITH_MESSAGE = frozenset({"FailedScheduling", "Scheduled", "Preempted", "FailedResourceClaimCreation"})
 
 #: Kinds and the sorts of their names; classes and their drivers are vendors' names, and requests use them.
-_SORTS = {
+_NAME_KINDS = {
     "Namespace": "namespace", "Node": "node", "Pod": "pod", "ResourceClaim": "claim", "Event": "event",
     "ResourceClaimTemplate": "template", "ResourceSlice": "slice", "DeviceTaintRule": "rule",
     "Deployment": "deployment", "ReplicaSet": "replicaset", "StatefulSet": "statefulset", "DaemonSet": "daemonset",
@@ -42,9 +42,9 @@ _USERS = {"pods": "pod", "podgroups": "podgroup"}
 def redacted(objects: Iterable[Tree]) -> list[Tree]:
     """The objects under pseudonyms, in the same order. Trees that were given are not changed."""
     listed = [tree for tree in objects if tree.get("kind") in _KINDS]
-    names = Names()
+    names = Pseudonyms()
     seen = [_object(names, tree) for tree in listed]
-    names.give(frozenset(_texts(seen)))
+    names.assign(frozenset(_texts(seen)))
     return [_object(names, tree) for tree in listed]
 
 
@@ -64,16 +64,16 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _object(names: Names, tree: Tree) -> Tree:
+def _object(names: Pseudonyms, tree: Tree) -> Tree:
     kind = tree["kind"]
     found = {"apiVersion": tree.get("apiVersion"), "kind": kind, "metadata": _metadata(names, tree["metadata"], kind)}
     return {**found, **_KINDS[kind](names, tree)}
 
 
-def _metadata(names: Names, metadata: Tree, kind: str = "") -> Tree:
+def _metadata(names: Pseudonyms, metadata: Tree, kind: str = "") -> Tree:
     found: Tree = {}
     if metadata.get("name") and kind:  # a template's own name is nobody's
-        found["name"] = names.of(_SORTS[kind], metadata["name"]) if kind in _SORTS else metadata["name"]
+        found["name"] = names.of(_NAME_KINDS[kind], metadata["name"]) if kind in _NAME_KINDS else metadata["name"]
     if metadata.get("namespace"):
         found["namespace"] = names.of("namespace", metadata["namespace"])
     found |= only(metadata, _METADATA)
@@ -87,16 +87,16 @@ def _metadata(names: Names, metadata: Tree, kind: str = "") -> Tree:
     owners = metadata.get("ownerReferences")
     if owners:
         found["ownerReferences"] = [
-            {**one, "name": names.of(_SORTS.get(one.get("kind", ""), "owner"), one.get("name", ""))} for one in owners
+            {**one, "name": names.of(_NAME_KINDS.get(one.get("kind", ""), "owner"), one.get("name", ""))} for one in owners
         ]
     return found
 
 
-def _namespace(names: Names, tree: Tree) -> Tree:
+def _namespace(names: Pseudonyms, tree: Tree) -> Tree:
     return {"spec": {}, "status": only(tree.get("status") or {}, ("phase",))}
 
 
-def _node(names: Names, tree: Tree) -> Tree:
+def _node(names: Pseudonyms, tree: Tree) -> Tree:
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
     kept = only(spec, ("unschedulable",))
     if spec.get("taints"):
@@ -107,24 +107,24 @@ def _node(names: Names, tree: Tree) -> Tree:
     return {"spec": kept, "status": state}
 
 
-def _pod(names: Names, tree: Tree) -> Tree:
+def _pod(names: Pseudonyms, tree: Tree) -> Tree:
     return {"spec": pod_spec(names, tree.get("spec") or {}), "status": pod_status(names, tree.get("status") or {})}
 
 
-def _template(names: Names, template: Tree) -> Tree:
+def _template(names: Pseudonyms, template: Tree) -> Tree:
     return {
         "metadata": _metadata(names, template.get("metadata") or {}),
         "spec": pod_spec(names, template.get("spec") or {}),
     }
 
 
-def _workload(names: Names, tree: Tree) -> Tree:
+def _workload(names: Pseudonyms, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
     status = {key: value for key, value in (tree.get("status") or {}).items() if isinstance(value, int)}
     return {"spec": _workload_spec(names, spec), "status": status}
 
 
-def _workload_spec(names: Names, spec: Tree) -> Tree:
+def _workload_spec(names: Pseudonyms, spec: Tree) -> Tree:
     kept = only(spec, _WORKLOAD)
     selector = spec.get("selector")
     if selector:
@@ -141,7 +141,7 @@ def _workload_spec(names: Names, spec: Tree) -> Tree:
     return kept
 
 
-def _pod_group(names: Names, tree: Tree) -> Tree:
+def _pod_group(names: Pseudonyms, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
     kept = only(spec, ("schedulingPolicy", "priority"))
     if spec.get("resourceClaims"):
@@ -150,7 +150,7 @@ def _pod_group(names: Names, tree: Tree) -> Tree:
     return {"spec": kept, "status": {"resourceClaimStatuses": [claim_entry(names, one) for one in made]}}
 
 
-def _slice(names: Names, tree: Tree) -> Tree:
+def _slice(names: Pseudonyms, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
     kept = {**names.selectors(spec), "pool": _in_pool(names, spec.get("pool") or {}, "name")}
     if spec.get("nodeName"):
@@ -160,16 +160,16 @@ def _slice(names: Names, tree: Tree) -> Tree:
     return {"spec": kept}
 
 
-def _device(names: Names, device: Tree) -> Tree:
+def _device(names: Pseudonyms, device: Tree) -> Tree:
     found = {**device, "nodeName": names.of("node", device["nodeName"])} if device.get("nodeName") else device
     return {**found, "basic": _device(names, device["basic"])} if device.get("basic") else found  # v1beta1
 
 
-def _in_pool(names: Names, tree: Tree, key: str = "pool") -> Tree:
+def _in_pool(names: Pseudonyms, tree: Tree, key: str = "pool") -> Tree:
     return {**tree, key: names.of("pool", tree[key])} if tree.get(key) else dict(tree)
 
 
-def _claim(names: Names, tree: Tree) -> Tree:
+def _claim(names: Pseudonyms, tree: Tree) -> Tree:
     status = tree.get("status") or {}
     kept: Tree = {}
     allocation = status.get("allocation")
@@ -211,18 +211,18 @@ def _config(one: Tree) -> Tree:
     return {**one, "opaque": {**opaque, "parameters": only(opaque.get("parameters") or {}, ("apiVersion", "kind"))}}
 
 
-def _claim_template(names: Names, tree: Tree) -> Tree:
+def _claim_template(names: Pseudonyms, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
     return {
         "spec": {"metadata": _metadata(names, spec.get("metadata") or {}), "spec": _claim_spec(spec.get("spec") or {})}
     }
 
 
-def _device_class(names: Names, tree: Tree) -> Tree:
+def _device_class(names: Pseudonyms, tree: Tree) -> Tree:
     return {"spec": _without_parameters(names.selectors(tree.get("spec") or {}))}
 
 
-def _taint_rule(names: Names, tree: Tree) -> Tree:
+def _taint_rule(names: Pseudonyms, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
     selector = spec.get("deviceSelector")
     kept = {**spec, "deviceSelector": _in_pool(names, selector)} if selector else dict(spec)
@@ -230,17 +230,17 @@ def _taint_rule(names: Names, tree: Tree) -> Tree:
     return {"spec": kept, "status": {"conditions": conditions}}
 
 
-def _event(names: Names, tree: Tree) -> Tree:
+def _event(names: Pseudonyms, tree: Tree) -> Tree:
     about = tree.get("involvedObject") or {}
     kept = only(about, ("kind", "apiVersion", "uid"))
     kept["namespace"] = names.of("namespace", about.get("namespace", ""))
-    kept["name"] = names.of(_SORTS.get(about.get("kind", ""), "owner"), about.get("name", ""))
-    message = told(names, str(tree.get("message") or "")) if tree.get("reason") in _TOLD else ""
+    kept["name"] = names.of(_NAME_KINDS.get(about.get("kind", ""), "owner"), about.get("name", ""))
+    message = redact_message(names, str(tree.get("message") or "")) if tree.get("reason") in _EVENTS_WITH_MESSAGE else ""
     source = only(tree.get("source") or {}, ("component",))
     return {"involvedObject": kept, **only(tree, _EVENT), "source": source, "message": message}
 
 
-def _quota(names: Names, tree: Tree) -> Tree:
+def _quota(names: Pseudonyms, tree: Tree) -> Tree:
     """Only of claims and devices: other keys may name what is nobody's business, such as storage classes."""
     status = tree.get("status") or {}
     return {
@@ -251,7 +251,7 @@ def _quota(names: Names, tree: Tree) -> Tree:
     }
 
 
-def _lease(names: Names, tree: Tree) -> Tree:
+def _lease(names: Pseudonyms, tree: Tree) -> Tree:
     return {"spec": only(tree.get("spec") or {}, ("leaseDurationSeconds", "renewTime"))}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from allotment.model.pod_groups import group_name
 from allotment.model.trees import Tree
-from allotment.tools.redact.messages import told
-from allotment.tools.redact.pseudonyms import Names, only
+from allotment.tools.redact.messages import redact_message
+from allotment.tools.redact.pseudonyms import Pseudonyms, only
 from allotment.vocabulary.folders import telling
 
 _SPEC = (
@@ -18,10 +18,10 @@ _AMOUNTS = ("resources", "allocatedResources")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGeneration")
 
 
-def pod_spec(names: Names, spec: Tree) -> Tree:
+def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
     """What decides where a pod goes."""
     found = only(spec, _SPEC)
-    names.stays("lease", spec.get("schedulerName") or "")  # by which its scheduler is known to run
+    names.keep("lease", spec.get("schedulerName") or "")  # by which its scheduler is known to run
     for field in ("initContainers", "containers"):
         if spec.get(field):
             found[field] = [_container(names, one) for one in spec[field]]
@@ -50,7 +50,7 @@ def pod_spec(names: Names, spec: Tree) -> Tree:
     return found
 
 
-def _container(names: Names, container: Tree) -> Tree:
+def _container(names: Pseudonyms, container: Tree) -> Tree:
     found: Tree = {"name": names.of("container", container.get("name", ""))}
     if container.get("image"):
         found["image"] = names.of("image", container["image"])
@@ -60,12 +60,12 @@ def _container(names: Names, container: Tree) -> Tree:
     return {**found, **only(container, ("resources", "restartPolicy"))}
 
 
-def keyed(names: Names, one: Tree) -> Tree:
+def keyed(names: Pseudonyms, one: Tree) -> Tree:
     """A taint or toleration of nodes, its value as a label's."""
     return {**one, "value": names.value(str(one.get("key", "")), one["value"])} if one.get("value") else dict(one)
 
 
-def claim_entry(names: Names, entry: Tree) -> Tree:
+def claim_entry(names: Pseudonyms, entry: Tree) -> Tree:
     """What names a claim or a template."""
     found = dict(entry)
     for field, sort in (("resourceClaimName", "claim"), ("resourceClaimTemplateName", "template")):
@@ -74,7 +74,7 @@ def claim_entry(names: Names, entry: Tree) -> Tree:
     return found
 
 
-def pod_status(names: Names, status: Tree) -> Tree:
+def pod_status(names: Pseudonyms, status: Tree) -> Tree:
     """What has been decided, and the scheduler's words."""
     found = only(status, (*_STATUS, *_AMOUNTS))
     if status.get("conditions"):
@@ -97,7 +97,7 @@ def pod_status(names: Names, status: Tree) -> Tree:
     return found
 
 
-def _container_status(names: Names, status: Tree) -> Tree:
+def _container_status(names: Pseudonyms, status: Tree) -> Tree:
     """Whether it runs, what it waits for, and the health of its devices."""
     kept = only(status, ("ready", "restartCount", *_AMOUNTS))
     found: Tree = {"name": names.of("container", status.get("name", "")), **kept}
@@ -112,9 +112,9 @@ def _container_status(names: Names, status: Tree) -> Tree:
     return found
 
 
-def condition(names: Names, one: Tree) -> Tree:
+def condition(names: Pseudonyms, one: Tree) -> Tree:
     """A condition; only the scheduler's sentence is kept, of which we know what it may name."""
     found = only(one, _CONDITION)
     if one.get("type") == "PodScheduled" and one.get("message"):
-        found["message"] = told(names, str(one["message"]))
+        found["message"] = redact_message(names, str(one["message"]))
     return found

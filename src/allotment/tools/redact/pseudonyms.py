@@ -27,19 +27,19 @@ _PLAIN_KEY = re.compile(
 #: Yes, no, a small number, and what our own parts are called.
 _PLAIN_VALUE = re.compile(r"|true|false|[0-9]{1,6}|allotment|driver-nvidia|driver-amd")
 #: In a text a word may be the name of several things; which of them is meant, nobody can tell.
-_SORTS = (
+_KINDS = (
     "pod", "claim", "node", "template", "namespace", "pool", "slice", "volume", "deployment", "statefulset", "job",
     "replicaset", "daemonset", "cronjob", "podgroup", "quota", "rule", "owner",
 )  # fmt: skip
 
 
-class Names:
+class Pseudonyms:
     """Original names by sort, and their pseudonyms once all are known.
 
-    >>> names = Names()
+    >>> names = Pseudonyms()
     >>> names.of("pod", "web-1"), names.of("pod", "db-0")
     ('web-1', 'db-0')
-    >>> names.give()
+    >>> names.assign()
     >>> names.of("pod", "web-1"), names.of("pod", "db-0"), names.of("namespace", "default")
     ('pod-2', 'pod-1', 'default')
     """
@@ -51,7 +51,7 @@ class Names:
         self._kept: frozenset[str] = frozenset()
         self._plain: dict[str, set[str]] = {}
 
-    def give(self, kept: frozenset[str] = frozenset()) -> None:
+    def assign(self, kept: frozenset[str] = frozenset()) -> None:
         """Everything has been seen: from now on pseudonyms are told. ``kept``: texts that stay as they are."""
         self._kept = kept.difference(*(known for sort, known in self._known.items() if sort != "word"))
         given: dict[str, dict[str, str]] = {}
@@ -64,7 +64,7 @@ class Names:
         nodes = given.get("node", {})
         given["pool"] = {name: nodes.get(name, alias) for name, alias in given.get("pool", {}).items()}
         self._given = given
-        for sort in reversed(_SORTS):
+        for sort in reversed(_KINDS):
             self._words |= given.get(sort, {})
 
     def of(self, sort: str, name: Any) -> str:
@@ -77,7 +77,7 @@ class Names:
             return text
         return self._given[sort][text]
 
-    def stays(self, sort: str, name: str) -> None:
+    def keep(self, sort: str, name: str) -> None:
         """This name is told elsewhere, and stays."""
         self._plain.setdefault(sort, set()).add(name)
 

@@ -45,14 +45,14 @@ CLAIM: Final = "gpu"
 NAMESPACE: Final = "default"
 
 #: More nodes than any cluster has, so that the limit holds everywhere.
-_ALWAYS: Final = 2**31 - 1
+_UNLIMITED: Final = 2**31 - 1
 
 
 #: What a trace's model stands for among GPUs that clouds sell: products, as the driver names them.
 #: P100s are no longer sold: V100 with as much memory came after them. G2 and G3 are undisclosed types of eight GPUs,
 #: with 96 and 128 CPUs: the A100s that are sold by eight stand for them, G3 for the one with more memory. H800 and A800
 #: are H100 and A100 for another market. GPU-series-1 and -2 are undisclosed altogether, and stand for nothing.
-SOLD: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+PRODUCTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "T4": ("Tesla T4",),
         "A10": ("NVIDIA A10", "NVIDIA A10G"),
@@ -120,15 +120,15 @@ def pod_tree(pod: TracePod) -> Tree:
     if pod.per_node is not None:
         label = pod.app.replace("/", "-")
         metadata["labels"] = {"app": label}
-        spec |= _at_most(pod.per_node, {"matchLabels": {"app": label}})
+        spec |= _spread_constraint(pod.per_node, {"matchLabels": {"app": label}})
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _at_most(pods: int, selector: Tree) -> Tree:
+def _spread_constraint(pods: int, selector: Tree) -> Tree:
     """So many of these pods on a node."""
     constraint = {
         "maxSkew": pods, "topologyKey": HOSTNAME_LABEL, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
-        "minDomains": _ALWAYS,
+        "minDomains": _UNLIMITED,
     }  # fmt: skip
     return {"topologySpreadConstraints": [constraint]}
 
@@ -160,8 +160,8 @@ def _selectors(models: Sequence[str], products: Mapping[str, tuple[str, ...]]) -
 def node_tree(node: TraceNode) -> Tree:
     """The node as the API server shows it; it has no memory to run out of where the trace does not say how much."""
     name = name_of(node)
-    allocatable = {"cpu": f"{node.cpu_milli}m", "pods": str(_ALWAYS)}
-    allocatable["memory"] = f"{node.memory_mib}Mi" if node.memory_mib is not None else f"{_ALWAYS}Gi"
+    allocatable = {"cpu": f"{node.cpu_milli}m", "pods": str(_UNLIMITED)}
+    allocatable["memory"] = f"{node.memory_mib}Mi" if node.memory_mib is not None else f"{_UNLIMITED}Gi"
     labels = {HOSTNAME_LABEL: name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
     return {
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allotment.tools.replay.trace import WHOLE, TraceNode
-from allotment.tools.replay.workload import Shape
+from allotment.tools.replay.workload import PodShape
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,10 +24,10 @@ Bools = NDArray[np.bool_]
 
 #: Memory of a node that does not say how much it has: it keeps nobody away.
 UNKNOWN_MEMORY: Final = 1 << 50
-_NOBODY: Final = 1 << 40
+_NO_NODE: Final = 1 << 40
 
 
-class State(NamedTuple):
+class RemainingCapacity(NamedTuple):
     """What a node has left. ``pattern``: of its GPUs, by number; ``apps``: how many pods of limited applications."""
 
     model: int
@@ -37,7 +37,7 @@ class State(NamedTuple):
     apps: tuple[tuple[str, int], ...] = ()
 
 
-class Need(NamedTuple):
+class GpuRequest(NamedTuple):
     """What a shape takes of GPUs: so many, and so much of each."""
 
     gpus: int
@@ -45,10 +45,10 @@ class Need(NamedTuple):
 
 
 #: GPUs by their place in a pattern.
-Way = tuple[int, ...]
+GpuSelection = tuple[int, ...]
 
 
-class Patterns:
+class GpuPatterns:
     """What the GPUs of a node have left, by number, and in which ways something can be taken of them.
 
     ``ordered``: which GPU it is matters; otherwise nodes that differ only in that are alike, and patterns are sorted.
@@ -60,8 +60,8 @@ class Patterns:
         self.idle: Ints = np.zeros(1024, np.int64)
         """By pattern, what all of its GPUs have left together."""
         self._numbers: dict[tuple[int, ...], int] = {}
-        self._ways: dict[Need, dict[int, tuple[Way, ...]]] = {}
-        self._after: dict[tuple[int, Need, Way], int] = {}
+        self._selections: dict[GpuRequest, dict[int, tuple[GpuSelection, ...]]] = {}
+        self._after: dict[tuple[int, GpuRequest, GpuSelection], int] = {}
 
     def number(self, left: tuple[int, ...]) -> int:
         """The pattern's number."""
@@ -75,18 +75,18 @@ class Patterns:
             self.values.append(key)
         return found
 
-    def ways(self, number: int, need: Need) -> tuple[Way, ...]:
+    def selections(self, number: int, need: GpuRequest) -> tuple[GpuSelection, ...]:
         """The ways to take what is needed; of ways that are alike one; the tightest first.
 
         Where the order of the GPUs matters there is one: the first that will do.
         """
-        known = self._ways.setdefault(need, {})
+        known = self._selections.setdefault(need, {})
         found = known.get(number)
         if found is None:
-            found = known[number] = tuple(self._find(self.values[number], need))
+            found = known[number] = tuple(self._find_selections(self.values[number], need))
         return found
 
-    def _find(self, left: tuple[int, ...], need: Need) -> list[Way]:
+    def _find_selections(self, left: tuple[int, ...], need: GpuRequest) -> list[GpuSelection]:
         fitting = [place for place, free in enumerate(left) if free >= need.milli]
         if len(fitting) < need.gpus:
             return []
@@ -94,7 +94,7 @@ class Patterns:
             return [tuple(fitting[: need.gpus])]
         return [(place,) for n, place in enumerate(fitting) if n == 0 or left[place] != left[fitting[n - 1]]]
 
-    def after(self, number: int, need: Need, way: Way) -> int:
+    def after(self, number: int, need: GpuRequest, way: GpuSelection) -> int:
         """The pattern when that was taken."""
         key = (number, need, way)
         found = self._after.get(key)
@@ -106,21 +106,21 @@ class Patterns:
         return found
 
 
-class Standing:
+class NodeStates:
     """The nodes by state. Columns have a row for each state that there ever was; ``count`` is 0 where it is past."""
 
     def __init__(self, nodes: Sequence[TraceNode], ordered: bool = False) -> None:
-        self.patterns = Patterns(ordered)
+        self.patterns = GpuPatterns(ordered)
         self.state_of: list[int] = []
         """By node, its state."""
         self.left: list[list[int]] = []
         """By node, what each of its GPUs has left."""
-        self.states: list[State] = []
+        self.states: list[RemainingCapacity] = []
         self.size = 0
         self.cpu, self.memory = _column(), _column()
         self.model, self.pattern = _column(), _column()
         self.count, self.first = _column(), _column()
-        self._alive: dict[State, int] = {}
+        self._current: dict[RemainingCapacity, int] = {}
         self._members: list[list[int]] = []
         """By state, its nodes as a heap, and some that have left."""
         numbers: dict[str, int] = {}
@@ -130,37 +130,37 @@ class Standing:
             model = numbers.setdefault(node.model, len(numbers))
             self.left.append(left)
             self.state_of.append(-1)
-            self._enter(place, State(model, node.cpu_milli, memory, self.patterns.number(tuple(left))))
+            self._enter(place, RemainingCapacity(model, node.cpu_milli, memory, self.patterns.number(tuple(left))))
         self.models = tuple(numbers)
 
-    def take(self, node: int, shape: Shape, way: Way) -> tuple[int, ...]:
+    def take(self, node: int, shape: PodShape, way: GpuSelection) -> tuple[int, ...]:
         """Put a pod on a node; the GPUs that it got, by their place on the node."""
         state = self.states[self.state_of[node]]
         left = self.left[node]
-        places = way if self.patterns.ordered else self._places(left, self.patterns.values[state.pattern], way)
+        places = way if self.patterns.ordered else self._gpus_matching(left, self.patterns.values[state.pattern], way)
         for place in places:
             left[place] -= shape.milli
-        pattern = self.patterns.after(state.pattern, Need(shape.gpus, shape.milli), way) if way else state.pattern
-        apps = _counted(state.apps, shape, 1)
-        self._move(node, State(state.model, state.cpu - shape.cpu, state.memory - shape.memory, pattern, apps))
+        pattern = self.patterns.after(state.pattern, GpuRequest(shape.gpus, shape.milli), way) if way else state.pattern
+        apps = _updated_apps(state.apps, shape, 1)
+        self._move(node, RemainingCapacity(state.model, state.cpu - shape.cpu, state.memory - shape.memory, pattern, apps))
         return places
 
-    def give_back(self, node: int, shape: Shape, places: tuple[int, ...]) -> None:
+    def release(self, node: int, shape: PodShape, places: tuple[int, ...]) -> None:
         """A pod goes, from these GPUs."""
         state = self.states[self.state_of[node]]
         left = self.left[node]
         for place in places:
             left[place] += shape.milli
         pattern = self.patterns.number(tuple(left)) if places else state.pattern
-        apps = _counted(state.apps, shape, -1)
-        self._move(node, State(state.model, state.cpu + shape.cpu, state.memory + shape.memory, pattern, apps))
+        apps = _updated_apps(state.apps, shape, -1)
+        self._move(node, RemainingCapacity(state.model, state.cpu + shape.cpu, state.memory + shape.memory, pattern, apps))
 
-    def nodes_in(self, state: int) -> list[int]:
+    def nodes_in_state(self, state: int) -> list[int]:
         """The nodes in a state, in order."""
         return sorted({node for node in self._members[state] if self.state_of[node] == state})
 
     @staticmethod
-    def _places(left: list[int], pattern: tuple[int, ...], way: Way) -> tuple[int, ...]:
+    def _gpus_matching(left: list[int], pattern: tuple[int, ...], way: GpuSelection) -> tuple[int, ...]:
         """The GPUs that have just as much left as those of the pattern."""
         found: list[int] = []
         for at in way:
@@ -172,28 +172,28 @@ class Standing:
 
     # --- states --------------------------------------------------------------------------------------------------
 
-    def _move(self, node: int, state: State) -> None:
+    def _move(self, node: int, state: RemainingCapacity) -> None:
         before = self.state_of[node]
         self._enter(node, state)
         self.count[before] -= 1
         if not self.count[before]:
-            del self._alive[self.states[before]]
+            del self._current[self.states[before]]
             return
         members = self._members[before]
         while self.state_of[members[0]] != before:
             heappop(members)
         self.first[before] = members[0]
 
-    def _enter(self, node: int, state: State) -> None:
-        number = self._alive.get(state)
+    def _enter(self, node: int, state: RemainingCapacity) -> None:
+        number = self._current.get(state)
         if number is None:
-            number = self._alive[state] = self._new(state)
+            number = self._current[state] = self._add_state(state)
         self.state_of[node] = number
         heappush(self._members[number], node)
         self.count[number] += 1
         self.first[number] = min(int(self.first[number]), node)
 
-    def _new(self, state: State) -> int:
+    def _add_state(self, state: RemainingCapacity) -> int:
         if self.size == len(self.cpu):
             for name in ("cpu", "memory", "model", "pattern", "count", "first"):
                 column: Ints = getattr(self, name)
@@ -201,7 +201,7 @@ class Standing:
         number = self.size
         self.cpu[number], self.memory[number] = state.cpu, state.memory
         self.model[number], self.pattern[number] = state.model, state.pattern
-        self.first[number] = _NOBODY
+        self.first[number] = _NO_NODE
         self.states.append(state)
         self._members.append([])
         self.size += 1
@@ -212,7 +212,7 @@ def _column() -> Ints:
     return np.zeros(1024, np.int64)
 
 
-def _counted(apps: tuple[tuple[str, int], ...], shape: Shape, by: int) -> tuple[tuple[str, int], ...]:
+def _updated_apps(apps: tuple[tuple[str, int], ...], shape: PodShape, by: int) -> tuple[tuple[str, int], ...]:
     if shape.per_node is None:
         return apps
     counts = dict(apps)

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from allotment.tools.replay.node_states import Bools, Floats, Ints, Need, Standing, Way
-from allotment.tools.replay.policies.policy import Candidates, Policy, Setting
+from allotment.tools.replay.node_states import Bools, Floats, GpuRequest, GpuSelection, Ints, NodeStates
+from allotment.tools.replay.policies.policy import Candidates, PlacementPolicy, PolicyContext
 from allotment.tools.replay.trace import TraceNode
-from allotment.tools.replay.workload import Shape, Workload
+from allotment.tools.replay.workload import PodShape, Workload
 
-_WORST: Final = float("inf")
+_IMPOSSIBLE: Final = float("inf")
 
 
 class Placement(NamedTuple):
@@ -27,124 +27,124 @@ class Placement(NamedTuple):
     gpus: tuple[int, ...] = ()
 
 
-NOWHERE: Final = Placement(-1)
+UNPLACED: Final = Placement(-1)
 
 
-class _Row:
+class _CostColumn:
     """For one shape the cost of its best way on each state up to ``seen``; infinite where there is none."""
 
     __slots__ = ("costs", "seen")
 
     def __init__(self) -> None:
-        self.costs: Floats = np.full(1024, _WORST)
+        self.costs: Floats = np.full(1024, _IMPOSSIBLE)
         self.seen = 0
 
 
-class Chooser:
+class PodPlacer:
     """Places pods on nodes as a policy wants it. ``seed`` is that of policies that leave something to chance."""
 
-    def __init__(self, workload: Workload, nodes: Sequence[TraceNode], policy: Policy, seed: int) -> None:
-        self.standing = Standing(nodes, policy.ordered)
-        self._by_chance = policy.by_chance
-        self._chance = random.Random(seed)
-        self._judge = policy.judge(Setting(workload, tuple(nodes), self.standing))
-        self._rows: dict[Shape, _Row] = {}
-        self._enough: dict[Need, Bools] = {}
+    def __init__(self, workload: Workload, nodes: Sequence[TraceNode], policy: PlacementPolicy, seed: int) -> None:
+        self.states = NodeStates(nodes, policy.is_ordered)
+        self._is_random = policy.is_random
+        self._random = random.Random(seed)
+        self._cost_function = policy.cost_function(PolicyContext(workload, tuple(nodes), self.states))
+        self._rows: dict[PodShape, _CostColumn] = {}
+        self._sufficient: dict[GpuRequest, Bools] = {}
         self._accepted: dict[frozenset[str], Bools] = {}
 
-    def place(self, shape: Shape) -> Placement:
+    def place(self, shape: PodShape) -> Placement:
         """Put one pod where the policy wants it, if it fits anywhere."""
-        standing = self.standing
+        standing = self.states
         row = self._row(shape)
-        costs = np.where(standing.count[: standing.size] > 0, row.costs[: standing.size], _WORST)
-        least = costs.min(initial=_WORST)
-        if least == _WORST:
-            return NOWHERE
+        costs = np.where(standing.count[: standing.size] > 0, row.costs[: standing.size], _IMPOSSIBLE)
+        least = costs.min(initial=_IMPOSSIBLE)
+        if least == _IMPOSSIBLE:
+            return UNPLACED
         equal: Ints = np.flatnonzero(costs == least)
-        if self._by_chance:
-            node, way = self._any(shape, equal)
+        if self._is_random:
+            node, way = self._random_node(shape, equal)
         else:
             state = int(equal[np.argmin(standing.first[equal])])
-            node, way = int(standing.first[state]), self._best_way(shape, state)
+            node, way = int(standing.first[state]), self._best_selection(shape, state)
         return Placement(node, standing.take(node, shape, way))
 
-    def _any(self, shape: Shape, equal: Ints) -> tuple[int, Way]:
+    def _random_node(self, shape: PodShape, equal: Ints) -> tuple[int, GpuSelection]:
         """Any node of these states, and any of its GPUs that will do."""
-        standing = self.standing
+        standing = self.states
         counts = np.cumsum(standing.count[equal])
-        drawn = self._chance.randrange(int(counts[-1]))
+        drawn = self._random.randrange(int(counts[-1]))
         state = int(equal[np.searchsorted(counts, drawn, side="right")])
-        nodes = standing.nodes_in(state)
-        node = nodes[self._chance.randrange(len(nodes))]
+        nodes = standing.nodes_in_state(state)
+        node = nodes[self._random.randrange(len(nodes))]
         left = standing.patterns.values[standing.states[state].pattern]
         fitting = [place for place, free in enumerate(left) if free >= shape.milli]
-        return node, tuple(sorted(self._chance.sample(fitting, shape.gpus)))
+        return node, tuple(sorted(self._random.sample(fitting, shape.gpus)))
 
-    def _best_way(self, shape: Shape, state: int) -> Way:
+    def _best_selection(self, shape: PodShape, state: int) -> GpuSelection:
         """Of the ways to take what the shape needs on a node of a state the best, of equals the tightest."""
         if not shape.gpus:
             return ()
-        patterns = self.standing.patterns
-        ways = patterns.ways(self.standing.states[state].pattern, Need(shape.gpus, shape.milli))
+        patterns = self.states.patterns
+        ways = patterns.selections(self.states.states[state].pattern, GpuRequest(shape.gpus, shape.milli))
         if len(ways) == 1:
             return ways[0]
-        return ways[int(np.argmin(self._judge(shape, self._candidates(shape, np.array([state])))))]
+        return ways[int(np.argmin(self._cost_function(shape, self._candidates(shape, np.array([state])))))]
 
     # --- what the policy thinks ----------------------------------------------------------------------------------
 
-    def _row(self, shape: Shape) -> _Row:
+    def _row(self, shape: PodShape) -> _CostColumn:
         """The shape's row, with the states that have come up since it was last looked at."""
-        standing = self.standing
+        standing = self.states
         row = self._rows.get(shape)
         if row is None:
-            row = self._rows[shape] = _Row()
+            row = self._rows[shape] = _CostColumn()
         if len(row.costs) < standing.size:
-            row.costs = np.concatenate([row.costs, np.full(standing.size, _WORST)])
+            row.costs = np.concatenate([row.costs, np.full(standing.size, _IMPOSSIBLE)])
         if row.seen < standing.size:
             states = row.seen + np.flatnonzero(standing.count[row.seen : standing.size])
             states = states[self._fits(shape, states)]
             if len(states):
                 candidates = self._candidates(shape, states)
                 starts: Ints = np.flatnonzero(np.diff(candidates.state, prepend=-1))
-                row.costs[states] = np.minimum.reduceat(self._judge(shape, candidates), starts)
+                row.costs[states] = np.minimum.reduceat(self._cost_function(shape, candidates), starts)
             row.seen = standing.size
         return row
 
-    def _fits(self, shape: Shape, states: Ints) -> Bools:
-        standing = self.standing
+    def _fits(self, shape: PodShape, states: Ints) -> Bools:
+        standing = self.states
         fits: Bools = (standing.cpu[states] >= shape.cpu) & (standing.memory[states] >= shape.memory)
         if shape.gpus:
-            fits &= self._models(shape.models)[standing.model[states]]
-            fits &= self._patterns(Need(shape.gpus, shape.milli))[standing.pattern[states]]
+            fits &= self._accepted_models(shape.models)[standing.model[states]]
+            fits &= self._sufficient_patterns(GpuRequest(shape.gpus, shape.milli))[standing.pattern[states]]
         if shape.per_node is not None:
             most = shape.per_node
             fits &= np.array([dict(standing.states[n].apps).get(shape.app, 0) < most for n in states], np.bool_)
         return fits
 
-    def _models(self, accepted: frozenset[str]) -> Bools:
+    def _accepted_models(self, accepted: frozenset[str]) -> Bools:
         """By model, whether it is accepted."""
         found = self._accepted.get(accepted)
         if found is None:
-            models = [not accepted or model in accepted for model in self.standing.models]
+            models = [not accepted or model in accepted for model in self.states.models]
             found = self._accepted[accepted] = np.array(models, np.bool_)
         return found
 
-    def _patterns(self, need: Need) -> Bools:
+    def _sufficient_patterns(self, need: GpuRequest) -> Bools:
         """By pattern, whether there are GPUs enough."""
-        known = self._enough.get(need, np.zeros(0, np.bool_))
-        values = self.standing.patterns.values
+        known = self._sufficient.get(need, np.zeros(0, np.bool_))
+        values = self.states.patterns.values
         if len(known) < len(values):
             new = [sum(free >= need.milli for free in left) >= need.gpus for left in values[len(known) :]]
-            known = self._enough[need] = np.concatenate([known, np.array(new, np.bool_)])
+            known = self._sufficient[need] = np.concatenate([known, np.array(new, np.bool_)])
         return known
 
-    def _candidates(self, shape: Shape, states: Ints) -> Candidates:
+    def _candidates(self, shape: PodShape, states: Ints) -> Candidates:
         """Every way to put the shape on nodes of these states."""
-        standing = self.standing
+        standing = self.states
         after = standing.pattern[states]
         if shape.gpus:
-            need, patterns = Need(shape.gpus, shape.milli), standing.patterns
-            ways = [(number, patterns.ways(number, need)) for number in after.tolist()]
+            need, patterns = GpuRequest(shape.gpus, shape.milli), standing.patterns
+            ways = [(number, patterns.selections(number, need)) for number in after.tolist()]
             states = np.repeat(states, [len(each) for _, each in ways])
             after = np.array([patterns.after(number, need, way) for number, each in ways for way in each], np.int64)
         return Candidates(states, standing.cpu[states] - shape.cpu, standing.memory[states] - shape.memory, after)

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from allotment.tools.replay.node_states import Bools, Floats, Ints, Patterns
+from allotment.tools.replay.node_states import Bools, Floats, GpuPatterns, Ints
 from allotment.tools.replay.trace import WHOLE
 from allotment.tools.replay.workload import Workload
 
@@ -27,13 +27,13 @@ _PRICES: Final = (
 #: What is left of a GPU is looked at in these steps, in thousandths.
 _STEP: Final = 10
 #: How often no more pods come, as against one more pod.
-_ENDS: Final = 0.02
+_END_RATE: Final = 0.02
 
 
 class Potential:
     """What nodes can still give. Worked out once per model and pattern, for all prices."""
 
-    def __init__(self, workload: Workload, models: Sequence[str], patterns: Patterns) -> None:
+    def __init__(self, workload: Workload, models: Sequence[str], patterns: GpuPatterns) -> None:
         self._patterns = patterns
         self._prices: Floats = np.array(_PRICES)
         self._worth = [_worth_of_left(workload, model, self._prices) for model in models]
@@ -42,12 +42,12 @@ class Potential:
 
     def __call__(self, model: Ints, cpu: Ints, pattern: Ints) -> Floats:
         """By node, thousandths of GPUs."""
-        self._learn(model, pattern)
+        self._add_patterns(model, pattern)
         by_price = self._sums[model, pattern] + self._prices * cpu[:, None]
         found: Floats = by_price.min(axis=1)
         return found
 
-    def _learn(self, model: Ints, pattern: Ints) -> None:
+    def _add_patterns(self, model: Ints, pattern: Ints) -> None:
         """Sum up the GPUs of patterns that have not come up on a model before."""
         values = self._patterns.values
         if len(values) > self._known.shape[1]:
@@ -89,5 +89,5 @@ def _worth_of_left(workload: Workload, model: str, prices: Floats) -> Floats:
         order = np.argsort(-gain, axis=1)
         rates_so_far = np.cumsum(rate[fits][order], axis=1)
         gains_so_far = np.cumsum(rate[fits][order] * np.take_along_axis(gain, order, axis=1), axis=1)
-        worth[:, step] = np.maximum((gains_so_far / (rates_so_far + _ENDS)).max(axis=1), 0)
+        worth[:, step] = np.maximum((gains_so_far / (rates_so_far + _END_RATE)).max(axis=1), 0)
     return worth

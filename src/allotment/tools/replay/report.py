@@ -17,13 +17,13 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from allotment.tools.replay.simulation import Point, Run
+from allotment.tools.replay.simulation import ReplayRun, RunPoint
 
 #: Where policies are compared: when as much was asked for as there is.
-FULL: Final = 100.0
+FULL_DEMAND: Final = 100.0
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class CurvePoint(msgspec.Struct, frozen=True, array_like=True):
     """A point of a curve. ``at``: per cent, of the GPUs asked for so far, or of the run where pods go.
 
     ``refused``: per cent of what was asked for that found no place. ``usd``: per hour; None if it is not known.
@@ -37,17 +37,17 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     usd: float | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RunOutcome(msgspec.Struct, frozen=True):
     """One run, as it is kept in a file. ``fingerprint`` is that of all that it depends on."""
 
     fingerprint: str
     policy: str
     seed: int
     seconds: float
-    marks: tuple[Mark, ...]
+    marks: tuple[CurvePoint, ...]
 
 
-class Spread(msgspec.Struct, frozen=True):
+class Range(msgspec.Struct, frozen=True):
     """Mean, least and most over seeds."""
 
     mean: float
@@ -56,16 +56,16 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CurveStep:
     """All runs of a policy at one point. ``usd``: None where any run's is."""
 
     at: float
     runs: int
-    allocated: Spread
-    fragmented: Spread
-    refused: Spread
-    nodes: Spread
-    usd: Spread | None
+    allocated: Range
+    fragmented: Range
+    refused: Range
+    nodes: Range
+    usd: Range | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,17 @@ class Curve:
 
     policy: str
     seconds: float
-    steps: tuple[Step, ...]
+    steps: tuple[CurveStep, ...]
 
-    def at(self, share: float) -> Step:
+    def at(self, share: float) -> CurveStep:
         """The step nearest to so many per cent."""
         return min(self.steps, key=lambda step: abs(step.at - share))
 
-    def throughout(self) -> Step:
+    def throughout(self) -> CurveStep:
         """The mean over the whole run; what was refused is that of the end."""
         steps, last = self.steps, self.steps[-1]
         usd = [step.usd for step in steps if step.usd is not None]
-        return Step(
+        return CurveStep(
             at=last.at,
             runs=last.runs,
             allocated=_mean(step.allocated for step in steps),
@@ -95,19 +95,19 @@ class Curve:
         )
 
 
-def marks_of(run: Run, prices: Mapping[str, Decimal] | None = None) -> tuple[Mark, ...]:
+def curve_points(run: ReplayRun, prices: Mapping[str, Decimal] | None = None) -> tuple[CurvePoint, ...]:
     """The curve of one run. ``prices``: USD per hour of a GPU, by model; of one that is not there it is unknown."""
-    marks = [mark_of(point, run.capacity) for point in run.points]
+    marks = [curve_point(point, run.capacity) for point in run.points]
     if prices is None:
         return tuple(marks)
-    costs = [cost(run.sorts, point.nodes, prices) for point in run.points]
+    costs = [cost_per_hour(run.node_types, point.nodes, prices) for point in run.points]
     return tuple(replace(mark, usd=usd) for mark, usd in zip(marks, costs, strict=True))
 
 
-def mark_of(point: Point, capacity: int) -> Mark:
+def curve_point(point: RunPoint, capacity: int) -> CurvePoint:
     """A point of a run on a curve, without its cost."""
     whole = max(capacity, 1)
-    return Mark(
+    return CurvePoint(
         at=round(100 * point.at, 4),
         allocated=100 * point.allocated / whole,
         fragmented=100 * point.fragmented / whole,
@@ -116,14 +116,14 @@ def mark_of(point: Point, capacity: int) -> Mark:
     )
 
 
-def cost(sorts: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping[str, Decimal]) -> float | None:
+def cost_per_hour(node_types: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping[str, Decimal]) -> float | None:
     """USD per hour of so many nodes of each sort (model and GPUs); None if the price of any of them is not known.
 
     >>> cost([("T4", 2), ("G2", 8)], [3, 0], {"T4": Decimal("0.5")})
     3.0
     """
     total = Decimal(0)
-    for (model, gpus), count in zip(sorts, nodes, strict=True):
+    for (model, gpus), count in zip(node_types, nodes, strict=True):
         if count:
             price = prices.get(model) if gpus else None
             if price is None:
@@ -132,9 +132,9 @@ def cost(sorts: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping
     return float(total)
 
 
-def curves_of(outcomes: Sequence[Outcome]) -> tuple[Curve, ...]:
+def curves_of(outcomes: Sequence[RunOutcome]) -> tuple[Curve, ...]:
     """A curve for each policy, in the order in which they first come."""
-    by_policy: dict[str, list[Outcome]] = {}
+    by_policy: dict[str, list[RunOutcome]] = {}
     for outcome in outcomes:
         by_policy.setdefault(outcome.policy, []).append(outcome)
     return tuple(
@@ -142,13 +142,13 @@ def curves_of(outcomes: Sequence[Outcome]) -> tuple[Curve, ...]:
     )
 
 
-def _steps(runs: Sequence[Outcome]) -> Iterable[Step]:
+def _steps(runs: Sequence[RunOutcome]) -> Iterable[CurveStep]:
     """Where all runs have a point: some end earlier than others."""
     by_run = [{mark.at: mark for mark in run.marks} for run in runs]
     for at in sorted(set.intersection(*(set(marks) for marks in by_run))):
         here = [marks[at] for marks in by_run]
         known = [mark.usd for mark in here if mark.usd is not None]
-        yield Step(
+        yield CurveStep(
             at=at,
             runs=len(here),
             allocated=_spread([mark.allocated for mark in here]),
@@ -159,13 +159,13 @@ def _steps(runs: Sequence[Outcome]) -> Iterable[Step]:
         )
 
 
-def _spread(values: Sequence[float]) -> Spread:
-    return Spread(fmean(values), min(values), max(values))
+def _spread(values: Sequence[float]) -> Range:
+    return Range(fmean(values), min(values), max(values))
 
 
-def _mean(spreads: Iterable[Spread]) -> Spread:
+def _mean(spreads: Iterable[Range]) -> Range:
     listed = list(spreads)
-    return Spread(fmean(s.mean for s in listed), fmean(s.least for s in listed), fmean(s.most for s in listed))
+    return Range(fmean(s.mean for s in listed), fmean(s.least for s in listed), fmean(s.most for s in listed))
 
 
 #: The columns of the CSV; ``usd`` ones are empty where a price is not known.
@@ -196,5 +196,5 @@ def to_csv(curves: Iterable[Curve]) -> str:
     return out.getvalue()
 
 
-def _cells(spread: Spread) -> tuple[str, str, str]:
+def _cells(spread: Range) -> tuple[str, str, str]:
     return f"{spread.mean:.4f}", f"{spread.least:.4f}", f"{spread.most:.4f}"

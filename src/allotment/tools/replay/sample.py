@@ -42,7 +42,7 @@ _SHAPES: Final = (
 )
 
 
-def sample() -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
+def sample_trace() -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
     """The pods and the nodes."""
     chance = random.Random(_SEED)
     weights = [shape[0] for shape in _SHAPES]

@@ -19,8 +19,8 @@ from allotment.model.problems import InputProblem, Position
 WHOLE: Final = 1000
 _GIB_IN_MIB: Final = 1024
 #: More of anything on one node or in one pod is a typing error.
-_MOST: Final = 10**12
-_MOST_GPUS: Final = 128
+_MAX_VALUE: Final = 10**12
+_MAX_GPUS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TraceNode:
     model: str = ""
 
 
-class UnreadableTrace(Exception):
+class TraceError(Exception):
     """Raised when rows of a trace cannot be used, with everything that is wrong."""
 
     def __init__(self, problems: Iterable[InputProblem]) -> None:
@@ -67,16 +67,16 @@ class UnreadableTrace(Exception):
         super().__init__("; ".join(map(str, self.problems[:3])))
 
 
-class _Wrong(Exception):
+class _FieldError(Exception):
     """Raised when a field is not what was wanted."""
 
-    def __init__(self, column: str, wanted: str) -> None:
-        super().__init__(column, wanted)
+    def __init__(self, column: str, expected: str) -> None:
+        super().__init__(column, expected)
         self.column = column
-        self.wanted = wanted
+        self.wanted = expected
 
 
-Row = Mapping[str, str]
+TraceRow = Mapping[str, str]
 _Read = TypeVar("_Read")
 
 
@@ -89,7 +89,7 @@ def read_pods(text: str, file: str = "pods.csv") -> tuple[TracePod, ...]:
     >>> pod.gpu_total
     460
     """
-    return _read(text, file, _POD_FORMS, "pods", lambda pod: pod.name)
+    return _read(text, file, _POD_FORMATS, "pods", lambda pod: pod.name)
 
 
 def read_nodes(text: str, file: str = "nodes.csv") -> tuple[TraceNode, ...]:
@@ -98,28 +98,28 @@ def read_nodes(text: str, file: str = "nodes.csv") -> tuple[TraceNode, ...]:
     >>> read_nodes("sn,cpu_milli,memory_mib,gpu,model\\nn,96000,393216,8,G2\\n")[0].gpus
     8
     """
-    return _read(text, file, _NODE_FORMS, "nodes", lambda node: node.name)
+    return _read(text, file, _NODE_FORMATS, "nodes", lambda node: node.name)
 
 
 # --- forms -----------------------------------------------------------------------------------------------------------
 
 
-def _openb_pod(row: Row) -> TracePod:
-    gpus = _whole(row, "num_gpu", most=_MOST_GPUS)
-    milli = _whole(row, "gpu_milli", most=WHOLE)
+def _openb_pod(row: TraceRow) -> TracePod:
+    gpus = _integer(row, "num_gpu", most=_MAX_GPUS)
+    milli = _integer(row, "gpu_milli", most=WHOLE)
     if gpus == 0 and milli:
-        raise _Wrong("gpu_milli", "0, for it has no GPUs (num_gpu)")
+        raise _FieldError("gpu_milli", "0, for it has no GPUs (num_gpu)")
     if gpus and not milli:
-        raise _Wrong("gpu_milli", f"1 to {WHOLE}: a share of each GPU in thousandths")
+        raise _FieldError("gpu_milli", f"1 to {WHOLE}: a share of each GPU in thousandths")
     if gpus > 1 and milli != WHOLE:
-        raise _Wrong("gpu_milli", f"{WHOLE}, for it has several GPUs (num_gpu)")
+        raise _FieldError("gpu_milli", f"{WHOLE}, for it has several GPUs (num_gpu)")
     created, deleted = _seconds(row, "creation_time"), _seconds(row, "deletion_time")
     if created is not None and deleted is not None and deleted < created:
-        raise _Wrong("deletion_time", f"no less than creation_time ({row['creation_time']})")
+        raise _FieldError("deletion_time", f"no less than creation_time ({row['creation_time']})")
     return TracePod(
         name=_name(row, "name"),
-        cpu_milli=_whole(row, "cpu_milli"),
-        memory_mib=_whole(row, "memory_mib"),
+        cpu_milli=_integer(row, "cpu_milli"),
+        memory_mib=_integer(row, "memory_mib"),
         gpus=gpus,
         gpu_milli=milli,
         # Some lists name a model twice.
@@ -129,11 +129,11 @@ def _openb_pod(row: Row) -> TracePod:
     )
 
 
-def _dlrm_pod(row: Row) -> TracePod:
-    gpus = _whole(row, "gpu_request", most=_MOST_GPUS)
+def _dlrm_pod(row: TraceRow) -> TracePod:
+    gpus = _integer(row, "gpu_request", most=_MAX_GPUS)
     per_node = _number(row, "max_instance_per_node")
     if per_node != int(per_node) or (per_node < 1 and per_node != -1):
-        raise _Wrong("max_instance_per_node", "a whole number from 1 on, or -1 for any number")
+        raise _FieldError("max_instance_per_node", "a whole number from 1 on, or -1 for any number")
     return TracePod(
         name=_name(row, "instance_sn"),
         cpu_milli=_amount(row, "cpu_request", 1000),
@@ -148,37 +148,37 @@ def _dlrm_pod(row: Row) -> TracePod:
     )
 
 
-def _openb_node(row: Row) -> TraceNode:
+def _openb_node(row: TraceRow) -> TraceNode:
     return TraceNode(
         name=_name(row, "sn"),
-        cpu_milli=_whole(row, "cpu_milli"),
-        memory_mib=_whole(row, "memory_mib"),
-        gpus=_whole(row, "gpu", most=_MOST_GPUS),
+        cpu_milli=_integer(row, "cpu_milli"),
+        memory_mib=_integer(row, "memory_mib"),
+        gpus=_integer(row, "gpu", most=_MAX_GPUS),
         model=row["model"],
     )
 
 
-def _spot_node(row: Row) -> TraceNode:
+def _spot_node(row: TraceRow) -> TraceNode:
     return TraceNode(
         name=f"node-{_name(row, 'node_name')}",
         cpu_milli=_amount(row, "cpu_num", 1000),
         memory_mib=None,
-        gpus=_whole(row, "gpu_capacity_num", most=_MOST_GPUS),
+        gpus=_integer(row, "gpu_capacity_num", most=_MAX_GPUS),
         model=row["gpu_model"],
     )
 
 
 #: The columns that a form must have, and how it is read; the first of which a file has all columns is meant.
-_Forms = tuple[tuple[tuple[str, ...], Callable[[Row], _Read]], ...]
+_Formats = tuple[tuple[tuple[str, ...], Callable[[TraceRow], _Read]], ...]
 
-_POD_FORMS: Final[_Forms[TracePod]] = (
+_POD_FORMATS: Final[_Formats[TracePod]] = (
     (("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), _openb_pod),
     (
         ("instance_sn", "role", "app_name", "cpu_request", "gpu_request", "memory_request", "max_instance_per_node"),
         _dlrm_pod,
     ),
 )
-_NODE_FORMS: Final[_Forms[TraceNode]] = (
+_NODE_FORMATS: Final[_Formats[TraceNode]] = (
     (("sn", "cpu_milli", "memory_mib", "gpu", "model"), _openb_node),
     (("node_name", "gpu_model", "gpu_capacity_num", "cpu_num"), _spot_node),
 )
@@ -187,14 +187,14 @@ _NODE_FORMS: Final[_Forms[TraceNode]] = (
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callable[[_Read], str]) -> tuple[_Read, ...]:
+def _read(text: str, file: str, forms: _Formats[_Read], what: str, name_of: Callable[[_Read], str]) -> tuple[_Read, ...]:
     lines = text.removeprefix("\ufeff").splitlines()
     # What stands above the columns may say what the file is.
     head = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
     columns = next(csv.reader(lines[head : head + 1]), [])
     form = next((form for form in forms if set(form[0]) <= set(columns)), None)
     if form is None:
-        raise UnreadableTrace([_unknown_form(Position(file, head + 1, 1), forms, what, columns)])
+        raise TraceError([_unknown_format(Position(file, head + 1, 1), forms, what, columns)])
     problems: list[InputProblem] = []
     found: dict[str, _Read] = {}
     first: dict[str, int] = {}
@@ -209,8 +209,8 @@ def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callab
         row = dict(zip(columns, (cell.strip() for cell in cells), strict=True))
         try:
             one = form[1](row)
-        except _Wrong as wrong:
-            problems.append(_wrong(file, number, line, columns, row, wrong))
+        except _FieldError as wrong:
+            problems.append(_field_problem(file, number, line, columns, row, wrong))
             continue
         name = name_of(one)
         if name in found:
@@ -221,13 +221,13 @@ def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callab
         found[name] = one
         first[name] = number
     if problems:
-        raise UnreadableTrace(problems)
+        raise TraceError(problems)
     if not found:
-        raise UnreadableTrace([InputProblem(code="no-object", message=f"no {what}", position=Position(file, 1, 1))])
+        raise TraceError([InputProblem(code="no-object", message=f"no {what}", position=Position(file, 1, 1))])
     return tuple(found.values())
 
 
-def _unknown_form(position: Position, forms: _Forms[_Read], what: str, columns: list[str]) -> InputProblem:
+def _unknown_format(position: Position, forms: _Formats[_Read], what: str, columns: list[str]) -> InputProblem:
     # The form that it resembles most is what was probably meant.
     wanted = max(forms, key=lambda form: len(set(form[0]) & set(columns)))[0]
     lacking = ", ".join(column for column in wanted if column not in columns)
@@ -240,7 +240,7 @@ def _unknown_form(position: Position, forms: _Forms[_Read], what: str, columns: 
     )
 
 
-def _wrong(file: str, number: int, line: str, columns: list[str], row: Row, wrong: _Wrong) -> InputProblem:
+def _field_problem(file: str, number: int, line: str, columns: list[str], row: TraceRow, wrong: _FieldError) -> InputProblem:
     at = columns.index(wrong.column)
     cells = line.split(",")
     column = 1 + sum(len(cell) + 1 for cell in cells[:at]) if len(cells) == len(columns) else 1
@@ -258,37 +258,37 @@ def _wrong(file: str, number: int, line: str, columns: list[str], row: Row, wron
 # --- fields ----------------------------------------------------------------------------------------------------------
 
 
-def _name(row: Row, column: str) -> str:
+def _name(row: TraceRow, column: str) -> str:
     if not row[column]:
-        raise _Wrong(column, "a name")
+        raise _FieldError(column, "a name")
     return row[column]
 
 
-def _number(row: Row, column: str) -> float:
+def _number(row: TraceRow, column: str) -> float:
     try:
         value = float(row[column])
     except ValueError:
-        raise _Wrong(column, "a number") from None
-    if not abs(value) <= _MOST:  # also what is not a number at all: nan
-        raise _Wrong(column, f"a number up to {_MOST:,}")
+        raise _FieldError(column, "a number") from None
+    if not abs(value) <= _MAX_VALUE:  # also what is not a number at all: nan
+        raise _FieldError(column, f"a number up to {_MAX_VALUE:,}")
     return value
 
 
-def _whole(row: Row, column: str, most: int = _MOST) -> int:
+def _integer(row: TraceRow, column: str, most: int = _MAX_VALUE) -> int:
     value = _number(row, column)
     if value != int(value) or not 0 <= value <= most:
-        raise _Wrong(column, f"a whole number from 0 to {most:,}")
+        raise _FieldError(column, f"a whole number from 0 to {most:,}")
     return int(value)
 
 
-def _amount(row: Row, column: str, unit: int) -> int:
+def _amount(row: TraceRow, column: str, unit: int) -> int:
     """So many units, rounded up."""
     value = _number(row, column)
     if value < 0:
-        raise _Wrong(column, "a number from 0 on")
+        raise _FieldError(column, "a number from 0 on")
     return -int(-value * unit // 1)
 
 
-def _seconds(row: Row, column: str) -> float | None:
+def _seconds(row: TraceRow, column: str) -> float | None:
     """A time; nothing is said where the column or its content is missing."""
     return _number(row, column) if row.get(column) else None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from allotment.tools.replay.trace import TraceNode, TracePod
 
 
-class Shape(NamedTuple):
+class PodShape(NamedTuple):
     """What equal pods ask; see `TracePod`."""
 
     cpu: int
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 class Workload:
     """The shapes of a trace, the shape of each pod by number, and how many pods there are of each."""
 
-    shapes: tuple[Shape, ...]
+    shapes: tuple[PodShape, ...]
     shape_of: tuple[int, ...]
     counts: tuple[int, ...]
 
@@ -43,11 +43,11 @@ class Workload:
 
 def workload_of(pods: Sequence[TracePod]) -> Workload:
     """The shapes of these pods, in the order in which they first come."""
-    numbers: dict[Shape, int] = {}
+    numbers: dict[PodShape, int] = {}
     shape_of: list[int] = []
     for pod in pods:
         app = pod.app if pod.per_node is not None else ""
-        shape = Shape(pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_milli, frozenset(pod.models), app, pod.per_node)
+        shape = PodShape(pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_milli, frozenset(pod.models), app, pod.per_node)
         shape_of.append(numbers.setdefault(shape, len(numbers)))
     counts = [0] * len(numbers)
     for number in shape_of:
@@ -55,14 +55,14 @@ def workload_of(pods: Sequence[TracePod]) -> Workload:
     return Workload(tuple(numbers), tuple(shape_of), tuple(counts))
 
 
-class Event(NamedTuple):
+class PodEvent(NamedTuple):
     """A pod comes or goes. ``pod`` is its number; what goes has come before."""
 
     pod: int
-    comes: bool = True
+    arrives: bool = True
 
 
-def arrivals(workload: Workload, capacity: int, share: float, seed: int) -> tuple[tuple[Event, ...], tuple[int, ...]]:
+def random_arrivals(workload: Workload, capacity: int, share: float, seed: int) -> tuple[tuple[PodEvent, ...], tuple[int, ...]]:
     """The pods of a trace in an order of chance, and pods drawn from it again until ``share`` of the GPUs is asked for.
 
     As the runs of Weng et al. (ATC 2023) were made. ``capacity`` is in thousandths of GPUs. Nothing goes. Returned with
@@ -77,10 +77,10 @@ def arrivals(workload: Workload, capacity: int, share: float, seed: int) -> tupl
         drawn.append(again)
         asked += workload.shapes[again].amount
     chance.shuffle(drawn)
-    return tuple(Event(number) for number in range(len(drawn))), tuple(drawn)
+    return tuple(PodEvent(number) for number in range(len(drawn))), tuple(drawn)
 
 
-def by_time(pods: Sequence[TracePod]) -> tuple[Event, ...]:
+def events_by_time(pods: Sequence[TracePod]) -> tuple[PodEvent, ...]:
     """The pods of a trace as they came and went, until the last has come.
 
     One without a time was there from the start, or stays to the end. At one moment pods go before others come, as they
@@ -95,7 +95,7 @@ def by_time(pods: Sequence[TracePod]) -> tuple[Event, ...]:
     events.sort()
     while events and events[-1][1] != 1:
         events.pop()
-    return tuple(Event(number, order == 1) for _, order, number in events)
+    return tuple(PodEvent(number, order == 1) for _, order, number in events)
 
 
 def capacity_of(nodes: Sequence[TraceNode]) -> int:

@@ -15,11 +15,11 @@ from allotment.model.trees import Tree
 from allotment.tools.schema.definitions import Definitions
 
 #: What DRA is written in; pods and what makes them come when asked for.
-USUAL: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+DEFAULT_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
 
-class UnknownKind(Exception):
+class UnknownKindError(Exception):
     """Raised for a kind that Kubernetes has not. ``known`` are those of the API groups that manifests use."""
 
     def __init__(self, kind: str) -> None:
@@ -29,10 +29,10 @@ class UnknownKind(Exception):
         self.known = tuple(sorted(usual - {kind}))  # a release may be older than a kind
 
 
-def schema(features: Features, kinds: Iterable[str] = USUAL, identifier: str = "") -> Tree:
+def schema(features: Features, kinds: Iterable[str] = DEFAULT_KINDS, identifier: str = "") -> Tree:
     """The schema of those kinds; documents of other kinds, versions and groups are taken as they are.
 
-    Raises UnknownKind.
+    Raises UnknownKindError.
 
     >>> sorted(schema(Features("1.36"), ["DeviceClass"])["definitions"])[:3]
     ['CELDeviceSelector', 'ComputeDomainChannelConfig of compute-domain.nvidia.com', ...]
@@ -84,12 +84,12 @@ def _open_to(names: Iterable[str], description: str) -> Tree:
 
 
 def _version(kind: str, kube: str) -> str:
-    """The API version that manifests of a kind are written in for a release. Raises UnknownKind."""
+    """The API version that manifests of a kind are written in for a release. Raises UnknownKindError."""
     stable = f"{GROUP}/v1"
     for version in (stable,) if kind in kinds_of(stable) else versions_of(kind):
         if "alpha" not in version and "beta" not in version and _is_in(version, kind, kube):
             return version
-    raise UnknownKind(kind)
+    raise UnknownKindError(kind)
 
 
 def _is_in(version: str, kind: str, kube: str) -> bool:

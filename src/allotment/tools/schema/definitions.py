@@ -7,7 +7,7 @@ from typing import Final
 from allotment.model.features import GATES, Features
 from allotment.model.fields import TypeShape, shape_of
 from allotment.model.trees import Tree
-from allotment.tools.schema.descriptions import MEANINGS, SERVER_WRITES
+from allotment.tools.schema.descriptions import DESCRIPTIONS, SERVER_WRITES
 from allotment.tools.schema.parameters import parameter_definitions
 from allotment.tools.schema.suggestions import FIELDS, STRUCTS
 
@@ -65,7 +65,7 @@ class Definitions:
         self._names[key] = name
         definition: Tree = {"type": "object", "additionalProperties": False}
         self.built[name] = definition
-        meaning = MEANINGS.get(_name(shape))
+        meaning = DESCRIPTIONS.get(_name(shape))
         if meaning is not None:
             definition["description"] = meaning.text
         definition["properties"] = {
@@ -87,7 +87,7 @@ class Definitions:
         name = f"{_name(owner)}.{field}"
         suggested = FIELDS.get(name)
         built = suggested() if suggested is not None else self._value(owner.fields[field].shape)
-        meaning = MEANINGS.get(name)
+        meaning = DESCRIPTIONS.get(name)
         if meaning is None:
             return built
         told = meaning.text

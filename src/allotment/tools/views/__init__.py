@@ -18,7 +18,7 @@ from allotment.tools.views.claims import selectors_of as selectors_of
 from allotment.tools.views.pods import ContainerView as ContainerView
 from allotment.tools.views.pods import EntryView as EntryView
 from allotment.tools.views.pods import PodView as PodView
-from allotment.tools.views.pods import UseView as UseView
+from allotment.tools.views.pods import ClaimUseView as ClaimUseView
 from allotment.tools.views.pods import pod_views as pod_views
 from allotment.tools.views.trees import at as at
 from allotment.tools.views.trees import is_dra as is_dra

@@ -29,12 +29,12 @@ _OF_CONTAINERS: Final = frozenset(("image", "resources", "command", "args", "env
 #: Fields by which an item of a list goes by a name.
 _NAMES: Final = ("name", "groupName")
 #: Steps that do not tell whose pods they are.
-_USUAL: Final = frozenset(("spec", "template", "jobTemplate"))
+_GENERIC_STEPS: Final = frozenset(("spec", "template", "jobTemplate"))
 #: Deeper than any kind has its pods.
-_DEEPEST: Final = 16
+_MAX_DEPTH: Final = 16
 
 
-class PodSpecAt(NamedTuple):
+class PodSpecLocation(NamedTuple):
     """A pod's spec: its ``path``, and how many such pods run at once (0 where that is not known).
 
     ``custom``: its kind is not Kubernetes' own. Such an object may have several; ``part`` tells them apart (``Worker``,
@@ -47,14 +47,14 @@ class PodSpecAt(NamedTuple):
     part: str = ""
 
 
-def pod_specs(document: Document) -> Iterator[PodSpecAt]:
+def pod_specs(document: Document) -> Iterator[PodSpecLocation]:
     """The specs of pods in a document, in its order; a fragment of a pod's spec is one."""
     kind, group = document.kind, document.api_version.rpartition("/")[0]
     if not kind and not document.api_version:
         if any(isinstance(document.tree.get(field), list) for field in _OF_PODS):
-            yield PodSpecAt((), 1)
+            yield PodSpecLocation((), 1)
     elif kind in _TEMPLATES and "." not in group:
-        yield PodSpecAt((*_TEMPLATES[kind], "spec"), _replicas(document.tree, kind))
+        yield PodSpecLocation((*_TEMPLATES[kind], "spec"), _replicas(document.tree, kind))
     elif group != GROUP:
         yield from _found(document.tree, (), ())
 
@@ -70,12 +70,12 @@ def _replicas(tree: dict[str, Any], kind: str) -> int:
     if not isinstance(spec, dict) or kind in ("Pod", "PodTemplate"):
         return 1
     if kind in ("Job", "CronJob"):
-        return _at_once(spec)
+        return _job_parallelism(spec)
     replicas = spec.get("replicas")
     return replicas if type(replicas) is int else 1
 
 
-def _at_once(spec: dict[str, Any]) -> int:
+def _job_parallelism(spec: dict[str, Any]) -> int:
     """How many pods of a Job run at once."""
     wanted = [number for number in (spec.get("parallelism") or 1, spec.get("completions")) if type(number) is int]
     return min(wanted, default=1)
@@ -84,9 +84,9 @@ def _at_once(spec: dict[str, Any]) -> int:
 # --- kinds of others -------------------------------------------------------------------------------------------------
 
 
-def _found(tree: Any, path: Path, above: tuple[Any, ...]) -> Iterator[PodSpecAt]:
+def _found(tree: Any, path: Path, above: tuple[Any, ...]) -> Iterator[PodSpecLocation]:
     """The specs below a tree; ``above`` are the mappings and lists that it is in, the outermost first."""
-    if len(path) > _DEEPEST:
+    if len(path) > _MAX_DEPTH:
         return
     if isinstance(tree, list):
         for number, item in enumerate(tree):
@@ -94,7 +94,7 @@ def _found(tree: Any, path: Path, above: tuple[Any, ...]) -> Iterator[PodSpecAt]
     if not isinstance(tree, dict):
         return
     if path and _has_containers(tree):
-        yield PodSpecAt(path, _copies((*above, tree)), True, _part(path, above))
+        yield PodSpecLocation(path, _copies((*above, tree)), True, _part(path, above))
         return
     for key, value in tree.items():
         if path or key not in ("metadata", "status"):
@@ -121,7 +121,7 @@ def _copies(trees: tuple[Any, ...]) -> int:
         if not isinstance(tree, dict):
             continue
         if type(tree.get("parallelism")) is int:
-            number *= _at_once(tree)
+            number *= _job_parallelism(tree)
         size, hosts, replicas = tree.get("size"), tree.get("numOfHosts"), tree.get("replicas")
         if type(size) is int and "workerTemplate" in tree:
             leader = tree.get("leaderTemplate")
@@ -143,6 +143,6 @@ def _part(path: Path, above: tuple[Any, ...]) -> str:
                 if isinstance(item.get(field), str) and item[field]:
                     return str(item[field])
             number = f"[{step}]"
-        elif step not in _USUAL:
+        elif step not in _GENERIC_STEPS:
             return f"{step}{number}"
     return ""

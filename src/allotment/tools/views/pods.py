@@ -9,7 +9,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
 from allotment.tools.views.claims import ClaimKind
-from allotment.tools.views.pod_specs import PodSpecAt, pod_specs
+from allotment.tools.views.pod_specs import PodSpecLocation, pod_specs
 from allotment.tools.views.trees import at, items, key_of, mapping, text
 
 
@@ -26,7 +26,7 @@ class EntryView(NamedTuple):
     name_path: Path
 
 
-class UseView(NamedTuple):
+class ClaimUseView(NamedTuple):
     """An entry of a container's ``resources.claims``."""
 
     path: Path
@@ -40,7 +40,7 @@ class ContainerView(NamedTuple):
     path: Path
     name: str
     init: bool
-    uses: tuple[UseView, ...]
+    uses: tuple[ClaimUseView, ...]
     limits: dict[str, Any]
     requests: dict[str, Any]
 
@@ -75,7 +75,7 @@ def pod_views(document: Document, namespace: str = "default") -> Iterator[PodVie
         yield _pod(document, namespace, one)
 
 
-def _pod(document: Document, namespace: str, one: PodSpecAt) -> PodView:
+def _pod(document: Document, namespace: str, one: PodSpecLocation) -> PodView:
     spec = one.path
     tree = mapping(at(document.tree, spec))
     containers = [
@@ -114,7 +114,7 @@ def _entry(path: Path, entry: dict[str, Any]) -> EntryView:
 def _container(path: Path, container: dict[str, Any], init: bool) -> ContainerView:
     resources = mapping(container.get("resources"))
     uses = [
-        UseView((*path, "resources", "claims", number), text(use.get("name")), text(use.get("request")))
+        ClaimUseView((*path, "resources", "claims", number), text(use.get("name")), text(use.get("request")))
         for number, use in items(resources.get("claims"))
     ]
     return ContainerView(

@@ -9,7 +9,7 @@ from allotment.apiserver.access import tokens
 from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
-from allotment.apiserver.access.reviews import REVIEWS, Access, token_request
+from allotment.apiserver.access.reviews import REVIEWS, AccessControl, token_request
 from allotment.apiserver.http_messages import Peer, Request
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
@@ -30,7 +30,7 @@ class Clock:
         return self.now
 
 
-def access(clock: Clock | None = None) -> Access:
+def access_control(clock: Clock | None = None) -> AccessControl:
     store = SqliteStore.open(None)
     for bucket, trees in (("clusterroles", cluster_roles()), ("clusterrolebindings", cluster_role_bindings())):
         for tree in trees:
@@ -38,88 +38,90 @@ def access(clock: Clock | None = None) -> Access:
     for bucket, name, uid in (("serviceaccounts", "bot", "a-1"), ("pods", "p", "p-1")):
         meta = {"name": name, "namespace": "ns", "uid": uid}
         store.put(bucket, "ns", name, {"metadata": meta, "spec": {"serviceAccountName": "bot"}})
-    judge = Authorizer(store)
+    authorizer = Authorizer(store)
     static = {"secret": ROOT, "anns": User("ann")}
-    return Access(Authenticator(store, clock=clock or Clock(), key=KEY, authorize=judge, static=static), judge)
+    return AccessControl(
+        Authenticator(store, clock=clock or Clock(), key=KEY, authorize=authorizer, static=static), authorizer
+    )
 
 
-def account(made: Access) -> Tree:
-    entry = made.authenticator.reader.get("serviceaccounts", "ns", "bot")
+def account(control: AccessControl) -> Tree:
+    entry = control.authenticator.reader.get("serviceaccounts", "ns", "bot")
     assert entry is not None
     return entry.tree
 
 
-def issued(made: Access, **spec: Any) -> str:
-    answer = token_request(account(made), {"spec": spec}, made, now=NOW, token_id="t-1")
+def issue_token(control: AccessControl, **spec: Any) -> str:
+    answer = token_request(account(control), {"spec": spec}, control, now=NOW, token_id="t-1")
     return str(answer["status"]["token"])
 
 
-def asked(made: Access, peer: Peer | None = None, **headers: str) -> User | None:
-    return made.authenticator(
+def authenticate(control: AccessControl, peer: Peer | None = None, **headers: str) -> User | None:
+    return control.authenticator(
         Request("GET", "/", headers={k.replace("_", "-"): v for k, v in headers.items()}, peer=peer)
     )
 
 
-def test_who_says_nothing_is_anonymous() -> None:
-    assert asked(access()) == ANONYMOUS
+def test_a_request_without_credentials_is_anonymous() -> None:
+    assert authenticate(access_control()) == ANONYMOUS
 
 
 def test_a_certificate_names_a_user_and_groups() -> None:
-    assert asked(access(), Peer("ann", ("team",))) == User("ann", ("team", "system:authenticated"))
+    assert authenticate(access_control(), Peer("ann", ("team",))) == User("ann", ("team", "system:authenticated"))
 
 
-def test_static_tokens() -> None:
-    assert asked(access(), authorization="Bearer secret") == ROOT
+def test_a_static_token_identifies_its_user() -> None:
+    assert authenticate(access_control(), authorization="Bearer secret") == ROOT
 
 
 @pytest.mark.parametrize("token", ["nope", "a.b.c", "..", "é", "e30.e30.AAAA"])
-def test_wrong_tokens_are_nobodys(token: str) -> None:
-    assert asked(access(), authorization=f"Bearer {token}") is None
+def test_invalid_tokens_are_rejected(token: str) -> None:
+    assert authenticate(access_control(), authorization=f"Bearer {token}") is None
 
 
-def test_the_token_of_a_service_account() -> None:
-    made = access()
-    user = asked(made, authorization=f"Bearer {issued(made)}")
+def test_a_service_account_token_identifies_its_account() -> None:
+    control = access_control()
+    user = authenticate(control, authorization=f"Bearer {issue_token(control)}")
     assert user is not None
     assert (user.name, user.uid) == ("system:serviceaccount:ns:bot", "a-1")
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
 
 
-def test_tokens_end() -> None:
+def test_tokens_expire() -> None:
     clock = Clock()
-    made = access(clock)
-    token = issued(made, expirationSeconds=600)
+    control = access_control(clock)
+    token = issue_token(control, expirationSeconds=600)
     clock.now = NOW + timedelta(seconds=599)
-    assert asked(made, authorization=f"Bearer {token}") is not None
+    assert authenticate(control, authorization=f"Bearer {token}") is not None
     clock.now = NOW + timedelta(seconds=600)
-    assert asked(made, authorization=f"Bearer {token}") is None
+    assert authenticate(control, authorization=f"Bearer {token}") is None
 
 
-def test_a_token_ends_with_its_account_and_its_pod() -> None:
-    made = access()
-    store = made.authenticator.reader
+def test_a_token_is_invalid_once_its_account_or_pod_is_deleted() -> None:
+    control = access_control()
+    store = control.authenticator.reader
     assert isinstance(store, SqliteStore)
-    token = issued(made, boundObjectRef={"kind": "Pod", "name": "p", "uid": "p-1"})
-    assert asked(made, authorization=f"Bearer {token}") is not None
+    token = issue_token(control, boundObjectRef={"kind": "Pod", "name": "p", "uid": "p-1"})
+    assert authenticate(control, authorization=f"Bearer {token}") is not None
     store.delete("pods", "ns", "p")
-    assert asked(made, authorization=f"Bearer {token}") is None
-    token = issued(made)
+    assert authenticate(control, authorization=f"Bearer {token}") is None
+    token = issue_token(control)
     store.put("serviceaccounts", "ns", "bot", {"metadata": {"name": "bot", "namespace": "ns", "uid": "a-2"}})
-    assert asked(made, authorization=f"Bearer {token}") is None
+    assert authenticate(control, authorization=f"Bearer {token}") is None
 
 
-def test_a_token_outlives_what_somebody_holds_back_by_a_minute() -> None:
+def test_a_token_of_a_pod_held_by_finalizers_is_valid_for_another_minute() -> None:
     clock = Clock()
-    made = access(clock)
-    store = made.authenticator.reader
+    control = access_control(clock)
+    store = control.authenticator.reader
     assert isinstance(store, SqliteStore)
-    token = issued(made, boundObjectRef={"kind": "Pod", "name": "p", "uid": "p-1"})
+    token = issue_token(control, boundObjectRef={"kind": "Pod", "name": "p", "uid": "p-1"})
     meta = {"name": "p", "namespace": "ns", "uid": "p-1", "deletionTimestamp": "2026-01-02T03:05:00Z"}
     store.put("pods", "ns", "p", {"metadata": {**meta, "finalizers": ["x.io/y"]}})
     clock.now = datetime(2026, 1, 2, 3, 6, 0, tzinfo=UTC)
-    assert asked(made, authorization=f"Bearer {token}") is not None
+    assert authenticate(control, authorization=f"Bearer {token}") is not None
     clock.now += timedelta(seconds=1)
-    assert asked(made, authorization=f"Bearer {token}") is None
+    assert authenticate(control, authorization=f"Bearer {token}") is None
 
 
 @pytest.mark.parametrize(
@@ -141,57 +143,57 @@ def test_a_token_outlives_what_somebody_holds_back_by_a_minute() -> None:
         ),
     ],
 )
-def test_a_token_is_bound_to_a_pod_of_its_account(reference: Tree, message: str) -> None:
-    made = access()
-    store = made.authenticator.reader
+def test_a_token_can_only_be_bound_to_a_pod_of_its_account(reference: Tree, message: str) -> None:
+    control = access_control()
+    store = control.authenticator.reader
     assert isinstance(store, SqliteStore)
     other = {"metadata": {"name": "other", "namespace": "ns", "uid": "o-1"}, "spec": {"serviceAccountName": "default"}}
     store.put("pods", "ns", "other", other)
     with pytest.raises(StatusError, match=re.escape(message)):
-        issued(made, boundObjectRef=reference)
+        issue_token(control, boundObjectRef=reference)
 
 
-def test_a_token_for_somebody_else_is_not_for_us() -> None:
-    made = access()
-    assert asked(made, authorization=f"Bearer {issued(made, audiences=['vault'])}") is None
+def test_a_token_for_another_audience_is_rejected() -> None:
+    control = access_control()
+    assert authenticate(control, authorization=f"Bearer {issue_token(control, audiences=['vault'])}") is None
 
 
-def test_changed_tokens_are_found_out() -> None:
-    made = access()
-    head, payload, signature = issued(made).split(".")
-    assert asked(made, authorization=f"Bearer {head}.{payload[:-1]}A.{signature}") is None
-    other = tokens.issue(b"x" * 32, account(made), now=NOW, seconds=600, token_id="t")
-    assert asked(made, authorization=f"Bearer {other}") is None
+def test_modified_tokens_are_rejected() -> None:
+    control = access_control()
+    head, payload, signature = issue_token(control).split(".")
+    assert authenticate(control, authorization=f"Bearer {head}.{payload[:-1]}A.{signature}") is None
+    other = tokens.issue(b"x" * 32, account(control), now=NOW, seconds=600, token_id="t")
+    assert authenticate(control, authorization=f"Bearer {other}") is None
 
 
-def test_short_tokens_are_refused() -> None:
+def test_token_durations_below_the_minimum_are_rejected() -> None:
     with pytest.raises(StatusError, match="may not specify a duration less than 10 minutes"):
-        issued(access(), expirationSeconds=60)
+        issue_token(access_control(), expirationSeconds=60)
 
 
-# --- speaking for others ---------------------------------------------------------------------------------------------
+# --- impersonation ---------------------------------------------------------------------------------------------------
 
 
-def test_an_administrator_speaks_for_others() -> None:
-    made = access()
-    user = asked(made, authorization="Bearer secret", impersonate_user="eve", impersonate_group="a,b")
+def test_an_administrator_can_impersonate_users() -> None:
+    control = access_control()
+    user = authenticate(control, authorization="Bearer secret", impersonate_user="eve", impersonate_group="a,b")
     assert user == User("eve", ("a", "b", "system:authenticated"))
-    user = asked(made, authorization="Bearer secret", impersonate_user="system:serviceaccount:ns:bot")
+    user = authenticate(control, authorization="Bearer secret", impersonate_user="system:serviceaccount:ns:bot")
     assert user is not None
     assert "system:serviceaccounts:ns" in user.groups
 
 
-def test_others_do_not() -> None:
+def test_impersonation_requires_the_permission() -> None:
     with pytest.raises(StatusError) as refusal:
-        asked(access(), authorization="Bearer anns", impersonate_user="root")
+        authenticate(access_control(), authorization="Bearer anns", impersonate_user="root")
     assert str(refusal.value) == (
         'users "root" is forbidden: User "ann" cannot impersonate resource "users" in API group "" at the cluster scope'
     )
 
 
-def test_who_may_speak_for_an_account_gets_its_groups_and_no_others() -> None:
-    made = access()
-    store = made.authenticator.reader
+def test_impersonating_a_service_account_grants_its_groups_and_no_others() -> None:
+    control = access_control()
+    store = control.authenticator.reader
     assert isinstance(store, SqliteStore)
     rule = {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["serviceaccounts"]}
     store.put(f"roles.{GROUP}", "ns", "speaker", {"metadata": {"name": "speaker"}, "rules": [rule]})
@@ -200,60 +202,60 @@ def test_who_may_speak_for_an_account_gets_its_groups_and_no_others() -> None:
     binding = {"metadata": {"name": "speaker"}, "roleRef": reference, "subjects": subjects}
     store.put(f"rolebindings.{GROUP}", "ns", "speaker", binding)
     bot = "system:serviceaccount:ns:bot"
-    user = asked(made, authorization="Bearer anns", impersonate_user=bot)
+    user = authenticate(control, authorization="Bearer anns", impersonate_user=bot)
     assert user is not None
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
     with pytest.raises(StatusError, match='groups "system:masters" is forbidden'):
-        asked(made, authorization="Bearer anns", impersonate_user=bot, impersonate_group="system:masters")
+        authenticate(control, authorization="Bearer anns", impersonate_user=bot, impersonate_group="system:masters")
 
 
-def test_nobody_speaks_for_a_group_alone() -> None:
+def test_groups_are_impersonated_only_together_with_a_user() -> None:
     with pytest.raises(StatusError, match="Impersonate-User is missing"):
-        asked(access(), authorization="Bearer secret", impersonate_group="readers")
+        authenticate(access_control(), authorization="Bearer secret", impersonate_group="readers")
 
 
 # --- reviews ---------------------------------------------------------------------------------------------------------
 
 
 def review(plural: str, group: str, spec: Mapping[str, Any], user: User = ROOT) -> Tree:
-    made = access()
+    control = access_control()
     tree = {"kind": "Review", "metadata": {"namespace": "ns"}, "spec": spec}
-    status: Tree = REVIEWS[f"{plural}.{group}"](tree, user, made)["status"]
+    status: Tree = REVIEWS[f"{plural}.{group}"](tree, user, control)["status"]
     return status
 
 
-def test_who_am_i() -> None:
+def test_self_subject_review() -> None:
     assert review("selfsubjectreviews", "authentication.k8s.io", {}) == {
         "userInfo": {"username": "root", "uid": "root-uid", "groups": ["system:masters", "system:authenticated"]}
     }
 
 
-def test_may_i() -> None:
+def test_self_subject_access_review() -> None:
     attributes = {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "ns"}}
     assert review("selfsubjectaccessreviews", "authorization.k8s.io", attributes) == {"allowed": True}
     assert review("selfsubjectaccessreviews", "authorization.k8s.io", attributes, User("ann")) == {"allowed": False}
 
 
-def test_may_they() -> None:
+def test_subject_access_review() -> None:
     spec = {"user": "ann", "groups": ["system:masters"], "nonResourceAttributes": {"verb": "get", "path": "/metrics"}}
     assert review("subjectaccessreviews", "authorization.k8s.io", spec) == {"allowed": True}
 
 
-def test_questions_about_nothing_are_refused() -> None:
+def test_access_reviews_without_attributes_are_invalid() -> None:
     with pytest.raises(
         StatusError, match="exactly one of nonResourceAttributes or resourceAttributes must be specified"
     ):
         review("selfsubjectaccessreviews", "authorization.k8s.io", {})
 
 
-def test_local_questions_stay_in_their_namespace() -> None:
+def test_local_access_reviews_must_match_their_namespace() -> None:
     with pytest.raises(StatusError, match=r"must match metadata\.namespace"):
         review(
             "localsubjectaccessreviews", "authorization.k8s.io", {"user": "a", "resourceAttributes": {"namespace": "b"}}
         )
 
 
-def test_what_may_i() -> None:
+def test_self_subject_rules_review() -> None:
     status = review(
         "selfsubjectrulesreviews", "authorization.k8s.io", {"namespace": "ns"}, User("ann", ("system:authenticated",))
     )
@@ -263,7 +265,7 @@ def test_what_may_i() -> None:
     assert status["incomplete"] is False
 
 
-def test_whose_token() -> None:
+def test_token_review() -> None:
     assert review("tokenreviews", "authentication.k8s.io", {"token": "secret"})["user"]["username"] == "root"
     assert review("tokenreviews", "authentication.k8s.io", {"token": "nope"}) == {
         "user": {},
@@ -271,34 +273,36 @@ def test_whose_token() -> None:
     }
 
 
-def test_the_token_of_a_pod_tells_its_node() -> None:
-    made = access()
-    store = made.authenticator.reader
+def test_a_token_bound_to_a_pod_contains_its_node() -> None:
+    control = access_control()
+    store = control.authenticator.reader
     assert isinstance(store, SqliteStore)
     store.put("nodes", "", "n1", {"metadata": {"name": "n1", "uid": "n-1"}})
     meta = {"name": "q", "namespace": "ns", "uid": "q-1"}
     store.put("pods", "ns", "q", {"metadata": meta, "spec": {"serviceAccountName": "bot", "nodeName": "n1"}})
     for pod, node in (("q", {"node-name": ("n1",), "node-uid": ("n-1",)}), ("p", {})):
-        user = asked(made, authorization=f"Bearer {issued(made, boundObjectRef={'kind': 'Pod', 'name': pod})}")
+        user = authenticate(
+            control, authorization=f"Bearer {issue_token(control, boundObjectRef={'kind': 'Pod', 'name': pod})}"
+        )
         assert user is not None
-        told = {name.rpartition("/")[2]: value for name, value in user.extra.items()}
-        assert told["pod-name"] == (pod,)
-        assert {name: value for name, value in told.items() if name.startswith("node")} == node
+        extra = {name.rpartition("/")[2]: value for name, value in user.extra.items()}
+        assert extra["pod-name"] == (pod,)
+        assert {name: value for name, value in extra.items() if name.startswith("node")} == node
 
 
-def test_what_kubelets_ask_for_is_good_for_a_year_though_it_says_an_hour() -> None:
-    """As upstream has it: many programs read their token once."""
+def test_tokens_of_projected_volumes_are_valid_for_a_year() -> None:
+    """As upstream: many clients read their token only once."""
     clock = Clock()
-    made = access(clock)
+    control = access_control(clock)
     pod = {"kind": "Pod", "name": "p", "uid": "p-1"}
-    usual, other, unbound = (
-        issued(made, expirationSeconds=3607, boundObjectRef=pod),
-        issued(made, expirationSeconds=3600, boundObjectRef=pod),
-        issued(made, expirationSeconds=3607),
+    projected, other, unbound = (
+        issue_token(control, expirationSeconds=3607, boundObjectRef=pod),
+        issue_token(control, expirationSeconds=3600, boundObjectRef=pod),
+        issue_token(control, expirationSeconds=3607),
     )
     clock.now = NOW + timedelta(hours=2)
-    assert asked(made, authorization=f"Bearer {usual}") is not None
-    assert asked(made, authorization=f"Bearer {other}") is None
-    assert asked(made, authorization=f"Bearer {unbound}") is None
+    assert authenticate(control, authorization=f"Bearer {projected}") is not None
+    assert authenticate(control, authorization=f"Bearer {other}") is None
+    assert authenticate(control, authorization=f"Bearer {unbound}") is None
     clock.now = NOW + timedelta(days=366)
-    assert asked(made, authorization=f"Bearer {usual}") is None
+    assert authenticate(control, authorization=f"Bearer {projected}") is None

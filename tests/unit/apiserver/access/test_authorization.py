@@ -5,7 +5,7 @@ import pytest
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import cluster_objects, namespace_objects
 from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
-from allotment.apiserver.access.rbac import Rule, granted, uncovered
+from allotment.apiserver.access.rbac import PolicyRule, resolve_rules, uncovered_rules
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.trees import Tree
@@ -33,40 +33,40 @@ def bind(store: SqliteStore, role: str, subject: Tree, namespace: str = "shop", 
     store.put(f"{bucket}.{GROUP}", namespace, role, tree)
 
 
-PERSON = {"kind": "User", "name": "ann"}
+ANN_SUBJECT = {"kind": "User", "name": "ann"}
 
 
-def test_masters_may_everything() -> None:
+def test_the_masters_group_is_allowed_everything() -> None:
     assert Authorizer(store())(User("root", ("system:masters",)), "delete", "x", "y") is None
 
 
-def test_a_refusal_names_user_verb_resource_and_place() -> None:
-    judge = Authorizer(store())
-    assert judge(ANN, "list", resource="pods", namespace="shop") == (
+def test_a_denial_names_user_verb_resource_and_scope() -> None:
+    authorizer = Authorizer(store())
+    assert authorizer(ANN, "list", resource="pods", namespace="shop") == (
         'User "ann" cannot list resource "pods" in API group "" in the namespace "shop"'
     )
-    assert judge(ANN, "get", "apps", "deployments", "scale", name="d") == (
+    assert authorizer(ANN, "get", "apps", "deployments", "scale", name="d") == (
         'User "ann" cannot get resource "deployments/scale" in API group "apps" at the cluster scope'
     )
-    assert judge(User("system:anonymous", ("system:unauthenticated",)), "get", path="/api") == (
+    assert authorizer(User("system:anonymous", ("system:unauthenticated",)), "get", path="/api") == (
         'User "system:anonymous" cannot get path "/api"'
     )
 
 
-def test_discovery_is_for_all_who_said_who_they_are() -> None:
-    judge = Authorizer(store())
-    assert judge(ANN, "get", path="/apis/apps/v1") is None
-    assert judge(User("system:anonymous", ("system:unauthenticated",)), "get", path="/version") is None
+def test_discovery_is_allowed_for_authenticated_users() -> None:
+    authorizer = Authorizer(store())
+    assert authorizer(ANN, "get", path="/apis/apps/v1") is None
+    assert authorizer(User("system:anonymous", ("system:unauthenticated",)), "get", path="/version") is None
 
 
-def test_a_binding_holds_in_its_namespace() -> None:
+def test_a_role_binding_applies_in_its_namespace() -> None:
     shop = store()
-    bind(shop, "edit", PERSON)
-    judge = Authorizer(shop)
-    assert judge(ANN, "create", "", "pods", "", "shop") is None
-    assert judge(ANN, "create", "resource.k8s.io", "resourceclaims", "", "shop") is None
-    assert judge(ANN, "create", "", "pods", "", "other") is not None
-    assert judge(ANN, "create", GROUP, "roles", "", "shop") is not None
+    bind(shop, "edit", ANN_SUBJECT)
+    authorizer = Authorizer(shop)
+    assert authorizer(ANN, "create", "", "pods", "", "shop") is None
+    assert authorizer(ANN, "create", "resource.k8s.io", "resourceclaims", "", "shop") is None
+    assert authorizer(ANN, "create", "", "pods", "", "other") is not None
+    assert authorizer(ANN, "create", GROUP, "roles", "", "shop") is not None
 
 
 @pytest.mark.parametrize(
@@ -77,22 +77,22 @@ def test_a_binding_holds_in_its_namespace() -> None:
         ({"kind": "Group", "name": "team"}, User("ann", ("team",))),
     ],
 )
-def test_subjects(subject: Tree, user: User) -> None:
+def test_subjects_match_users_groups_and_service_accounts(subject: Tree, user: User) -> None:
     shop = store()
     bind(shop, "view", subject)
     assert Authorizer(shop)(user, "list", "", "pods", "", "shop") is None
     assert Authorizer(shop)(ANN, "list", "", "pods", "", "shop") is not None
 
 
-def test_a_role_that_is_missing_is_told() -> None:
+def test_a_missing_role_is_reported() -> None:
     shop = store()
-    bind(shop, "ghost", PERSON)
+    bind(shop, "ghost", ANN_SUBJECT)
     assert str(Authorizer(shop)(ANN, "list", "", "pods", "", "shop")).endswith(
         ': RBAC: clusterrole.rbac.authorization.k8s.io "ghost" not found'
     )
 
 
-def test_roles_that_users_label_are_gathered_upwards() -> None:
+def test_roles_labelled_for_aggregation_extend_view_edit_and_admin() -> None:
     shop = store()
     labels = {f"{GROUP}/aggregate-to-view": "true"}
     extra = {"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["widgets"]}
@@ -102,31 +102,31 @@ def test_roles_that_users_label_are_gathered_upwards() -> None:
         assert Authorizer(shop)(User(role), "get", "example.com", "widgets", "", "shop") is None
 
 
-def test_changes_count_at_once_when_durable() -> None:
+def test_changes_apply_as_soon_as_they_are_durable() -> None:
     import asyncio
 
-    async def scene() -> None:
+    async def scenario() -> None:
         shop = store()
-        judge = Authorizer(shop)
-        assert judge(ANN, "list", "", "pods", "", "shop") is not None
-        bind(shop, "view", PERSON)
+        authorizer = Authorizer(shop)
+        assert authorizer(ANN, "list", "", "pods", "", "shop") is not None
+        bind(shop, "view", ANN_SUBJECT)
         await shop.durable()
-        assert judge(ANN, "list", "", "pods", "", "shop") is None
+        assert authorizer(ANN, "list", "", "pods", "", "shop") is None
         shop.delete(f"rolebindings.{GROUP}", "shop", "view")
         await shop.durable()
-        assert judge(ANN, "list", "", "pods", "", "shop") is not None
-        judge.close()
+        assert authorizer(ANN, "list", "", "pods", "", "shop") is not None
+        authorizer.close()
         await shop.close()
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
 
-def rule(**parts: Any) -> Rule:
-    return Rule.of(parts)
+def rule(**parts: Any) -> PolicyRule:
+    return PolicyRule.from_tree(parts)
 
 
 @pytest.mark.parametrize(
-    ("held", "asked", "allowed"),
+    ("policy_rule", "attributes", "allowed"),
     [
         (rule(verbs=["get"], apiGroups=[""], resources=["pods"]), ("get", "", "pods", "log", "p"), False),
         (rule(verbs=["get"], apiGroups=[""], resources=["pods/log"]), ("get", "", "pods", "log", "p"), True),
@@ -144,20 +144,20 @@ def rule(**parts: Any) -> Rule:
         ),
     ],
 )
-def test_what_a_rule_allows(held: Rule, asked: tuple[str, str, str, str, str], allowed: bool) -> None:
-    assert held.allows(*asked) is allowed
+def test_what_a_rule_allows(policy_rule: PolicyRule, attributes: tuple[str, str, str, str, str], allowed: bool) -> None:
+    assert policy_rule.allows(*attributes) is allowed
 
 
-def test_rules_cover_what_is_not_more_than_they() -> None:
+def test_rules_cover_equal_or_narrower_rules() -> None:
     held = [rule(verbs=["get", "list"], apiGroups=[""], resources=["pods", "*/status"])]
-    assert not uncovered(held, [rule(verbs=["get"], apiGroups=[""], resources=["pods", "nodes/status"])])
-    missing = uncovered(held, [rule(verbs=["get", "watch"], apiGroups=[""], resources=["pods"])])
+    assert not uncovered_rules(held, [rule(verbs=["get"], apiGroups=[""], resources=["pods", "nodes/status"])])
+    missing = uncovered_rules(held, [rule(verbs=["get", "watch"], apiGroups=[""], resources=["pods"])])
     assert [sorted(part.verbs) for part in missing] == [["watch"]]
     named = rule(verbs=["get"], apiGroups=[""], resources=["pods"], resourceNames=["a"])
-    assert uncovered([named], [rule(verbs=["get"], apiGroups=[""], resources=["pods"])])
+    assert uncovered_rules([named], [rule(verbs=["get"], apiGroups=[""], resources=["pods"])])
 
 
-def test_the_first_objects_pass_their_own_rules() -> None:
+def test_the_initial_objects_are_valid() -> None:
     by_kind = {(kind.group, kind.kind): kind for kind in KINDS.values()}
     account = {"metadata": {"name": "default", "namespace": "default"}}
     shelf = Shelf([("serviceaccounts", account)])
@@ -169,8 +169,8 @@ def test_the_first_objects_pass_their_own_rules() -> None:
         assert errors == [], tree["metadata"]["name"]
 
 
-def test_a_user_without_bindings_has_the_rules_of_all() -> None:
-    assert [item.resources for item in granted(store(), ANN, "shop").rules if not item.paths] == [
+def test_a_user_without_bindings_has_the_default_rules() -> None:
+    assert [item.resources for item in resolve_rules(store(), ANN, "shop").rules if not item.paths] == [
         frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"}),
         frozenset({"selfsubjectreviews"}),
     ]

@@ -24,7 +24,7 @@ def rule(*verbs: str, group: str = "", resources: tuple[str, ...] = ("pods",)) -
     return {"verbs": list(verbs), "apiGroups": [group], "resources": list(resources)}
 
 
-def test_rules_are_complete() -> None:
+def test_rules_require_verbs_and_resources() -> None:
     _, errors = created(f"roles.{GROUP}", role({"apiGroups": [""]}), write())
     assert errors == [
         "rules[0].verbs: Required value: verbs must contain at least one value",
@@ -32,7 +32,7 @@ def test_rules_are_complete() -> None:
     ]
 
 
-def test_a_bindings_role_stays() -> None:
+def test_role_ref_is_immutable() -> None:
     old = binding("a", "ann")
     new = {**old, "roleRef": {**old["roleRef"], "name": "b"}}
     (error,) = updated(f"rolebindings.{GROUP}", new, old, write())[1]
@@ -42,7 +42,7 @@ def test_a_bindings_role_stays() -> None:
     )
 
 
-def test_nobody_grants_what_they_do_not_have() -> None:
+def test_users_cannot_grant_permissions_they_do_not_have() -> None:
     shelf = Shelf(
         [(f"roles.{GROUP}", role(rule("get"), name="reader")), (f"rolebindings.{GROUP}", binding("reader", "ann"))]
     )
@@ -55,33 +55,33 @@ def test_nobody_grants_what_they_do_not_have() -> None:
     assert created(f"roles.{GROUP}", role(rule("get")), write(shelf, user="ann"))[1] == []
 
 
-def test_who_may_escalate_grants_anything() -> None:
+def test_the_escalate_verb_allows_granting_anything() -> None:
     power = role(rule("escalate", group=GROUP, resources=("roles",)), name="power")
     shelf = Shelf([(f"roles.{GROUP}", power), (f"rolebindings.{GROUP}", binding("power", "ann"))])
     assert created(f"roles.{GROUP}", role(rule("*", group="*", resources=("*",))), write(shelf, user="ann"))[1] == []
 
 
-def test_who_may_bind_a_role_binds_it() -> None:
+def test_the_bind_verb_allows_binding_a_role() -> None:
     strong = role(rule("*", group="*", resources=("*",)), name="strong")
-    may = role(rule("bind", group=GROUP, resources=("roles",)), name="binder")
+    binder = role(rule("bind", group=GROUP, resources=("roles",)), name="binder")
     shelf = Shelf(
-        [(f"roles.{GROUP}", strong), (f"roles.{GROUP}", may), (f"rolebindings.{GROUP}", binding("binder", "ann"))]
+        [(f"roles.{GROUP}", strong), (f"roles.{GROUP}", binder), (f"rolebindings.{GROUP}", binding("binder", "ann"))]
     )
     assert created(f"rolebindings.{GROUP}", binding("strong", "bob"), write(shelf, user="ann"))[1] == []
     with pytest.raises(StatusError, match="attempting to grant RBAC permissions not currently held"):
         created(f"rolebindings.{GROUP}", binding("strong", "bob"), write(shelf, user="eve"))
 
 
-def test_only_administrators_gather_rules_that_nobody_knows_beforehand() -> None:
-    may = {"rules": [rule("get")], "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
+def test_aggregation_rules_require_all_permissions() -> None:
+    aggregating = {"rules": [rule("get")], "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
     cluster = {"kind": "ClusterRole", "metadata": {"name": "gathers"}}
     reader = {**cluster, "rules": [rule("get")]}
     bound = {**binding("gathers", "ann", "ClusterRole"), "kind": "ClusterRoleBinding", "metadata": {"name": "gathers"}}
     bucket = f"clusterroles.{GROUP}"
     shelf = Shelf([(bucket, reader), (f"clusterrolebindings.{GROUP}", bound)])
     ann = write(shelf, user="ann")._replace(namespace="")
-    why = "must have cluster-admin privileges to use an aggregationRule"
-    with pytest.raises(StatusError, match=why):
-        created(bucket, {**cluster, **may}, ann)
-    with pytest.raises(StatusError, match=why):
-        updated(bucket, {**cluster, **may}, reader, ann)
+    message = "must have cluster-admin privileges to use an aggregationRule"
+    with pytest.raises(StatusError, match=message):
+        created(bucket, {**cluster, **aggregating}, ann)
+    with pytest.raises(StatusError, match=message):
+        updated(bucket, {**cluster, **aggregating}, reader, ann)

@@ -14,7 +14,7 @@ import pytest
 from allotment.apiserver.api_description import Documents
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import Request, Response
-from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.features import Features
 from allotment.model.fields import TypeShape
 
@@ -22,7 +22,7 @@ AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
-CLAIMS = Kind(
+CLAIMS = ServedKind(
     "resource.k8s.io", ("v1", "v1beta2", "v1beta1"), "ResourceClaim", "resourceclaims", True, "resourceclaim",
     subresources=("status",),
 )  # fmt: skip
@@ -31,13 +31,13 @@ NOT_SERVED = {"componentstatuses", "nodes/proxy", "pods/proxy", "services/proxy"
 
 
 @pytest.fixture(scope="module")
-def kinds() -> list[Kind]:
+def kinds() -> list[ServedKind]:
     built_in = [kind for kind in built_in_kinds(Features(kube="1.36")) if kind.group != CLAIMS.group]
     return [*built_in, CLAIMS]
 
 
 @pytest.fixture(scope="module")
-def documents(kinds: list[Kind]) -> Documents:
+def documents(kinds: list[ServedKind]) -> Documents:
     return Documents(kinds, server="127.0.0.1:6443")
 
 
@@ -242,10 +242,10 @@ def test_schemas_hold_what_the_real_ones_hold(shared: Callable[[str], Path], doc
     assert compared > 1000
 
 
-def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[Kind]) -> None:
+def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[ServedKind]) -> None:
     spec = {"type": "object", "description": "What to do."}
     schema = {"type": "object", "properties": {"spec": spec}}
-    widget = Kind(
+    widget = ServedKind(
         "stable.example.com", ("v1",), "Widget", "widgets", True, "widget", ("wd",), subresources=("scale", "status"),
         shapes={"v1": TypeShape("struct", "Widget")}, schemas={"v1": schema},
     )  # fmt: skip
@@ -263,7 +263,7 @@ def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[Kind]) -> None
     assert [sub["responseKind"]["kind"] for sub in discovered["subresources"]] == ["Scale", "Widget"]
 
 
-def test_documents_of_kinds_that_stayed_are_kept(kinds: list[Kind]) -> None:
+def test_documents_of_kinds_that_stayed_are_kept(kinds: list[ServedKind]) -> None:
     before = Documents(kinds)
     ask(before, "/openapi/v3")
     after = Documents(

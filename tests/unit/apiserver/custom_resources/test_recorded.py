@@ -1,7 +1,7 @@
-"""Custom kinds against a recording: definitions good and bad, objects good and bad, and a life of one.
+"""Custom resources compared with a recording: valid and invalid definitions and objects, and their lifecycle.
 
-``recorded.jsonl`` holds what kube-apiserver 1.36.2 answered to these requests, one after the other, without managed
-fields; steps without a body only change the scene. Uids, revisions and times are not compared.
+``recorded.jsonl`` contains the responses of kube-apiserver 1.36.2 to these requests in order, without managed fields;
+responses without a body are not compared. UIDs, revisions and times are ignored.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from allotment.model.trees import Tree
 from tests.unit.apiserver.served import Said, Served
 
-FREE = {"uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "managedFields"}
-#: What is otherwise here, and why.
-OTHERWISE = {
-    "definition: cel syntax": "the list of tokens that the parser expected is ANTLR's",
-    "object: emb2": "metadata of embedded objects is not read as Go would",
-    "no status in v2": "the versions of a kind have their subresources in common",
-    "table": "the name's column is described in other words",
+IGNORED_FIELDS = {"uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "managedFields"}
+#: Names of requests whose responses differ, and the reason.
+EXPECTED_DIFFERENCES = {
+    "definition: cel syntax": "ANTLR prints the list of tokens that the parser expected",
+    "object: emb2": "metadata of embedded objects is not decoded as in Go",
+    "no status in v2": "all versions of a kind have the same subresources",
+    "table": "the description of the name column differs",
 }
 
 
@@ -29,24 +29,23 @@ def recorded() -> list[Tree]:
     return [json.loads(line) for line in lines]
 
 
-def bare(value: Any) -> Any:
-    """Without what is free."""
+def without_ignored_fields(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: bare(each) for name, each in value.items() if name not in FREE}
-    return [bare(each) for each in value] if isinstance(value, list) else value
+        return {name: without_ignored_fields(item) for name, item in value.items() if name not in IGNORED_FIELDS}
+    return [without_ignored_fields(item) for item in value] if isinstance(value, list) else value
 
 
 def comparable(body: Any, row: Tree) -> Any:
-    """An answer as far as it is compared: of refusals the causes in any order, for Go's maps have none."""
-    body = bare(body)
+    """The parts of a response to compare; causes of errors in any order, for Go maps are unordered."""
+    body = without_ignored_fields(body)
     if row["code"] < 400:
         return {"status": body["status"]} if row["name"].startswith("definition, ") else body
     if isinstance(body, str):
         return body
     causes = (body.get("details") or {}).get("causes") or ()
-    about, _, problems = body.get("message", "").partition(" is invalid: ")
+    prefix, _, problems = body.get("message", "").partition(" is invalid: ")
     return (
-        about,
+        prefix,
         sorted(problems.removeprefix("[").removesuffix("]").split(", ")),
         body.get("reason"),
         body.get("code"),
@@ -54,36 +53,36 @@ def comparable(body: Any, row: Tree) -> Any:
     )
 
 
-async def say(served: Served, row: Tree) -> Said:
+async def send(served: Served, row: Tree) -> Said:
     headers = {"user_agent": "test/1"} | ({"accept": row["accept"]} if "accept" in row else {})
     return await served.say(row["method"], row["path"], row.get("send"), row.get("type", ""), **headers)
 
 
-def test_custom_kinds_answer_as_the_real_server_does() -> None:
+def test_custom_resources_match_the_recorded_responses() -> None:
     async def replay() -> tuple[int, list[str]]:
         served = await Served().started()
         same, differing = 0, []
         for row in recorded():
-            said = await say(served, row)
-            body = said.body.decode() if isinstance(said.body, bytes) else said.body
-            alike = "body" not in row or comparable(body, row) == comparable(row["body"], row)
-            if alike and said.code == row["code"]:
+            response = await send(served, row)
+            body = response.body.decode() if isinstance(response.body, bytes) else response.body
+            is_equal = "body" not in row or comparable(body, row) == comparable(row["body"], row)
+            if is_equal and response.code == row["code"]:
                 same += 1
             else:
                 differing.append(row["name"])
         return same, differing
 
     same, differing = asyncio.run(replay())
-    assert set(differing) == set(OTHERWISE)
+    assert set(differing) == set(EXPECTED_DIFFERENCES)
     assert same >= 165
 
 
-def test_users_of_deprecated_versions_are_warned() -> None:
+def test_deprecated_versions_return_warnings() -> None:
     async def replay() -> None:
         served = await Served().started()
         for row in recorded():
-            said = await say(served, row)
+            response = await send(served, row)
             if "deprecated" in str(row.get("warnings")):
-                assert said.warnings == row["warnings"], row["name"]
+                assert response.warnings == row["warnings"], row["name"]
 
     asyncio.run(replay())

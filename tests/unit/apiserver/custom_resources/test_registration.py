@@ -1,4 +1,4 @@
-"""The kinds of users come and go with their definitions."""
+"""Custom kinds are served while their definitions are stored."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ def _definition() -> dict[str, Any]:
     return {"metadata": {"name": "widgets.example.com"}, "spec": spec}
 
 
-def test_from_definition_to_nothing() -> None:
-    async def told() -> None:
+def test_a_kind_is_served_from_creation_to_deletion_of_its_definition() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         assert (await served.get(WIDGETS)).code == 404
         assert (await served.post(DEFINITIONS, _definition())).code == 201
-        said = await served.post(WIDGETS, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
-        assert said.code == 201
-        said = await served.patch(f"{WIDGETS}/w", {"spec": {"size": 5, "stray": 1}})
-        assert (said.body["spec"], said.body["metadata"]["generation"]) == ({"size": 5}, 2)
-        said = await served.patch(f"{WIDGETS}/w", {"spec": {}}, "application/strategic-merge-patch+json")
-        assert said.code == 415
-        said = await served.patch(f"{WIDGETS}/w/scale", {"spec": {"replicas": 7}})
-        assert said.body["spec"] == {"replicas": 7}
-        said = await served.get(WIDGETS)
-        assert said.body["items"][0]["kind"] == "Widget", "objects of users' kinds say what they are, in lists too"
-        assert said.body["items"][0]["spec"]["size"] == 7
+        response = await served.post(
+            WIDGETS, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        )
+        assert response.code == 201
+        response = await served.patch(f"{WIDGETS}/w", {"spec": {"size": 5, "unknown": 1}})
+        assert (response.body["spec"], response.body["metadata"]["generation"]) == ({"size": 5}, 2)
+        response = await served.patch(f"{WIDGETS}/w", {"spec": {}}, "application/strategic-merge-patch+json")
+        assert response.code == 415
+        response = await served.patch(f"{WIDGETS}/w/scale", {"spec": {"replicas": 7}})
+        assert response.body["spec"] == {"replicas": 7}
+        response = await served.get(WIDGETS)
+        assert response.body["items"][0]["kind"] == "Widget", "custom resources have apiVersion and kind, also in lists"
+        assert response.body["items"][0]["spec"]["size"] == 7
         groups = (await served.get("/apis")).body["groups"]
         assert "example.com" in [group["name"] for group in groups]
         assert (await served.delete(f"{DEFINITIONS}/widgets.example.com")).code == 200
@@ -53,15 +55,15 @@ def test_from_definition_to_nothing() -> None:
         assert not served.store.list("widgets.example.com")
         assert (await served.get("/apis/example.com/v1")).code == 404
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_a_definition_that_was_held_takes_its_objects_along_in_the_end() -> None:
-    async def told() -> None:
+def test_a_definition_with_finalizers_deletes_its_objects_once_they_are_removed() -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        held = _definition()
-        held["metadata"]["finalizers"] = ["example.com/hold"]
-        await served.post(DEFINITIONS, held)
+        definition = _definition()
+        definition["metadata"]["finalizers"] = ["example.com/hold"]
+        await served.post(DEFINITIONS, definition)
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
         assert (await served.post(WIDGETS, widget)).code == 201
         await served.delete(f"{DEFINITIONS}/widgets.example.com")
@@ -69,19 +71,19 @@ def test_a_definition_that_was_held_takes_its_objects_along_in_the_end() -> None
         assert (await served.get(f"{DEFINITIONS}/widgets.example.com")).code == 404
         assert not served.store.list("widgets.example.com")
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_a_restart_serves_what_is_defined() -> None:
-    async def told() -> None:
+def test_stored_definitions_are_served_after_a_restart() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(DEFINITIONS, _definition())
         from allotment.apiserver.api import Api
 
-        again = Api(
+        restarted = Api(
             served.store, served.api.catalog.built_in, clock=served.clock, ids=Ids(), features=FEATURES,
             access=served.api.access,
         )  # fmt: skip
-        assert [kind.kind for kind in again.catalog.custom] == ["Widget"]
+        assert [kind.kind for kind in restarted.catalog.custom] == ["Widget"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Pieces of custom kinds: defaults, pruning, shapes, paths, columns and rules."""
+"""Custom resources: defaults, pruning, shapes, printer columns, formats and validation rules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.custom_resources import formats
-from allotment.apiserver.custom_resources.defaulting import default
+from allotment.apiserver.custom_resources.defaulting import apply_defaults
 from allotment.apiserver.custom_resources.list_types import list_problems
-from allotment.apiserver.custom_resources.printer_columns import table_of
-from allotment.apiserver.custom_resources.schema_validation import problems
+from allotment.apiserver.custom_resources.printer_columns import table_converter
+from allotment.apiserver.custom_resources.schema_validation import value_problems
 from allotment.apiserver.custom_resources.shapes import object_shape, shape_from
 from allotment.apiserver.custom_resources.structural_schema import schema_problems
-from allotment.apiserver.custom_resources.validation_rules import Judge
+from allotment.apiserver.custom_resources.validation_rules import RuleValidator
 from allotment.model.pruning import prune
 from allotment.model.strict_decoding import strict_decode
 from allotment.model.trees import Tree
@@ -50,13 +50,13 @@ anything = st.recursive(
 
 
 @given(anything)
-def test_defaults_are_put_once(value: Any) -> None:
-    once = default(value, SPEC)
-    assert default(once, SPEC) == once
+def test_defaulting_is_idempotent(value: Any) -> None:
+    once = apply_defaults(value, SPEC)
+    assert apply_defaults(once, SPEC) == once
 
 
 @given(anything)
-def test_what_was_pruned_has_nothing_unknown(value: Any) -> None:
+def test_pruned_values_have_no_unknown_fields(value: Any) -> None:
     unknown: list[Any] = []
     pruned = prune(value, shape_from(SPEC), (), unknown)
     assert (pruned is value) == (not unknown)
@@ -66,16 +66,16 @@ def test_what_was_pruned_has_nothing_unknown(value: Any) -> None:
 
 
 @given(anything, anything)
-def test_any_value_can_be_judged(value: Any, old: Any) -> None:
-    found = problems(value, SPEC, path="spec")
+def test_any_value_can_be_validated(value: Any, old: Any) -> None:
+    found = value_problems(value, SPEC, path="spec")
     assert all(str(problem) for problem in found)
-    # What did not change is let through; what changed is judged no more strictly than anew.
-    assert problems(value, SPEC, value, "spec") == []
-    assert {str(problem) for problem in problems(value, SPEC, old, "spec")} <= {str(problem) for problem in found}
+    # Unchanged values are not validated; changed ones are validated no more strictly than new ones.
+    assert value_problems(value, SPEC, value, "spec") == []
+    assert {str(problem) for problem in value_problems(value, SPEC, old, "spec")} <= {str(problem) for problem in found}
     list(list_problems(value, SPEC))
 
 
-def test_a_schema_becomes_what_apply_goes_by() -> None:
+def test_a_schema_is_converted_to_a_type_shape() -> None:
     spec = object_shape(SCHEMA).fields["spec"].shape
     assert spec.fields["parts"].list_keys == ("id",)
     assert spec.fields["tags"].list_type == "set"
@@ -85,7 +85,7 @@ def test_a_schema_becomes_what_apply_goes_by() -> None:
     assert spec.fields["port"].shape.form == "IntOrString"
 
 
-def test_unknown_fields_are_named_and_go() -> None:
+def test_unknown_fields_are_reported_and_pruned() -> None:
     tree = {
         "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "odd": 1},
         "spec": {"size": "x", "nope": 1, "free": {"nope": 1}, "parts": [{"id": "a", "nope": 2}]},
@@ -94,7 +94,7 @@ def test_unknown_fields_are_named_and_go() -> None:
     assert [misfit.message for misfit in checked.violations] == [
         'unknown field "metadata.odd"', 'unknown field "spec.nope"', 'unknown field "spec.parts[0].nope"',
     ]  # fmt: skip
-    # A wrong type is for the schema to judge, with everything else that is wrong.
+    # Schema validation reports wrong types, together with all other errors.
     assert checked.tree["spec"] == {"size": "x", "free": {"nope": 1}, "parts": [{"id": "a"}]}
 
 
@@ -112,9 +112,9 @@ def test_unknown_fields_are_named_and_go() -> None:
         (".spec.when", "date", "100s"), (".spec.size", "date", None),
     ],
 )  # fmt: skip
-def test_a_column_shows_what_fits_its_type(path: str, form: str, cell: Any) -> None:
-    """Recorded from kube-apiserver 1.36.3, but for dates."""
-    table = table_of([{"name": "Column", "type": form, "jsonPath": path}])
+def test_a_printer_column_shows_values_of_its_type(path: str, form: str, cell: Any) -> None:
+    """Recorded from kube-apiserver 1.36.3, except for dates."""
+    table = table_converter([{"name": "Column", "type": form, "jsonPath": path}])
     spec = {
         "size": 3, "none": None, "ratio": 2500000.5, "labels": {"a.b": "dot"}, "when": "2026-01-01T00:00:00Z",
         "parts": [{"mark": "<&>", "id": "x"}],
@@ -122,12 +122,12 @@ def test_a_column_shows_what_fits_its_type(path: str, form: str, cell: Any) -> N
     assert table.cells({"metadata": {"name": "w"}, "spec": spec}, "2026-01-01T00:01:40Z", Shelf()) == ["w", cell]
 
 
-def test_a_path_that_cannot_be_parsed_ends_the_columns() -> None:
+def test_columns_from_the_first_invalid_path_on_are_dropped() -> None:
     paths = (".spec.size", ".spec.[broken", ".spec.size")
-    table = table_of([{"name": f"C{at}", "type": "string", "jsonPath": path} for at, path in enumerate(paths)])
+    table = table_converter([{"name": f"C{at}", "type": "string", "jsonPath": path} for at, path in enumerate(paths)])
     assert [column.name for column in table.columns] == ["Name", "C0"]
     assert table.cells({"metadata": {"name": "w"}, "spec": {"size": 3}}, "", Shelf()) == ["w", "3"]
-    assert [column.name for column in table_of([]).columns] == ["Name", "Age"]
+    assert [column.name for column in table_converter([]).columns] == ["Name", "Age"]
 
 
 RULES: Tree = {
@@ -146,17 +146,17 @@ RULES: Tree = {
 }
 
 
-def test_rules_judge_values_and_changes() -> None:
-    judge = Judge(RULES, "1.36")
-    assert judge.problems({"low": 1, "high": 2}) == []
-    assert [str(found) for found in judge.problems({"low": 3, "high": 2})] == ["<nil>: Invalid value: low is 3"]
-    changed = judge.problems({"low": 1, "high": 2, "name": "b"}, {"low": 1, "high": 2, "name": "a"})
+def test_rules_validate_values_and_changes() -> None:
+    validator = RuleValidator(RULES, "1.36")
+    assert validator.problems({"low": 1, "high": 2}) == []
+    assert [str(found) for found in validator.problems({"low": 3, "high": 2})] == ["<nil>: Invalid value: low is 3"]
+    changed = validator.problems({"low": 1, "high": 2, "name": "b"}, {"low": 1, "high": 2, "name": "a"})
     assert [str(found) for found in changed] == ['name: Invalid value: "b": is fixed']
-    dropped = judge.problems({"low": 1, "high": 2}, {"low": 1, "high": 2, "name": "a"})
+    dropped = validator.problems({"low": 1, "high": 2}, {"low": 1, "high": 2, "name": "a"})
     assert [str(found) for found in dropped] == ["<nil>: Required value: name stays"]
 
 
-def test_rules_see_times_and_escaped_names() -> None:
+def test_rules_can_use_timestamps_and_escaped_names() -> None:
     schema = {
         **RULES,
         "x-kubernetes-validations": [
@@ -164,16 +164,16 @@ def test_rules_see_times_and_escaped_names() -> None:
             {"rule": "self.__namespace__ == 'a'", "message": "elsewhere"},
         ],
     }
-    judge = Judge(schema, "1.36")
-    assert judge.problems({"ends": "2026-02-01T00:00:00Z", "namespace": "a"}) == []
-    told = [found.detail for found in judge.problems({"ends": "2025-02-01T00:00:00Z", "namespace": "b"})]
-    assert told == ["too early", "elsewhere"]
+    validator = RuleValidator(schema, "1.36")
+    assert validator.problems({"ends": "2026-02-01T00:00:00Z", "namespace": "a"}) == []
+    details = [found.detail for found in validator.problems({"ends": "2025-02-01T00:00:00Z", "namespace": "b"})]
+    assert details == ["too early", "elsewhere"]
 
 
-def test_rules_share_what_they_may_cost() -> None:
+def test_rules_are_limited_by_a_cost_budget() -> None:
     slow = {"rule": "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"}
     schema = {"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [slow]}
-    found = Judge(schema, "1.36").problems(list(range(300)))
+    found = RuleValidator(schema, "1.36").problems(list(range(300)))
     assert len(found) == 1
     assert "cost" in found[0].detail
 
@@ -190,15 +190,15 @@ def test_rules_share_what_they_may_cost() -> None:
     ],
 )  # fmt: skip
 def test_formats(form: str, good: str, bad: str) -> None:
-    check_form = formats.known(form)
+    check_form = formats.format_check(form)
     assert check_form is not None
     assert check_form(good)
     assert not check_form(bad)
 
 
-def test_formats_that_nobody_knows_ask_for_nothing() -> None:
-    assert formats.known("shoe-size") is None
+def test_unknown_formats_are_not_checked() -> None:
+    assert formats.format_check("shoe-size") is None
 
 
-def test_the_schema_of_these_tests_is_structural() -> None:
+def test_the_test_schema_is_structural() -> None:
     assert schema_problems(SCHEMA, "schema", has_status=True) == []

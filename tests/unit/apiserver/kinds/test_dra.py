@@ -1,4 +1,4 @@
-"""Kinds of ``resource.k8s.io`` behind the API: what is read, defaulted, refused and written, version by version."""
+"""Kinds of ``resource.k8s.io`` served by the API: decoding, defaults, errors and responses, by version."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ CLAIM: Tree = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "met
 NOT_SERVED = "the server could not find the requested resource"
 
 
-def asked(method: str, path: str, body: Any, *before: tuple[str, Tree]) -> Said:
-    """The answer to one write; ``before`` is created beforehand."""
+def send(method: str, path: str, body: Any, *before: tuple[str, Tree]) -> Said:
+    """The response to one write; ``before`` are objects created first."""
 
-    async def told() -> Said:
+    async def scenario() -> Said:
         served = await Served().started()
-        for where, tree in before:
-            assert (await served.post(where, tree)).code == 201
+        for collection, tree in before:
+            assert (await served.post(collection, tree)).code == 201
         return await served.say(method, path, body, "application/json")
 
-    return asyncio.run(told())
+    return asyncio.run(scenario())
 
 
-def posted(path: str, body: Any) -> Said:
-    return asked("POST", path, body)
+def post(path: str, body: Any) -> Said:
+    return send("POST", path, body)
 
 
-def test_a_claim_comes_back_with_its_defaults() -> None:
-    said = posted(CLAIMS, CLAIM)
-    assert said.code == 201
-    assert said.body["spec"]["devices"]["requests"] == [
+def test_a_claim_is_returned_with_defaults() -> None:
+    response = post(CLAIMS, CLAIM)
+    assert response.code == 201
+    assert response.body["spec"]["devices"]["requests"] == [
         {"name": "r", "exactly": {"deviceClassName": "k", "allocationMode": "ExactCount", "count": 1}}
     ]
-    assert said.body["status"] == {}
-    assert not said.warnings
+    assert response.body["status"] == {}
+    assert not response.warnings
 
 
 def test_a_flat_request_without_a_class_gets_no_defaults() -> None:
-    """Otherwise a v1beta1 request for alternatives would become both forms at once."""
+    """Otherwise a v1beta1 request with alternatives would get both forms."""
     flat = {"apiVersion": "resource.k8s.io/v1beta1", "spec": {"devices": {"requests": [{"name": "r", "count": 2}]}}}
-    said = posted(CLAIMS.replace("v1", "v1beta1"), CLAIM | flat)
-    assert [cause["field"] for cause in said.body["details"]["causes"]] == [
+    response = post(CLAIMS.replace("v1", "v1beta1"), CLAIM | flat)
+    assert [cause["field"] for cause in response.body["details"]["causes"]] == [
         "spec.devices.requests[0].exactly.deviceClassName",
         "spec.devices.requests[0].exactly.allocationMode",
     ]
 
 
-def test_what_is_always_written() -> None:
-    said = posted(CLAIMS, {"metadata": {"name": "c"}})
-    assert said.body["spec"] == {"devices": {"requests": None}}
-    assert said.body["status"] == {}
+def test_empty_fields_that_are_always_returned() -> None:
+    response = post(CLAIMS, {"metadata": {"name": "c"}})
+    assert response.body["spec"] == {"devices": {"requests": None}}
+    assert response.body["status"] == {}
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_what_is_always_written() -> None:
         (CLAIMS.replace("shop", "nowhere"), {}, 404, 'namespaces "nowhere" not found'),
     ],
 )  # fmt: skip
-def test_what_is_refused_before_validation(path: str, change: Tree, code: int, message: str | None) -> None:
-    said = posted(path, CLAIM | change)
-    assert said.code == code
-    assert message is None or said.message == message
+def test_requests_rejected_before_validation(path: str, change: Tree, code: int, message: str | None) -> None:
+    response = post(path, CLAIM | change)
+    assert response.code == code
+    assert message is None or response.message == message
 
 
 @pytest.mark.parametrize("body", [None, [], "text", 1])
-def test_what_is_no_object(body: Any) -> None:
-    assert posted(CLAIMS, body).code == 400
+def test_a_body_that_is_not_an_object_is_rejected(body: Any) -> None:
+    assert post(CLAIMS, body).code == 400
 
 
 @pytest.mark.parametrize(
@@ -117,25 +117,25 @@ def test_what_is_no_object(body: Any) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_class_is_replaced(name: str, meta: Tree, code: int, message: str) -> None:
+def test_replacing_a_class(name: str, meta: Tree, code: int, message: str) -> None:
     body = {"metadata": meta, "spec": {"extendedResourceName": "example.com/gpu"}}
-    said = asked("PUT", f"{CLASSES}/{name}", body, (CLASSES, {"metadata": {"name": "k"}}))
-    assert (said.code, said.body.get("message", "")) == (code, message)
+    response = send("PUT", f"{CLASSES}/{name}", body, (CLASSES, {"metadata": {"name": "k"}}))
+    assert (response.code, response.body.get("message", "")) == (code, message)
     if code == 200:
-        assert said.body["metadata"]["generation"] == 2
+        assert response.body["metadata"]["generation"] == 2
 
 
-def test_a_class_that_exists() -> None:
-    one = {"metadata": {"name": "k"}}
-    said = asked("POST", CLASSES, one, (CLASSES, one))
-    assert (said.code, said.body["reason"]) == (409, "AlreadyExists")
-    assert said.message == 'deviceclasses.resource.k8s.io "k" already exists'
+def test_creating_an_existing_class_is_a_conflict() -> None:
+    device_class = {"metadata": {"name": "k"}}
+    response = send("POST", CLASSES, device_class, (CLASSES, device_class))
+    assert (response.code, response.body["reason"]) == (409, "AlreadyExists")
+    assert response.message == 'deviceclasses.resource.k8s.io "k" already exists'
 
 
-def test_nobody_uses_a_claim_that_is_not_allocated() -> None:
+def test_a_claim_that_is_not_allocated_cannot_be_reserved() -> None:
     body = CLAIM | {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
-    said = asked("PUT", f"{CLAIMS}/c/status", body, (CLAIMS, CLAIM))
-    assert (said.code, said.message) == (
+    response = send("PUT", f"{CLAIMS}/c/status", body, (CLAIMS, CLAIM))
+    assert (response.code, response.message) == (
         422,
         (
             'ResourceClaim.resource.k8s.io "c" is invalid: status.reservedFor: Forbidden: may not be specified when '
@@ -144,21 +144,21 @@ def test_nobody_uses_a_claim_that_is_not_allocated() -> None:
     )
 
 
-def test_a_request_for_pools_is_never_replaced_blindly() -> None:
+def test_pool_status_requests_require_a_resource_version_to_update() -> None:
     request: Tree = {"metadata": {"name": "r"}, "spec": {"driver": "d.io"}}
-    said = asked("PUT", f"{POOLS}/r", request, (POOLS, request))
-    assert said.code == 422
-    assert said.message.endswith("metadata.resourceVersion: Invalid value: 0: must be specified for an update")
+    response = send("PUT", f"{POOLS}/r", request, (POOLS, request))
+    assert response.code == 422
+    assert response.message.endswith("metadata.resourceVersion: Invalid value: 0: must be specified for an update")
 
 
-def test_a_pod_of_the_first_alpha_names_no_claim() -> None:
+def test_the_claim_source_field_of_the_alpha_is_unknown() -> None:
     old = pod("p", resourceClaims=[{"name": "g", "source": {}}])
-    said = posted(f"{PODS}?fieldValidation=Strict", old)
-    assert (said.code, said.message) == (
+    response = post(f"{PODS}?fieldValidation=Strict", old)
+    assert (response.code, response.message) == (
         400,
         (
             'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field '
             '"spec.resourceClaims[0].source"'
         ),
     )
-    assert posted(PODS, old).code == 422
+    assert post(PODS, old).code == 422

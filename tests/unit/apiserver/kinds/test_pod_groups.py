@@ -1,4 +1,4 @@
-"""What the API server makes of PodGroups, and what it refuses."""
+"""Admission and validation of PodGroups."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def entry(name: str = "gpu", **more: Any) -> Tree:
 
 
 def created(tree: Tree, shelf: Shelf | None = None) -> tuple[Tree, list[str]]:
-    about = write(shelf)
-    made = RULES.admit(RULES.prepare_create(tree, about), about)
-    return made, shown(RULES.validate_create(made, about))
+    context = write(shelf)
+    result = RULES.admit(RULES.prepare_create(tree, context), context)
+    return result, shown(RULES.validate_create(result, context))
 
 
 def changed(new: Tree, old: Tree, subresource: str = "") -> list[str]:
-    about = write(subresource=subresource)
-    return shown(RULES.validate_update(RULES.prepare_update(new, old, about), old, about))
+    context = write(subresource=subresource)
+    return shown(RULES.validate_update(RULES.prepare_update(new, old, context), old, context))
 
 
-def test_a_group_is_kept_from_going_before_its_pods() -> None:
-    made, errors = created(group(resourceClaims=[entry()]))
+def test_a_group_gets_a_finalizer() -> None:
+    result, errors = created(group(resourceClaims=[entry()]))
     assert errors == []
-    assert made["metadata"]["finalizers"] == [FINALIZER]
-    assert created(made)[0]["metadata"]["finalizers"] == [FINALIZER]
+    assert result["metadata"]["finalizers"] == [FINALIZER]
+    assert created(result)[0]["metadata"]["finalizers"] == [FINALIZER]
 
 
-def test_what_other_gates_bring_is_dropped() -> None:
-    made, errors = created(group(priority=3, disruptionMode="Pod", schedulingConstraints={"topology": []}))
-    assert (errors, set(made["spec"])) == ([], {"schedulingPolicy"})
+def test_fields_of_other_gates_are_dropped() -> None:
+    result, errors = created(group(priority=3, disruptionMode="Pod", schedulingConstraints={"topology": []}))
+    assert (errors, set(result["spec"])) == ([], {"schedulingPolicy"})
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,18 @@ def test_what_other_gates_bring_is_dropped() -> None:
         ({"podGroupTemplateRef": {}}, 'spec.podGroupTemplateRef: Invalid value: "": must specify one of: `workload`'),
     ],
 )
-def test_what_is_wrong_with_a_group(spec: Tree, error: str) -> None:
+def test_invalid_groups(spec: Tree, error: str) -> None:
     assert created(group(**spec))[1] == [error]
 
 
-def test_names_of_claims_are_labels_and_of_objects_subdomains() -> None:
+def test_claim_names_are_labels_and_object_names_are_subdomains() -> None:
     errors = created(group(resourceClaims=[entry("A", resourceClaimName="B")]))[1]
     assert [error.partition(":")[0] for error in errors] == [
         "spec.resourceClaims[0].name", "spec.resourceClaims[0].resourceClaimName"
     ]  # fmt: skip
 
 
-def test_the_template_that_a_group_comes_from_must_be_there() -> None:
+def test_the_referenced_template_must_exist() -> None:
     tree = group(podGroupTemplateRef={"workload": {"workloadName": "w", "podGroupTemplateName": "t"}})
     with pytest.raises(StatusError, match='"g" is forbidden: PodGroup rejected: Workload "w" not found'):
         created(tree)
@@ -110,7 +110,7 @@ def test_the_template_that_a_group_comes_from_must_be_there() -> None:
     assert created(tree, Shelf([("workloads.scheduling.k8s.io", workload)]))[1] == []
 
 
-def test_policy_and_claims_stay_as_they_are() -> None:
+def test_policy_and_claims_are_immutable() -> None:
     old = group(resourceClaims=[entry()])
     assert changed(group(resourceClaims=[entry()]), old) == []
     assert changed(group(resourceClaims=[entry("other")]), old) == [
@@ -121,11 +121,11 @@ def test_policy_and_claims_stay_as_they_are() -> None:
     ]
 
 
-def test_a_status_names_claims_of_entries_that_there_are() -> None:
+def test_claim_statuses_must_match_claims_of_the_spec() -> None:
     old = group(resourceClaims=[entry()])
-    told = {"name": "gpu", "resourceClaimName": "g-gpu-x"}
-    assert changed({**old, "status": {"resourceClaimStatuses": [told]}}, old, "status") == []
-    wrong = {**old, "status": {"resourceClaimStatuses": [{**told, "name": "nic"}]}}
+    status = {"name": "gpu", "resourceClaimName": "g-gpu-x"}
+    assert changed({**old, "status": {"resourceClaimStatuses": [status]}}, old, "status") == []
+    wrong = {**old, "status": {"resourceClaimStatuses": [{**status, "name": "nic"}]}}
     assert changed(wrong, old, "status") == [
         (
             'status.resourceClaimStatuses[0].name: Invalid value: "nic": must match the name of an entry in '

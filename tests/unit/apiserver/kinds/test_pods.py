@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.kinds.binding_and_eviction import bind, evict
-from allotment.apiserver.kinds.pod_spec_diff import difference, pod_spec_text
+from allotment.apiserver.kinds.pod_spec_diff import pod_spec_text, unified_diff
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf, created, updated, write
@@ -32,20 +32,20 @@ def container(name: str, cpu: str) -> Tree:
 
 
 def admitted(tree: Tree, *more: tuple[str, Tree], subresource: str = "") -> Tree:
-    made, errors = created("pods", tree, write(shelf(*more), subresource=subresource))
+    result, errors = created("pods", tree, write(shelf(*more), subresource=subresource))
     assert errors == []
-    return made
+    return result
 
 
-def refused(tree: Tree, *more: tuple[str, Tree]) -> str:
+def rejection(tree: Tree, *more: tuple[str, Tree]) -> str:
     with pytest.raises(StatusError) as refusal:
         created("pods", tree, write(shelf(*more)))
     return str(refusal.value)
 
 
 def test_a_new_pod_gets_a_token_tolerations_a_priority_and_a_status() -> None:
-    made = admitted(pod())
-    spec = made["spec"]
+    result = admitted(pod())
+    spec = result["spec"]
     assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
     volume = spec["volumes"][0]["name"]
     assert volume.startswith("kube-api-access-")
@@ -56,52 +56,57 @@ def test_a_new_pod_gets_a_token_tolerations_a_priority_and_a_status() -> None:
         "node.kubernetes.io/unreachable": 300,
     }
     assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
-    assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert result["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
-def test_admission_leaves_the_object_as_it_came() -> None:
-    given = pod(initContainers=[{"name": "i", "image": "x"}])
-    before = deepcopy(given)
-    created("pods", given, write(shelf()))
-    before["metadata"]["uid"] = given["metadata"]["uid"]
-    assert given == before
+def test_admission_does_not_modify_its_argument() -> None:
+    original = pod(initContainers=[{"name": "i", "image": "x"}])
+    before = deepcopy(original)
+    created("pods", original, write(shelf()))
+    before["metadata"]["uid"] = original["metadata"]["uid"]
+    assert original == before
 
 
-def test_a_service_account_may_do_without_token() -> None:
-    quiet = {"metadata": {"name": "quiet", "namespace": "ns"}, "automountServiceAccountToken": False}
-    made = admitted(pod(serviceAccountName="quiet"), ("serviceaccounts", quiet))
-    assert "volumes" not in made["spec"]
+def test_a_service_account_can_disable_token_mounting() -> None:
+    without_token = {"metadata": {"name": "quiet", "namespace": "ns"}, "automountServiceAccountToken": False}
+    result = admitted(pod(serviceAccountName="quiet"), ("serviceaccounts", without_token))
+    assert "volumes" not in result["spec"]
 
 
-def test_own_tolerations_of_lost_nodes_stay() -> None:
-    made = admitted(pod(tolerations=[{"operator": "Exists"}]))
-    assert made["spec"]["tolerations"] == [{"operator": "Exists"}]
+def test_existing_tolerations_of_unreachable_nodes_are_kept() -> None:
+    result = admitted(pod(tolerations=[{"operator": "Exists"}]))
+    assert result["spec"]["tolerations"] == [{"operator": "Exists"}]
 
 
-def test_a_missing_service_account_is_told() -> None:
-    assert refused(pod(serviceAccountName="ghost")) == (
+def test_a_missing_service_account_is_reported() -> None:
+    assert rejection(pod(serviceAccountName="ghost")) == (
         'pods "p" is forbidden: error looking up service account ns/ghost: serviceaccount "ghost" not found'
     )
 
 
-def test_a_missing_priority_class_is_told() -> None:
-    assert refused(pod(priorityClassName="ghost")) == (
+def test_a_missing_priority_class_is_reported() -> None:
+    assert rejection(pod(priorityClassName="ghost")) == (
         'pods "p" is forbidden: no PriorityClass with name ghost was found'
     )
 
 
 def test_the_default_priority_class_is_used() -> None:
-    usual = {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True, "preemptionPolicy": "Never"}
-    spec = admitted(pod(), ("priorityclasses.scheduling.k8s.io", usual))["spec"]
-    assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == ("usual", 7, "Never")
+    default_class = {
+        "metadata": {"name": "default-class"},
+        "value": 7,
+        "globalDefault": True,
+        "preemptionPolicy": "Never",
+    }
+    spec = admitted(pod(), ("priorityclasses.scheduling.k8s.io", default_class))["spec"]
+    assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == ("default-class", 7, "Never")
 
 
-def test_gated_pods_say_so() -> None:
+def test_gated_pods_have_a_condition() -> None:
     condition = admitted(pod(schedulingGates=[{"name": "example.com/wait"}]))["status"]["conditions"][0]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
 
 
-def test_limit_ranges_fill_in_and_bound() -> None:
+def test_limit_ranges_set_defaults_and_enforce_bounds() -> None:
     bounds = {
         "metadata": {"name": "lr", "namespace": "ns"},
         "spec": {
@@ -110,37 +115,37 @@ def test_limit_ranges_fill_in_and_bound() -> None:
             ]
         },
     }
-    made = admitted(pod(), ("limitranges", bounds))
-    assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
-    assert made["status"]["qosClass"] == "Burstable"
+    result = admitted(pod(), ("limitranges", bounds))
+    assert result["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
+    assert result["status"]["qosClass"] == "Burstable"
     assert (
         "LimitRanger plugin set: cpu request for container c; cpu limit"
-        in made["metadata"]["annotations"]["kubernetes.io/limit-ranger"]
+        in result["metadata"]["annotations"]["kubernetes.io/limit-ranger"]
     )
-    greedy = pod(containers=[{"name": "c", "image": "x", "resources": {"limits": {"cpu": "3"}}}])
-    assert refused(greedy, ("limitranges", bounds)) == (
+    over_limit = pod(containers=[{"name": "c", "image": "x", "resources": {"limits": {"cpu": "3"}}}])
+    assert rejection(over_limit, ("limitranges", bounds)) == (
         'pods "p" is forbidden: maximum cpu usage per Container is 2, but limit is 3'
     )
 
 
-def test_limit_ranges_of_pods_count_all_that_runs_at_one_time() -> None:
+def test_limit_ranges_of_pods_count_the_peak_usage() -> None:
     bounds = {"metadata": {"name": "lr", "namespace": "ns"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}}
     parts: Tree = {
         "initContainers": [{**container("proxy", "100m"), "restartPolicy": "Always"}, container("init", "950m")],
         "containers": [container("main", "200m")],
     }
-    told = 'pods "p" is forbidden: maximum cpu usage per Pod is 1, but limit is '
-    assert refused(pod(**parts), ("limitranges", bounds)) == f"{told}1050m"
-    whole = {"limits": {"cpu": "2"}}
-    assert refused(pod(**{**parts, "resources": whole}), ("limitranges", bounds)) == f"{told}2"
+    message = 'pods "p" is forbidden: maximum cpu usage per Pod is 1, but limit is '
+    assert rejection(pod(**parts), ("limitranges", bounds)) == f"{message}1050m"
+    pod_level = {"limits": {"cpu": "2"}}
+    assert rejection(pod(**{**parts, "resources": pod_level}), ("limitranges", bounds)) == f"{message}2"
     admitted(pod(**{**parts, "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}), ("limitranges", bounds))
-    each = {**bounds, "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]}}
-    assert refused(pod(**parts), ("limitranges", each)) == (
+    per_container = {**bounds, "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]}}
+    assert rejection(pod(**parts), ("limitranges", per_container)) == (
         'pods "p" is forbidden: maximum cpu usage per Container is 500m, but limit is 950m'
     )
 
 
-def test_quotas_count_pods_that_are_there() -> None:
+def test_quotas_count_existing_pods() -> None:
     quota = {"metadata": {"name": "q", "namespace": "ns"}, "spec": {"hard": {"pods": "1", "requests.cpu": "4"}}}
     cpu = [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
     admitted(pod(containers=cpu), ("resourcequotas", quota))
@@ -149,18 +154,18 @@ def test_quotas_count_pods_that_are_there() -> None:
         "spec": {"containers": cpu},
         "status": {"phase": "Running"},
     }
-    assert refused(pod(containers=cpu), ("resourcequotas", quota), ("pods", other)) == (
+    assert rejection(pod(containers=cpu), ("resourcequotas", quota), ("pods", other)) == (
         'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
     )
     other["status"]["phase"] = "Succeeded"
     admitted(pod(containers=cpu), ("resourcequotas", quota), ("pods", other))
-    assert refused(pod(), ("resourcequotas", quota)) == (
+    assert rejection(pod(), ("resourcequotas", quota)) == (
         'pods "p" is forbidden: failed quota: q: must specify requests.cpu for: c'
     )
 
 
 @pytest.mark.parametrize(
-    ("spec", "wanted"),
+    ("spec", "expected"),
     [
         ({"containers": []}, "spec.containers: Required value"),
         (
@@ -210,12 +215,12 @@ def test_quotas_count_pods_that_are_there() -> None:
         ),
     ],
 )
-def test_mistakes_are_told_in_kubernetes_words(spec: Tree, wanted: str) -> None:
+def test_validation_errors_have_kubernetes_texts(spec: Tree, expected: str) -> None:
     _, errors = created("pods", pod(**spec), write(shelf()))
-    assert wanted in errors
+    assert expected in errors
 
 
-def test_every_recorded_refusal_of_a_change_ends_with_the_same_difference(shared: Callable[[str], Path]) -> None:
+def test_diffs_of_forbidden_updates_match_the_recordings(shared: Callable[[str], Path]) -> None:
     with gzip.open(shared("vectors/apiserver/26-pods.jsonl.gz"), "rt") as lines:
         rows = {row["seq"]: row for row in map(json.loads, lines)}
 
@@ -228,11 +233,11 @@ def test_every_recorded_refusal_of_a_change_ends_with_the_same_difference(shared
 
     old, new = spec(2), deepcopy(spec(2))
     new["containers"][0]["command"] = ["x"]
-    assert difference(pod_spec_text(old), pod_spec_text(new)) == message(8)
-    assert difference(pod_spec_text(spec(9)), pod_spec_text({**spec(9), "nodeName": "a100-node"})) == message(10)
+    assert unified_diff(pod_spec_text(old), pod_spec_text(new)) == message(8)
+    assert unified_diff(pod_spec_text(spec(9)), pod_spec_text({**spec(9), "nodeName": "a100-node"})) == message(10)
 
 
-def test_of_a_pod_that_exists_only_little_may_change() -> None:
+def test_most_fields_of_a_pod_are_immutable() -> None:
     old = admitted(pod())
     new = deepcopy(old)
     new["spec"]["containers"][0]["image"] = "busybox:2"
@@ -243,7 +248,7 @@ def test_of_a_pod_that_exists_only_little_may_change() -> None:
     assert '+ "NodeSelector": {' in error
 
 
-def test_a_gated_pod_may_be_narrowed_but_not_widened() -> None:
+def test_the_node_selector_of_a_gated_pod_can_only_be_narrowed() -> None:
     old = admitted(pod(schedulingGates=[{"name": "g"}], nodeSelector={"a": "b"}))
     narrower = deepcopy(old)
     narrower["spec"]["nodeSelector"]["c"] = "d"
@@ -254,28 +259,28 @@ def test_a_gated_pod_may_be_narrowed_but_not_widened() -> None:
     assert len(updated("pods", wider, old, write(shelf()))[1]) == 1
 
 
-def test_applying_an_old_manifest_again_keeps_what_admission_added() -> None:
+def test_applying_a_manifest_again_keeps_fields_set_by_admission() -> None:
     old = admitted(pod())
-    again = deepcopy(old)
+    manifest = deepcopy(old)
     for name in ("priority", "preemptionPolicy", "tolerations"):
-        del again["spec"][name]
-    made, errors = updated("pods", again, old, write(shelf()))
+        del manifest["spec"][name]
+    result, errors = updated("pods", manifest, old, write(shelf()))
     assert errors == []
-    assert made["spec"]["priority"] == 0
-    assert made["spec"]["tolerations"] == old["spec"]["tolerations"]
+    assert result["spec"]["priority"] == 0
+    assert result["spec"]["tolerations"] == old["spec"]["tolerations"]
 
 
-def test_status_writes_cannot_touch_the_spec() -> None:
+def test_status_writes_do_not_change_the_spec() -> None:
     old = admitted(pod())
     new = deepcopy(old)
     new["spec"]["nodeName"], new["status"] = "n", {"phase": "Running"}
-    made, errors = updated("pods", new, old, write(shelf(), subresource="status"))
+    result, errors = updated("pods", new, old, write(shelf(), subresource="status"))
     assert errors == []
-    assert made["spec"] == old["spec"]
-    assert made["status"] == {"phase": "Running", "qosClass": "BestEffort"}
+    assert result["spec"] == old["spec"]
+    assert result["status"] == {"phase": "Running", "qosClass": "BestEffort"}
 
 
-def test_a_resize_changes_sizes_only_within_the_class() -> None:
+def test_a_resize_cannot_change_the_qos_class() -> None:
     old = admitted(pod())
     new = deepcopy(old)
     new["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
@@ -286,10 +291,10 @@ def test_a_resize_changes_sizes_only_within_the_class() -> None:
     old = admitted(pod(containers=burstable))
     new = deepcopy(old)
     new["spec"]["containers"][0].update(image="other", resources={"requests": {"cpu": "2"}})
-    made, errors = updated("pods", new, old, write(shelf(), subresource="resize"))
+    result, errors = updated("pods", new, old, write(shelf(), subresource="resize"))
     assert errors == []
-    assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
-    assert made["spec"]["containers"][0]["image"] == "x"
+    assert result["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+    assert result["spec"]["containers"][0]["image"] == "x"
 
 
 # --- binding and eviction --------------------------------------------------------------------------------------------
@@ -299,7 +304,7 @@ def binding(node: str) -> Tree:
     return {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}}
 
 
-def test_a_pod_is_bound_once() -> None:
+def test_a_pod_can_be_bound_once() -> None:
     unbound = admitted(pod())
     unbound["status"]["nominatedNodeName"] = "n1"
     bound = bind(unbound, "p", binding("n1"), write())
@@ -313,7 +318,7 @@ def test_a_pod_is_bound_once() -> None:
     assert str(refusal.value).endswith('pod p is already assigned to node "n1"')
 
 
-def test_bindings_to_nothing_fail_as_upstream_does() -> None:
+def test_a_binding_without_a_target_is_rejected() -> None:
     with pytest.raises(StatusError) as refusal:
         bind(admitted(pod()), "p", {"target": {}}, write())
     assert (refusal.value.code, str(refusal.value)) == (500, "target.name: Required value")
@@ -327,15 +332,15 @@ def budget(allowed: int) -> Tree:
     }
 
 
-def test_evictions_are_paid_from_the_budget() -> None:
+def test_evictions_are_counted_by_the_disruption_budget() -> None:
     running = admitted(pod())
     running["metadata"]["labels"] = {"app": "x"}
     running["status"].update(phase="Running", conditions=[{"type": "Ready", "status": "True"}])
-    judged = evict(running, "p", {}, write(shelf(("poddisruptionbudgets.policy", budget(1)))))
-    assert judged.budget is not None
-    assert judged.budget["status"]["disruptionsAllowed"] == 0
-    assert judged.budget["status"]["disruptedPods"] == {"p": "2026-01-02T03:04:05Z"}
-    assert judged.pod["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
+    eviction = evict(running, "p", {}, write(shelf(("poddisruptionbudgets.policy", budget(1)))))
+    assert eviction.budget is not None
+    assert eviction.budget["status"]["disruptionsAllowed"] == 0
+    assert eviction.budget["status"]["disruptedPods"] == {"p": "2026-01-02T03:04:05Z"}
+    assert eviction.pod["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
     with pytest.raises(StatusError) as refusal:
         evict(running, "p", {}, write(shelf(("poddisruptionbudgets.policy", budget(0)))))
     assert refusal.value.code == 429

@@ -27,8 +27,8 @@ from allotment.fleet.catalog import catalog
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.plan.consolidation.rescheduling import House
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
+from allotment.tools.plan.limits import PlanLimits
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
@@ -38,7 +38,7 @@ MEMORY = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('%s')) >= 
 
 
 def group(text: str) -> NodeGroup:
-    (found,) = groups_of(catalog(), [wanted(f"0:9:{text}")], Limits(zones=("us-east-1a",)))
+    (found,) = groups_of(catalog(), [wanted(f"0:9:{text}")], PlanLimits(zones=("us-east-1a",)))
     return found
 
 
@@ -84,7 +84,7 @@ def template(name: str, *expressions: str, count: int = 1) -> Tree:
 
 
 def judged(pods: Sequence[Tree], nodes: int, growth: Growth, *others: Tree) -> Judged:
-    house = House([*CLASS_TREES, *others, *pods], FEATURES)
+    house = SimulatedCluster([*CLASS_TREES, *others, *pods], FEATURES)
     before = house.mark()
     found = judge(house, ExpansionOption("g", nodes, "", tuple(pods)), growth, lambda: True)
     assert house.mark() == before
@@ -160,7 +160,7 @@ def test_what_cannot_be_told_is_not_told() -> None:
     assert "which devices" in str(claims)
     # Without claims nobody needs to know.
     assert judged([pod("p")], 1, growth(G5, known=False)).served == 1
-    house = House([pod("p")], FEATURES)
+    house = SimulatedCluster([pod("p")], FEATURES)
     assert judge(house, ExpansionOption("g", 1, "", (pod("p"),)), growth(M6I), lambda: False).served is None
     assert judge(house, ExpansionOption("g", 1), growth(M6I), lambda: True).served is None
 
@@ -173,7 +173,7 @@ def test_a_template_that_is_missing_serves_nobody() -> None:
 
 def test_what_cannot_be_the_best_any_more_is_not_tried() -> None:
     pods = [pod(f"p{n}", claim="big") for n in range(3)]
-    house = House([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
+    house = SimulatedCluster([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
     options = [
         (ExpansionOption(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in ((G5, 3), (G4DN, 3), (G6, 3), (M6I, 9))
     ]
@@ -187,7 +187,7 @@ def test_what_cannot_be_the_best_any_more_is_not_tried() -> None:
 @given(st.permutations([(G5, 2), (G6, 3), (G4DN, 1), (M6I, 1)]), st.integers(1, 3))
 def test_leaving_out_changes_nothing(groups: list[tuple[NodeGroup, int]], count: int) -> None:
     pods = [pod(f"p{n}", claim="big") for n in range(count)]
-    house = House([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
+    house = SimulatedCluster([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
     options = [(ExpansionOption(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in groups]
     every = [judge(house, option, grows, lambda: True) for option, grows in options]
     assert set(best(every)) == set(best(tuple(judged_all(house, options, lambda: True))))

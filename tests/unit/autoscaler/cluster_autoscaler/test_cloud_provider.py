@@ -21,12 +21,12 @@ from allotment.externalgrpc.cloud_provider import CloudInstance, NodeGroupOption
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node
 from allotment.model.trees import read_value
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.report import PlannedMachine
 
 P = ParamSpec("P")
 
-EAST = Limits(zones=("us-east-1a",))
+EAST = PlanLimits(zones=("us-east-1a",))
 G5, MIG = groups_of(catalog(), [wanted("1:4:aws/g5.xlarge"), wanted("0:2:aws/p4d.24xlarge/static-mig=1g.5gb:7")], EAST)
 
 

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from allotment.autoscaler.cluster_autoscaler.node_groups import BadNodes, NodeGroup, Wanted, group_in, groups_of, wanted
 from allotment.fleet.catalog import catalog
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 
-EAST = Limits(zones=("us-east-1a",))
+EAST = PlanLimits(zones=("us-east-1a",))
 
 
-def groups(*texts: str, limits: Limits = EAST) -> tuple[NodeGroup, ...]:
+def groups(*texts: str, limits: PlanLimits = EAST) -> tuple[NodeGroup, ...]:
     return groups_of(catalog(), [wanted(text) for text in texts], limits)
 
 
 def test_a_group_for_each_type_and_zone() -> None:
-    found = groups("0:3:aws/g5.xlarge", limits=Limits())
+    found = groups("0:3:aws/g5.xlarge", limits=PlanLimits())
     zones = next(one for one in catalog() if one.key == "aws/g5.xlarge").zones
     assert [group.zone for group in found] == list(zones)
     assert len({group.id for group in found}) == len({group.name for group in found}) == len(zones) > 1
@@ -36,7 +36,7 @@ def test_a_pattern_is_every_type_of_that_name() -> None:
 
 def test_spot_and_on_demand_are_groups_of_their_own() -> None:
     with_spot = next(one for one in catalog() if one.price("spot") and one.price("on-demand") and not one.unusable)
-    found = groups(f"0:1:{with_spot.key}", limits=Limits(zones=with_spot.zones[:1], capacity="cheapest"))
+    found = groups(f"0:1:{with_spot.key}", limits=PlanLimits(zones=with_spot.zones[:1], capacity="cheapest"))
     assert {group.capacity_type: group.price for group in found} == dict(with_spot.prices)
 
 
@@ -80,7 +80,7 @@ def test_a_misspelt_type_has_a_hint() -> None:
 def test_a_type_without_a_price_makes_no_group() -> None:
     unknown = next(one for one in catalog() if not one.prices)
     with pytest.raises(BadNodes, match="makes no node group"):
-        groups(f"0:1:{unknown.key}", limits=Limits())
+        groups(f"0:1:{unknown.key}", limits=PlanLimits())
 
 
 def test_texts() -> None:

@@ -1,4 +1,4 @@
-"""Static types: what compiles, to which type, with which overloads; and upstream's words for what does not."""
+"""Static types and overloads of valid expressions, and upstream's error texts for invalid ones."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ D = 'device.attributes["d"]'
         ("[device].map(device, 1)", "list(int)"),
     ],
 )
-def test_types(source: str, output: str) -> None:
+def test_output_types(source: str, output: str) -> None:
     assert str(compiled(source).output_type) == output
 
 
-def test_list_attributes_make_values_dynamic() -> None:
+def test_attribute_values_are_dynamic_with_list_attributes() -> None:
     assert compiled(f"{D}.x", DYNAMIC).output_type is types.DYN
     assert compiled(f"{D}.x.exists(y, y == 1)", DYNAMIC).output_type is types.BOOL
 
@@ -99,14 +99,14 @@ def test_list_attributes_make_values_dynamic() -> None:
          "found no matching overload for 'orValue' applied to 'optional_type(int).(string)'"),
     ],
 )  # fmt: skip
-def test_first_complaints(source: str, column: int, message: str) -> None:
+def test_first_error(source: str, column: int, message: str) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(source)
     first = str(caught.value).split("\n")[0].removeprefix("compilation failed: ")
     assert first == f"ERROR: <input>:1:{column}: {message}"
 
 
-def test_all_complaints_in_the_order_of_their_positions() -> None:
+def test_all_errors_are_ordered_by_position() -> None:
     with pytest.raises(CompileError) as caught:
         compiled("a == b && 1 + 'c'")
     assert str(caught.value) == (
@@ -138,13 +138,13 @@ def test_all_complaints_in_the_order_of_their_positions() -> None:
         ("ip.isCanonical('::1')", ("ip_is_canonical",)),
     ],
 )
-def test_overloads(source: str, overloads: tuple[str, ...] | int) -> None:
+def test_matching_overloads(source: str, overloads: tuple[str, ...] | int) -> None:
     checked = compiled(source)
     found = checked.overloads[checked.expr.id]
     assert found == overloads if isinstance(overloads, tuple) else len(found) == overloads
 
 
-def test_resolved_names_stand_in_the_tree() -> None:
+def test_resolved_names_replace_nodes_of_the_tree() -> None:
     checked = compiled(".device.driver == 'x' && type(ip('::1')) == net.IP && sets.contains([1], [1])")
     nodes = list(walk(checked.expr))
     assert "device" in {n.name for n in nodes if isinstance(n, Ident)}
@@ -153,12 +153,12 @@ def test_resolved_names_stand_in_the_tree() -> None:
     assert {n.id for n in nodes} <= checked.types.keys()
 
 
-def test_every_call_of_a_checked_tree_has_its_overloads() -> None:
+def test_every_call_of_a_checked_tree_has_overloads() -> None:
     checked = compiled("[1, 2].map(x, x + 1).exists(y, y in {1: 2} && -y < 2) && has(device.driver)")
     assert {n.id for n in walk(checked.expr) if isinstance(n, Call)} == checked.overloads.keys()
 
 
-def test_remembered_outcomes_do_not_leak_between_environments() -> None:
+def test_cached_call_results_are_separate_for_each_environment() -> None:
     old, new = declare_environment("1.34", "new", True, False), STORED
     assert str(compiled("[1].slice(0, 1)", new).output_type) == "list(int)"
     with pytest.raises(CompileError, match="undeclared reference to 'slice'"):
@@ -167,13 +167,13 @@ def test_remembered_outcomes_do_not_leak_between_environments() -> None:
 
 
 def test_fresh_parameters_are_numbered_as_upstream_numbers_them() -> None:
-    """Texts show them; the count must not depend on what was compiled before."""
+    """Error texts contain them; the number must not depend on expressions compiled before."""
     for _ in range(3):
         with pytest.raises(CompileError, match=r"expected type 'bool' but found 'list\(_var5\)'"):
             compiled("size([]) == 0 && []")
 
 
-def test_types_that_would_explode_are_refused() -> None:
+def test_exponentially_growing_types_are_rejected() -> None:
     doubling = "cel.bind(a0, {}, " + "".join(f"cel.bind(a{i}, {{a{i - 1}: a{i - 1}}}, " for i in range(1, 60))
     with pytest.raises(CompileError, match="expression has a type that is too large"):
         compiled(doubling + "true" + ")" * 60)
@@ -189,7 +189,7 @@ def test_types_that_would_explode_are_refused() -> None:
         ("duration('1s')", STORED, "must evaluate to bool or the unknown type, not google.protobuf.Duration"),
     ],
 )
-def test_what_a_selector_may_not_be(source: str, environment: Environment, text: str) -> None:
+def test_selectors_reject_non_bool_expressions(source: str, environment: Environment, text: str) -> None:
     with pytest.raises(CompileError) as caught:
         require_bool(compiled(source, environment))
     assert str(caught.value) == text
@@ -198,11 +198,11 @@ def test_what_a_selector_may_not_be(source: str, environment: Environment, text:
 @pytest.mark.parametrize(
     ("source", "environment"), [("true", STORED), (f"{D}.x", STORED), (f"{D}.x", DYNAMIC), ("dyn(true)", DYNAMIC)]
 )
-def test_what_a_selector_may_be(source: str, environment: Environment) -> None:
+def test_selectors_accept_bool_and_unknown_types(source: str, environment: Environment) -> None:
     require_bool(compiled(source, environment))
 
 
-def test_names_inside_a_namespace() -> None:
+def test_names_are_resolved_in_the_namespace_first() -> None:
     environment = STORED.extended({"com.example.y": types.INT, "y": types.STRING}, container="com.example")
     assert compiled("y", environment).output_type is types.INT
     assert compiled(".y", environment).output_type is types.STRING

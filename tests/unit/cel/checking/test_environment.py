@@ -1,4 +1,4 @@
-"""What each release, environment and gate declares."""
+"""Declarations that depend on release, environment and feature gates."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.unit.cel.compiling import compiled
 
 
 def test_environments_are_interned() -> None:
-    one = environment(Features("1.36", {"DRADeviceTaints": False}), "new")
-    assert one is environment(Features("1.36"), "new")
-    assert one is not environment(Features("1.36"), "stored")
+    interned = environment(Features("1.36", {"DRADeviceTaints": False}), "new")
+    assert interned is environment(Features("1.36"), "new")
+    assert interned is not environment(Features("1.36"), "stored")
 
 
 @pytest.mark.parametrize("kube", RELEASES)
 @pytest.mark.parametrize("gate", [False, True])
 @pytest.mark.parametrize("name", ["stored", "new"])
-def test_includes(kube: str, gate: bool, name: str) -> None:
+def test_includes_by_release_environment_and_gate(kube: str, gate: bool, name: str) -> None:
     env = declare_environment(kube, name, True, gate)
     declared = kube in ("1.36", "1.37") and (name == "stored" or gate)
     assert ("includes" in env.functions) is declared
@@ -40,17 +40,17 @@ def test_includes(kube: str, gate: bool, name: str) -> None:
         ("1.37", "new", True, True),
     ],
 )
-def test_attribute_types(kube: str, name: str, gate: bool, dynamic: bool) -> None:
+def test_attribute_types_by_release_environment_and_gate(kube: str, name: str, gate: bool, dynamic: bool) -> None:
     env = declare_environment(kube, name, True, gate)
     assert env.attribute_type is (types.DYN if dynamic else types.ANY)
 
 
 @pytest.mark.parametrize(
-    ("name", "gate", "known"), [("stored", False, True), ("new", True, True), ("new", False, False)]
+    ("name", "gate", "is_declared"), [("stored", False, True), ("new", True, True), ("new", False, False)]
 )
-def test_consumable_capacity_adds_a_field(name: str, gate: bool, known: bool) -> None:
+def test_consumable_capacity_adds_a_field(name: str, gate: bool, is_declared: bool) -> None:
     env = declare_environment("1.36", name, gate, False)
-    if known:
+    if is_declared:
         assert compiled("device.allowMultipleAllocations", env).output_type is types.BOOL
     else:
         with pytest.raises(CompileError, match="undefined field 'allowMultipleAllocations'"):
@@ -58,15 +58,15 @@ def test_consumable_capacity_adds_a_field(name: str, gate: bool, known: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("kube", "name", "known"), [("1.34", "new", False), ("1.34", "stored", True), ("1.35", "new", True)]
+    ("kube", "name", "is_declared"), [("1.34", "new", False), ("1.34", "stored", True), ("1.35", "new", True)]
 )
-def test_lists_v3_reach_new_expressions_one_release_late(kube: str, name: str, known: bool) -> None:
+def test_lists_v3_are_available_to_new_expressions_one_release_later(kube: str, name: str, is_declared: bool) -> None:
     env = declare_environment(kube, name, True, False)
-    assert ("lists.range" in env.functions) is known
-    assert (("sortBy", 2, True) in env.macros) is known
+    assert ("lists.range" in env.functions) is is_declared
+    assert (("sortBy", 2, True) in env.macros) is is_declared
 
 
-def test_a_dynamic_result_needs_list_attributes() -> None:
+def test_dynamic_results_require_list_attributes() -> None:
     with pytest.raises(CompileError):
         require_bool(compiled("dyn(true)", declare_environment("1.36", "new", True, False)))
     require_bool(compiled("dyn(true)", declare_environment("1.36", "new", True, True)))
@@ -80,7 +80,7 @@ def test_a_dynamic_result_needs_list_attributes() -> None:
         ("type(A)", "type(<A>)"),
     ],
 )
-def test_types_in_the_tables(text: str, spelled: str) -> None:
+def test_types_in_declaration_tables_are_parsed(text: str, spelled: str) -> None:
     assert str(parse_type(text)) == spelled
 
 

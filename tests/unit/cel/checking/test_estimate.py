@@ -42,11 +42,11 @@ D = 'device.attributes["d"]'
         ('format.uri().validate("http://x")', (33, 33)),
     ],
 )  # fmt: skip
-def test_known_estimates(source: str, cost: Range) -> None:
+def test_estimates(source: str, cost: Range) -> None:
     assert estimate(compiled(source, DYNAMIC)) == cost
 
 
-def test_a_cost_limit_can_be_missed_by_one_loop_too_many() -> None:
+def test_nested_loops_saturate_the_estimate() -> None:
     inner = "[1, 2].all(x, true)"
     for _ in range(20):
         inner = f"lists.range(1000000).all(y, {inner})"
@@ -58,7 +58,7 @@ spans = st.tuples(numbers, numbers).map(lambda t: (min(t), max(t)))
 
 
 @given(spans, spans)
-def test_arithmetic_saturates_and_keeps_order(a: Range, b: Range) -> None:
+def test_range_arithmetic_saturates_and_keeps_order(a: Range, b: Range) -> None:
     for result in (ranges.add(a, b), ranges.multiply(a, b), ranges.scale(a, 0.1), ranges.scale(a, 2.1)):
         assert 0 <= result[0] <= result[1] <= MAX
     assert ranges.add(a, b) == ranges.add(b, a)

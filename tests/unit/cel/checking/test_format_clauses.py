@@ -1,4 +1,4 @@
-"""The clauses of ``string.format``."""
+"""Parsing of the clauses of ``string.format``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRECISION = "could not parse formatting clause: error while parsing precision: "
 NUMBER = "error while converting precision to integer: strconv.Atoi: parsing "
 
 
-def test_pieces() -> None:
+def test_text_and_clauses_are_in_order() -> None:
     assert list(clauses("a%%b%.2e%x", 2)) == ["a", "%", "b", Clause("e", 2, 0), Clause("x", None, 1)]
     assert list(clauses("", 3)) == []
 
@@ -26,7 +26,7 @@ def test_pieces() -> None:
         ("%.99999999999999999999f", 1, f'{PRECISION}{NUMBER}"99999999999999999999": value out of range'),
     ],
 )
-def test_mistakes(text: str, arguments: int, message: str) -> None:
+def test_invalid_format_strings(text: str, arguments: int, message: str) -> None:
     with pytest.raises(FormatError) as caught:
         list(clauses(text, arguments))
     assert str(caught.value) == message

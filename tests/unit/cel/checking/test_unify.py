@@ -21,7 +21,7 @@ closed = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "fits"),
+    ("t1", "t2", "assignable"),
     [
         (types.INT, types.UINT, False),
         (types.DYN, list_of(types.INT), True),
@@ -42,12 +42,12 @@ closed = st.recursive(
         (types.ERROR, types.INT, True),
     ],
 )
-def test_pairs(one: Type, other: Type, fits: bool) -> None:
-    assert is_assignable({}, one, other) is fits
-    assert is_assignable({}, other, one) is fits
+def test_assignability_of_pairs(t1: Type, t2: Type, assignable: bool) -> None:
+    assert is_assignable({}, t1, t2) is assignable
+    assert is_assignable({}, t2, t1) is assignable
 
 
-def test_a_parameter_takes_what_it_meets_and_widens() -> None:
+def test_a_parameter_is_bound_to_the_most_general_type() -> None:
     bindings: Bindings = {}
     assert are_assignable(bindings, [types.INT, types.DYN], [A, A])
     assert substitute(bindings, list_of(A), False) is list_of(types.DYN)
@@ -65,14 +65,14 @@ def test_a_parameter_cannot_contain_itself() -> None:
     assert not is_assignable({}, map_of(A, B), map_of(list_of(B), list_of(A)))
 
 
-def test_unbound_parameters_become_dyn_when_asked() -> None:
+def test_unbound_parameters_become_dyn_on_request() -> None:
     assert substitute({}, map_of(A, types.INT), True) is map_of(types.DYN, types.INT)
     assert substitute({}, map_of(A, types.INT), False) is map_of(A, types.INT)
     assert substitute({A: list_of(B)}, optional_of(A), True) is optional_of(list_of(types.DYN))
 
 
 @given(closed)
-def test_every_type_fits_itself_dyn_and_a_parameter(t: Type) -> None:
+def test_every_type_is_assignable_to_itself_dyn_and_a_parameter(t: Type) -> None:
     assert is_assignable({}, t, t)
     assert is_assignable({}, t, types.DYN)
     bindings: Bindings = {}
@@ -81,15 +81,15 @@ def test_every_type_fits_itself_dyn_and_a_parameter(t: Type) -> None:
 
 
 @given(closed, closed)
-def test_the_more_general_type_takes_both(one: Type, other: Type) -> None:
-    assert is_assignable({}, one, other) == is_assignable({}, other, one)
-    if is_assignable({}, one, other):
-        wider = most_general(one, other)
-        assert wider in (one, other)
+def test_most_general_returns_one_of_two_unifiable_types(t1: Type, t2: Type) -> None:
+    assert is_assignable({}, t1, t2) == is_assignable({}, t2, t1)
+    if is_assignable({}, t1, t2):
+        wider = most_general(t1, t2)
+        assert wider in (t1, t2)
 
 
 @given(closed)
-def test_interning(t: Type) -> None:
+def test_types_are_interned(t: Type) -> None:
     assert list_of(t) is list_of(t)
     assert map_of(t, t) is map_of(t, t)
     assert t.size <= list_of(t).size

@@ -1,4 +1,4 @@
-"""Rules on literals."""
+"""Validation of literals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from allotment.cel.errors import CompileError
 from tests.unit.cel.compiling import STORED, compiled
 
 
-def complaints(source: str) -> list[str]:
+def errors(source: str) -> list[str]:
     with pytest.raises(CompileError) as caught:
         compiled(source)
     lines = str(caught.value).removeprefix("compilation failed: ").split("\n")
@@ -49,8 +49,8 @@ def complaints(source: str) -> list[str]:
         ("'%y'.format([1])", ["1:12: could not parse formatting clause: unrecognized formatting clause \"y\""]),
     ],
 )  # fmt: skip
-def test_findings(source: str, expected: list[str]) -> None:
-    assert complaints(source) == expected
+def test_invalid_literals(source: str, expected: list[str]) -> None:
+    assert errors(source) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_findings(source: str, expected: list[str]) -> None:
         "matches('a', device.driver)",
     ],
 )
-def test_what_stands(source: str) -> None:
+def test_valid_literals(source: str) -> None:
     compiled(source, STORED)
 
 
 @pytest.mark.parametrize("source", ["[?dyn(1)]", "{?'a': dyn(1)}"])
-def test_where_upstream_crashes_there_is_an_error(source: str) -> None:
-    assert "optional_type(dyn)" in complaints(source)[0]
+def test_expressions_that_crash_upstream_are_errors(source: str) -> None:
+    assert "optional_type(dyn)" in errors(source)[0]

@@ -36,7 +36,7 @@ from tests.unit.cel.evaluating import evaluate, outcome
         ("[1].exists(device, device == 1)", True),
     ],
 )
-def test_comprehensions(expression: str, expected: object) -> None:
+def test_comprehension_results(expression: str, expected: object) -> None:
     assert outcome(expression) == expected
 
 
@@ -53,6 +53,6 @@ def test_a_bound_variable_is_computed_once_even_when_it_fails() -> None:
         "lists.range(50000).transformMap(i, v, v).size() > 0",
     ],
 )
-def test_long_loops_are_linear(expression: str) -> None:
+def test_long_loops_take_linear_time(expression: str) -> None:
     found = evaluate(expression)
     assert found.error is None or "cost limit" in str(found.error)

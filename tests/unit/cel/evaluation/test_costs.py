@@ -1,4 +1,4 @@
-"""Costs at run time, those that the recordings do not pin down by themselves, and the limit."""
+"""Runtime costs that the recorded vectors do not cover, and the cost limit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TYPICAL = (
         ('device.attributes["gpu.example.com"].model', 4),
         ('has(device.attributes["gpu.example.com"].model)', 3),
         ("dyn(device).driver", 4),
-        # A missing name is charged like a present one, a missing optional one is not.
+        # A missing name is charged like an existing one; an optional missing one is not.
         ('device.attributes["gpu.example.com"].nope', 4),
         ('device.attributes["gpu.example.com"].?nope', 3),
-        # Both arguments of an operator are evaluated, whatever the first one gave; those of a function are not.
+        # Both operands of an operator are evaluated even if the first one fails; arguments of a function are not.
         ("1/0 + 1/0", 3),
         ('"x".replace(string(1/0), string(1/0))', 2),
-        # A branch that is a path costs its selections only.
+        # A branch that is a path has only the cost of its selections.
         ('true ? device.driver : "x"', 1),
         ("cel.bind(x, 1/0, true)", 0),
         ("cel.bind(x, 1 + 1, x == 2 && x == 2)", 5),
@@ -41,7 +41,7 @@ TYPICAL = (
         ("lists.range(10).size()", 22),
     ],
 )
-def test_costs(expression: str, expected: int) -> None:
+def test_runtime_costs(expression: str, expected: int) -> None:
     assert evaluate(expression).cost == expected
 
 
@@ -49,20 +49,20 @@ def test_costs(expression: str, expected: int) -> None:
     "expression", [TYPICAL, "[1, 2, 3].all(x, [x].exists(y, y > 0 || 1/0 > 0))", "(true ? device : dyn(1)).driver"]
 )
 def test_the_limit_stops_at_the_step_that_exceeds_it(expression: str) -> None:
-    whole = evaluate(expression).cost
-    assert whole is not None
-    assert evaluate(expression, limit=whole).error is None
-    seen = []
-    for limit in range(whole):
+    full_cost = evaluate(expression).cost
+    assert full_cost is not None
+    assert evaluate(expression, limit=full_cost).error is None
+    costs = []
+    for limit in range(full_cost):
         stopped = evaluate(expression, limit=limit)
         assert str(stopped.error) == "operation cancelled: actual cost limit exceeded"
         assert stopped.cost is not None
-        assert limit < stopped.cost <= whole
-        seen.append(stopped.cost)
-    assert seen == sorted(seen)
+        assert limit < stopped.cost <= full_cost
+        costs.append(stopped.cost)
+    assert costs == sorted(costs)
 
 
-def test_the_limit_is_not_absorbed() -> None:
+def test_exceeding_the_limit_is_not_absorbed() -> None:
     stopped = evaluate("lists.range(900000).all(x, x >= 0) || true")
     assert str(stopped.error) == "operation cancelled: actual cost limit exceeded"
 
@@ -73,8 +73,8 @@ def test_a_negative_depth_wraps_around_as_in_go() -> None:
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_the_short_forms_charge_what_the_rule_says(left: str, right: str) -> None:
-    """``attribute == literal`` has a closure of its own, which must charge as the rule for ``==`` does."""
+def test_fused_closures_charge_the_general_cost(left: str, right: str) -> None:
+    """The fused closure of ``attribute == literal`` must have the cost of the rule for ``==``."""
     device = DeviceInput(left, Device(attributes={"x": DeviceAttribute(string=left)}))
     literal = '"' + "".join(f"\\U{ord(c):08x}" for c in right) + '"'
     if any(0xD800 <= ord(c) < 0xE000 for c in left + right):

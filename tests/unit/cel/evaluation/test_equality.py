@@ -17,13 +17,13 @@ NUMBERS = st.one_of(
 )
 
 
-def test_numbers_are_equal_across_types_and_bools_are_no_numbers() -> None:
+def test_numbers_are_equal_across_types_but_not_to_bools() -> None:
     assert equal(1, Uint(1))
     assert equal(1, 1.0)
     assert equal(Uint(2), 2.0)
     assert not equal(1, True)
     assert not equal(1, "1")
-    # As doubles these are the same number.
+    # Both are the same double.
     assert equal(2**53 + 1, float(2**53))
 
 
@@ -33,14 +33,14 @@ def test_nan_equals_nothing_and_has_no_order() -> None:
         compare(1, math.nan)
 
 
-def test_a_kubernetes_value_on_the_left_fails_against_other_types() -> None:
+def test_comparing_a_kubernetes_value_with_another_type_fails() -> None:
     with pytest.raises(CelError, match="no such overload"):
         equal(Semver.parse("1.0.0"), "1.0.0")
     assert not equal("1.0.0", Semver.parse("1.0.0"))
     assert not equal(Semver.parse("1.0.0"), None)
 
 
-def test_inside_a_list_such_a_failure_counts_as_equal_unless_the_list_was_joined() -> None:
+def test_errors_inside_a_list_count_as_equal_unless_it_is_a_concatenation() -> None:
     version, text = ListValue([Semver.parse("1.0.0")]), ListValue(["x"])
     assert equal(version, text)
     assert not equal(text, version)
@@ -48,7 +48,7 @@ def test_inside_a_list_such_a_failure_counts_as_equal_unless_the_list_was_joined
         equal(ListValue.concat(version, version), ListValue(["x", "x"]))
 
 
-def test_the_result_of_arithmetic_is_a_pointer_on_the_right() -> None:
+def test_results_of_arithmetic_fail_as_right_operands() -> None:
     total = QuantityPointer.from_quantity(quantity("1").add(quantity("1")))
     assert equal(total, quantity("2"))
     with pytest.raises(CelError):
@@ -56,7 +56,7 @@ def test_the_result_of_arithmetic_is_a_pointer_on_the_right() -> None:
     assert not equal_in_search(quantity("2"), total)
 
 
-def test_optionals_compare_their_contents_without_the_rule_for_null() -> None:
+def test_contents_of_optionals_are_compared_without_the_special_case_for_null() -> None:
     assert equal(Optional(1), Optional(Uint(1)))
     with pytest.raises(CelError):
         equal(Optional(quantity("1")), Optional(None))
@@ -77,6 +77,6 @@ def test_a_map_equals_its_copy(content: dict[object, int]) -> None:
     assert equal(first, second)
 
 
-def test_not_equal_is_true_where_equal_fails() -> None:
+def test_not_equal_is_true_if_equal_fails() -> None:
     assert outcome('dyn(quantity("1")) == "x"') == "error: no such overload"
     assert outcome('dyn(quantity("1")) != "x"') is True

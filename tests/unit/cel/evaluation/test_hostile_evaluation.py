@@ -1,6 +1,6 @@
-"""Expressions that are admissible and made to hurt: each must answer in seconds, in bounded memory, with no traceback.
+"""Hostile but admissible expressions: each must end within seconds, in bounded memory, without a crash.
 
-Upstream would need hours or all memory for many of them; where it would, the cost limit is a fair answer."""
+Upstream would need hours or all memory for many of them; these exceed the cost limit here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CANCELLED = "operation cancelled: actual cost limit exceeded"
 
 
 def doubled(start: str, step: str, times: int, end: str) -> str:
-    """A chain of bindings, each made of the one before it (``$``)."""
+    """A chain of bindings, each computed from the previous one (``$``)."""
     text, previous = "", start
     for i in range(times):
         text += f"cel.bind(v{i}, {step.replace('$', previous)}, "
@@ -44,7 +44,7 @@ def doubled(start: str, step: str, times: int, end: str) -> str:
     ],
     ids=range(17),
 )
-def test_what_upstream_could_not_finish_is_cancelled(expression: str) -> None:
+def test_expressions_that_upstream_cannot_finish_are_cancelled(expression: str) -> None:
     assert str(evaluate(expression).error) == CANCELLED
 
 
@@ -63,5 +63,5 @@ def test_what_upstream_could_not_finish_is_cancelled(expression: str) -> None:
     ],
     ids=range(8),
 )
-def test_deep_and_long_ones_are_answered(expression: str) -> None:
+def test_deep_and_long_expressions_are_evaluated(expression: str) -> None:
     assert evaluate(expression).value is True

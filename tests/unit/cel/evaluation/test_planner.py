@@ -8,7 +8,7 @@ from tests.unit.cel.compiling import DYNAMIC, compiled
 from tests.unit.cel.evaluating import evaluate, outcome
 
 
-def refused(expression: str) -> str:
+def plan_error(expression: str) -> str:
     with pytest.raises(CompileError) as failed:
         plan_checked(compiled(expression, DYNAMIC))
     assert failed.value.kind == "internal"
@@ -26,8 +26,8 @@ def refused(expression: str) -> str:
         ("cel.bind(x, type(1), x == int)", "reference to undefined type: x"),
     ],
 )
-def test_constants_that_fail_do_not_compile(expression: str, text: str) -> None:
-    assert refused(expression) == text
+def test_errors_in_constants_are_compile_errors(expression: str, text: str) -> None:
+    assert plan_error(expression) == text
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_constants_that_fail_do_not_compile(expression: str, text: str) -> None:
         ("google.protobuf.Int32Value{value: 3000000000}", "error: integer overflow"),
     ],
 )
-def test_evaluation(expression: str, expected: object) -> None:
+def test_results(expression: str, expected: object) -> None:
     assert outcome(expression) == expected
 
 
@@ -89,8 +89,8 @@ def test_evaluation(expression: str, expected: object) -> None:
         ("cel.bind(o, optional.of(optional.of(1)), o.value())", 1),
     ],
 )
-def test_optionals_pass_through_gos_native_values(expression: str, expected: object) -> None:
-    """Upstream unwraps an optional that comes out of a variable or a branch; what has no native Go value breaks."""
+def test_optionals_are_converted_via_native_go_values(expression: str, expected: object) -> None:
+    """Upstream unwraps an optional from a variable or a branch; values without a native Go value become errors."""
     assert outcome(f"dyn({expression})") == expected
 
 
@@ -112,12 +112,12 @@ def test_optionals_pass_through_gos_native_values(expression: str, expected: obj
         'device.attributes["gpu.example.com"].firmware.isGreaterThan(semver("1.2.2"))',
     ],
 )
-def test_short_forms_agree_with_the_general_ones(expression: str) -> None:
-    """A plan with ``fuse=False`` has none of them."""
+def test_fused_closures_agree_with_the_general_ones(expression: str) -> None:
+    """A plan with ``fuse=False`` has no fused closures."""
     from allotment.cel.selector import COST_LIMIT, run_plan
     from tests.unit.cel.evaluating import DEVICE
 
     checked = compiled(expression, DYNAMIC)
     general = run_plan(checked, plan_checked(checked, fuse=False), DEVICE.variable(True), (), COST_LIMIT)
-    short = evaluate(expression)
-    assert (short.value, str(short.error), short.cost) == (general.value, str(general.error), general.cost)
+    fused = evaluate(expression)
+    assert (fused.value, str(fused.error), fused.cost) == (general.value, str(general.error), general.cost)

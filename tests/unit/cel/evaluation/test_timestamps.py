@@ -13,7 +13,7 @@ FIRST, LAST = timestamps.FIRST_SECOND * timestamps.SECOND, timestamps.LAST_SECON
 
 @pytest.mark.parametrize(
     ("text", "written"),
-    # Go's time.Parse and Format, run.
+    # Recorded from Go's time.Parse and Format.
     [
         ("2024-01-01T0:00:00Z", "2024-01-01T00:00:00Z"),
         ("2024-01-01T00:00:00,1Z", "2024-01-01T00:00:00.1Z"),
@@ -35,7 +35,7 @@ FIRST, LAST = timestamps.FIRST_SECOND * timestamps.SECOND, timestamps.LAST_SECON
         ("2024-1-01T00:00:00Z", None),
     ],
 )
-def test_timestamps_read_as_in_go(text: str, written: str | None) -> None:
+def test_timestamps_are_parsed_as_in_go(text: str, written: str | None) -> None:
     found = timestamps.parse_timestamp(text)
     assert (None if found is None else timestamps.format_timestamp(found)) == written
 
@@ -46,7 +46,7 @@ def test_the_year_0_is_out_of_range() -> None:
 
 
 @given(st.integers(FIRST, LAST), st.integers(-23 * 60, 23 * 60))
-def test_timestamps_read_back(ns: int, minutes: int) -> None:
+def test_timestamps_round_trip(ns: int, minutes: int) -> None:
     local = ns // timestamps.SECOND + minutes * 60
     if timestamps.FIRST_SECOND <= local <= timestamps.LAST_SECOND:
         found = timestamps.parse_timestamp(timestamps.format_timestamp(Timestamp(ns, minutes * 60)))
@@ -56,7 +56,7 @@ def test_timestamps_read_back(ns: int, minutes: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "ns"),
-    # Go's time.ParseDuration, run.
+    # Recorded from Go's time.ParseDuration.
     [
         ("1h30m", 5400 * 10**9),
         ("1.5h", 5400 * 10**9),
@@ -88,7 +88,7 @@ def test_timestamps_read_back(ns: int, minutes: int) -> None:
         ("99999999999999999999s", None),
     ],
 )
-def test_durations_read_as_in_go(text: str, ns: int | None) -> None:
+def test_durations_are_parsed_as_in_go(text: str, ns: int | None) -> None:
     found = timestamps.parse_duration(text)
     assert (None if found is None else found.ns) == ns
 

@@ -20,7 +20,7 @@ from allotment.cel.evaluation.values import (
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    # Go's fmt, run.
+    # Recorded from Go's fmt.
     [
         (1.0, "1"),
         (123456.0, "123456"),
@@ -36,18 +36,18 @@ from allotment.cel.evaluation.values import (
         (100000.0, "100000"),
     ],
 )
-def test_doubles_print_as_in_go(value: float, text: str) -> None:
+def test_doubles_are_formatted_as_in_go(value: float, text: str) -> None:
     assert format_shortest_g(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_both_spellings_of_a_double_read_back(value: float) -> None:
+def test_both_formats_of_a_double_round_trip(value: float) -> None:
     assert float(format_shortest_g(value)) == value
     assert float(format_shortest_f(value)) == value
     assert "e" not in format_shortest_f(value)
 
 
-def test_values_in_error_texts() -> None:
+def test_values_are_formatted_as_in_error_texts() -> None:
     pair = MapValue({map_key("k"): ("k", ListValue([1, "x", None]))})
     assert go_format(pair) == "{k: [1, x, 0]}"
     assert go_format(Optional(1.5)) == "optional(1.5)"
@@ -58,7 +58,7 @@ def test_values_in_error_texts() -> None:
     assert go_format(Timestamp(0)) == "1970-01-01 00:00:00 +0000 UTC"
 
 
-def test_what_contains_itself_many_times_is_cut() -> None:
+def test_exponentially_nested_values_are_truncated() -> None:
     nested = ListValue(["x"])
     for _ in range(60):
         nested = ListValue([nested, nested])

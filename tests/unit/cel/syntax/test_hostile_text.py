@@ -1,4 +1,4 @@
-"""Hostile expressions: whatever the text, the front of the compiler answers or raises CompileError, soon."""
+"""Hostile expressions: for any text, static analysis succeeds or raises CompileError within seconds."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PIECES = [
 texts = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=60)
 
 
-def front(source: str) -> CompileError | None:
-    """What the compiler refuses a text with; nothing when it takes it in both environments."""
+def compile_error(source: str) -> CompileError | None:
+    """The compile error of a text; None if it compiles in both environments."""
     try:
-        estimates(source)
+        estimate_in_both_environments(source)
     except CompileError as error:
         return error
     return None
 
 
-def estimates(source: str) -> None:
+def estimate_in_both_environments(source: str) -> None:
     for environment in (STORED, DYNAMIC):
         checked = check(parse(source, environment.macros), environment)
         validate(checked)
@@ -46,8 +46,8 @@ def estimates(source: str) -> None:
 
 @settings(max_examples=400)
 @given(texts)
-def test_only_compile_errors_escape(source: str) -> None:
-    error = front(source)
+def test_only_compile_errors_are_raised(source: str) -> None:
+    error = compile_error(source)
     if error is not None:
         assert str(error)
         assert all(i.line <= source.count("\n") + 1 for i in error.issues)
@@ -78,8 +78,8 @@ shapes = st.recursive(
 
 @settings(max_examples=200)
 @given(shapes)
-def test_well_formed_expressions_compile_or_are_refused(source: str) -> None:
-    assert "Syntax error" not in str(front(source))
+def test_well_formed_expressions_have_no_syntax_errors(source: str) -> None:
+    assert "Syntax error" not in str(compile_error(source))
 
 
 LARGE: list[Callable[[int], str]] = [
@@ -107,6 +107,6 @@ LARGE: list[Callable[[int], str]] = [
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("shape", LARGE)
-def test_the_largest_expressions_end(shape: Callable[[int], str]) -> None:
-    """10 KiB is what validation lets through; the limit is some thousand times what the slowest shape needs."""
-    front(shape(10_000))
+def test_the_largest_expressions_terminate(shape: Callable[[int], str]) -> None:
+    """Validation admits at most 10 KiB; the timeout is about a thousand times the time of the slowest shape."""
+    compile_error(shape(10_000))

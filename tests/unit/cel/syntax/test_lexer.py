@@ -1,4 +1,4 @@
-"""Tokens: the longest one wins, broken ones end the list where upstream complains."""
+"""Tokens: the longest match wins, an invalid one ends the list at upstream's error position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kinds(source: str) -> list[tuple[str, str]]:
         ("a\t<=\f b", [("IDENT", "a"), ("<=", "<="), ("IDENT", "b")]),
     ],
 )
-def test_tokens(source: str, expected: list[tuple[str, str]]) -> None:
+def test_token_kinds_and_texts(source: str, expected: list[tuple[str, str]]) -> None:
     assert kinds(source) == expected
 
 
@@ -58,6 +58,6 @@ def test_a_character_that_starts_no_token_ends_the_list(source: str, offset: int
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("piece", ['"', '"""', "'''a", "r'''", '"""a"', "\\", '"\\a', "`a", "0x", "1e"])
-def test_broken_literals_cost_one_scan(piece: str) -> None:
-    """A scan per character would take minutes."""
+def test_invalid_literals_take_linear_time(piece: str) -> None:
+    """With quadratic time this would take minutes."""
     assert tokenize(piece * (1_000_000 // len(piece)))[-1].kind in (EOF, ERROR)

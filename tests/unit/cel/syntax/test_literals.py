@@ -22,7 +22,7 @@ from allotment.cel.syntax.literals import LiteralError
         ("0" * 5000 + "1", 1),
     ],
 )
-def test_ints(text: str, value: int) -> None:
+def test_int_values(text: str, value: int) -> None:
     assert literals.int_value(text) == value
 
 
@@ -32,7 +32,7 @@ def test_ints_out_of_range(text: str) -> None:
         literals.int_value(text)
 
 
-def test_uints_end_at_64_bits() -> None:
+def test_uints_have_64_bits() -> None:
     assert literals.uint_value("18446744073709551615u") == 2**64 - 1
     assert literals.uint_value("0xFFu") == 255
     with pytest.raises(LiteralError, match="invalid uint literal"):
@@ -58,12 +58,12 @@ def test_doubles_overflow_but_do_not_underflow() -> None:
         ('""', ""),
     ],
 )
-def test_strings(text: str, value: str) -> None:
+def test_string_values(text: str, value: str) -> None:
     assert literals.string_value(text) == value
 
 
 @pytest.mark.parametrize("text", [r"'\ud800'", r"'\U00110000'", r"'\uDFFF'"])
-def test_code_points_that_are_none(text: str) -> None:
+def test_invalid_code_points(text: str) -> None:
     with pytest.raises(LiteralError, match="invalid unicode code point"):
         literals.string_value(text)
 
@@ -71,7 +71,7 @@ def test_code_points_that_are_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [(r"b'\xff\377é'", b"\xff\xff\xc3\xa9"), (r"B'a\n'", b"a\n"), (r"br'\x'", rb"\x"), ("b''", b"")]
 )
-def test_bytes(text: str, value: bytes) -> None:
+def test_bytes_values(text: str, value: bytes) -> None:
     assert literals.bytes_value(text) == value
 
 
@@ -82,8 +82,8 @@ def test_bytes_have_no_unicode_escapes(text: str) -> None:
 
 
 @given(st.text())
-def test_a_quoted_text_is_read_back(text: str) -> None:
-    """Any text, with everything that a single-quoted literal may not hold escaped."""
+def test_quoted_texts_round_trip(text: str) -> None:
+    """Escapes the characters that a single-quoted literal cannot contain."""
     quoted = "'" + text.replace("\\", r"\\").replace("'", r"\'").replace("\n", r"\n").replace("\r", r"\r") + "'"
     (token, _) = tokenize(quoted)
     assert literals.string_value(token.text) == text

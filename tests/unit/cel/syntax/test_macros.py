@@ -1,4 +1,4 @@
-"""Macro expansions: the shapes that costs depend on, and complaints about arguments."""
+"""Macro expansions, on whose shapes costs depend, and errors of invalid arguments."""
 
 from __future__ import annotations
 
@@ -85,18 +85,18 @@ def test_sort_by_binds_its_input_and_maps_it_to_keys() -> None:
         ("has(a)", "1:5: invalid argument to has() macro"),
     ],
 )
-def test_complaints(source: str, message: str) -> None:
+def test_invalid_arguments(source: str, message: str) -> None:
     with pytest.raises(CompileError) as caught:
         parse(source)
     assert str(caught.value).split("\n")[0] == f"compilation failed: ERROR: <input>:{message}"
 
 
-def test_everything_that_a_macro_makes_has_the_position_of_its_parenthesis() -> None:
-    fold = parse("list.map(x, x)").expr
-    assert isinstance(fold, Comprehension)
-    assert {n.pos for n in walk(fold)} == {0, 8, 12}
+def test_generated_nodes_have_the_position_of_the_parenthesis() -> None:
+    comprehension = parse("list.map(x, x)").expr
+    assert isinstance(comprehension, Comprehension)
+    assert {n.pos for n in walk(comprehension)} == {0, 8, 12}
 
 
-def test_copies_that_double_are_refused_before_they_cost() -> None:
+def test_exponential_copies_are_rejected_early() -> None:
     with pytest.raises(CompileError, match="expression too large after macro expansion"):
         parse("optional.of(1)" + ".optMap(x, x)" * 40)

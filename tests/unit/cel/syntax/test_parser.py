@@ -11,7 +11,7 @@ from allotment.cel.syntax.parser import parse
 from tests.unit.cel.compiling import shown
 
 
-def refusal(source: str) -> str:
+def parse_error(source: str) -> str:
     with pytest.raises(CompileError) as caught:
         parse(source)
     return str(caught.value)
@@ -49,7 +49,7 @@ def refusal(source: str) -> str:
         ("true ? 1u : 2.0", "_?_:_(True, 1u, 2.0)"),
     ],
 )
-def test_trees(source: str, tree: str) -> None:
+def test_syntax_trees(source: str, tree: str) -> None:
     assert shown(parse(source).expr) == tree
 
 
@@ -74,8 +74,8 @@ def test_trees(source: str, tree: str) -> None:
         ("a ? b ? c : d : e", "1:7"),
     ],
 )
-def test_syntax_errors_are_found_where_upstream_finds_them(source: str, position: str) -> None:
-    assert refusal(source).startswith(f"compilation failed: ERROR: <input>:{position}: Syntax error: ")
+def test_syntax_errors_have_upstream_positions(source: str, position: str) -> None:
+    assert parse_error(source).startswith(f"compilation failed: ERROR: <input>:{position}: Syntax error: ")
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_syntax_errors_are_found_where_upstream_finds_them(source: str, position
         ("a.`b` == c.`d`", ["1:3: unsupported syntax: '`'", "1:12: unsupported syntax: '`'"]),
     ],
 )
-def test_other_findings_are_collected(source: str, messages: list[str]) -> None:
-    blocks = [line for line in refusal(source).split("\n") if "ERROR" in line]
+def test_errors_outside_the_grammar_are_collected(source: str, messages: list[str]) -> None:
+    blocks = [line for line in parse_error(source).split("\n") if "ERROR" in line]
     assert blocks == [
         f"{'compilation failed: ' if i == 0 else ''}ERROR: <input>:{message}" for i, message in enumerate(messages)
     ]
@@ -119,10 +119,10 @@ CHAINED = "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded
 def test_nesting_limits(shape: object, fits: int, text: str) -> None:
     assert callable(shape)
     parse(shape(fits))
-    assert refusal(shape(fits + 1)) == text
+    assert parse_error(shape(fits + 1)) == text
 
 
-def test_long_flat_expressions_are_no_nesting() -> None:
+def test_long_flat_expressions_are_not_nested() -> None:
     parse(" && ".join(["a"] * 3000))
     parse("[" + ", ".join(["1"] * 5000) + "]")
     parse("!" * 9999 + "a")
@@ -130,11 +130,11 @@ def test_long_flat_expressions_are_no_nesting() -> None:
 
 def test_the_length_limit_counts_code_points() -> None:
     parse(" " * 99_997 + "'é'")
-    text = refusal(" " * 100_000 + "1")
+    text = parse_error(" " * 100_000 + "1")
     assert text.endswith("expression code point size exceeds limit: size: 100001, limit 100000")
 
 
-def test_operators_are_blamed_at_their_sign_and_calls_at_their_parenthesis() -> None:
+def test_operators_are_positioned_at_their_sign_and_calls_at_their_parenthesis() -> None:
     positions = {type(n).__name__ + getattr(n, "function", ""): n.pos for n in walk(parse("a.b + f(x)[0]").expr)}
     assert positions["Call_+_"] == 4
     assert positions["Callf"] == 7
@@ -142,7 +142,7 @@ def test_operators_are_blamed_at_their_sign_and_calls_at_their_parenthesis() -> 
     assert positions["Select"] == 1
 
 
-def test_conjuncts_are_the_operands_as_written() -> None:
+def test_conjuncts_are_the_flattened_operands() -> None:
     source = "a == 1 && (b && c) && [x].all(y, y && z) && (d || e)"
     texts = [source[t.start : t.stop] for t in parse(source).conjuncts()]
     assert texts == ["a == 1", "b", "c", "[x].all(y, y && z)", "(d || e)"]

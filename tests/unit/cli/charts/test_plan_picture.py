@@ -14,11 +14,11 @@ pytest.importorskip("matplotlib")
 from allotment.cli.charts.palette import COLOURS, INK, OTHER, PAPER, colours_of, ink_on
 from allotment.cli.charts.plan import draw
 from allotment.cli.charts.text_metrics import fitted, width_of
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.unit.tools.plan.made import many, mixed
 
 
-def svg(plan: Plan, folder: Path) -> str:
+def svg(plan: ProvisioningPlan, folder: Path) -> str:
     path = folder / "plan.svg"
     draw(plan, path)
     return path.read_text("utf-8")
@@ -84,7 +84,7 @@ def test_a_hundred_and_fifty_sorts_fit_one_page(tmp_path: Path) -> None:
 
 
 def test_an_empty_plan_is_a_picture_too(tmp_path: Path) -> None:
-    assert "No machine" in svg(Plan(), tmp_path)
+    assert "No machine" in svg(ProvisioningPlan(), tmp_path)
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_what_is_no_text_is_not_shown(allot: Allot, write: Write) -> None:
 
 def test_a_tab_is_called_one(allot: Allot, write: Write) -> None:
     write({"a.yaml": "a:\n\t- b\n"})
-    assert "  help: a tab: YAML is indented with spaces only\n" in allot("check", "a.yaml").out
+    assert "  help: found a tab: indent YAML with spaces\n" in allot("check", "a.yaml").out
 
 
 def test_nothing_in_a_file_is_fine(allot: Allot, write: Write) -> None:
@@ -166,7 +166,7 @@ def test_a_folder_without_files_is_bad_input(allot: Allot, write: Write) -> None
     write({"sub/readme.txt": "x"})
     ran = allot("check", "sub")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("sub: no-files: no .yaml, .yml or .json file in this folder\n")
+    assert ran.err.startswith("sub: no-files: no .yaml, .yml or .json files in this folder\n")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

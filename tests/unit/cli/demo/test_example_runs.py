@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from allotment.cli.demo import example_runs
 from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
-from allotment.cli.demo.command import example_runs
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in
 from allotment.cli.examples import find
 from allotment.lab.lab import Lab

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cli.free.summary import SCREEN, by_namespace, summed
-from allotment.tools.free import DeviceReport, FreeReport, Holder, NodeReport
+from allotment.tools.free import DeviceHolder, DeviceReport, FreeReport, NodeReport
 
 
 def node(name: str, free: int = 0, used: int = 0, kind: str = "NVIDIA A100", namespace: str = "ml") -> NodeReport:
     devices = [DeviceReport("d", name, f"gpu-{n}", kind, "free") for n in range(free)]
     for n in range(free, free + used):
-        holder = Holder(f"{namespace}/{name}-{n}", (f"pod-{name}-{n}",))
+        holder = DeviceHolder(f"{namespace}/{name}-{n}", (f"pod-{name}-{n}",))
         devices.append(DeviceReport("d", name, f"gpu-{n}", kind, "in-use", (holder,)))
     return NodeReport(name, tuple(devices))
 

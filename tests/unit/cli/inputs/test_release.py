@@ -6,7 +6,7 @@ import pytest
 
 from allotment.cli.inputs.release import features, features_among, release
 from allotment.cli.output.errors import Mistake
-from allotment.tools.doctor.server_facts import ServerFacts, stand_in
+from allotment.tools.doctor.server_facts import ServerFacts, release_note
 
 
 @pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.2", "v1.36.2-gke.100", "1.36.0+k3s1"])
@@ -80,4 +80,4 @@ def test_another_release_has_gates_of_its_own_but_for_those_that_show() -> None:
 def test_a_release_that_is_not_known_has_one_that_stands_for_it(version: str, kube: str, said: str) -> None:
     facts = ServerFacts(version=version)
     assert features_among(None, [], [facts]).kube == kube
-    assert stand_in(facts) == said
+    assert release_note(facts) == said

@@ -13,8 +13,8 @@ import pytest
 
 from allotment.cli.examples import find
 from allotment.model.loading import load_text
-from allotment.tools.plan.planning import plan_for
-from allotment.tools.plan.report import Plan, Relaxation
+from allotment.tools.plan.planning import plan_demand
+from allotment.tools.plan.report import ProvisioningPlan, Relaxation
 from tests.unit.cli.conftest import Allot
 
 APP = """\
@@ -291,11 +291,11 @@ def test_ctrl_c_takes_the_plan_and_leaves_out_what_concessions_would_save(
 
 
 def test_after_ctrl_c_nobody_waits_for_concessions(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: Any, **options: Any) -> Plan:
+    def interrupted(*arguments: Any, **options: Any) -> ProvisioningPlan:
         os.kill(os.getpid(), signal.SIGINT)
-        return plan_for(*arguments, **options)
+        return plan_demand(*arguments, **options)
 
-    monkeypatch.setattr("allotment.cli.plan.command.plan_for", interrupted)
+    monkeypatch.setattr("allotment.cli.plan.command.plan_demand", interrupted)
     ran = allot("plan", app)
     assert ran.code == 0
     assert "What one concession would save" not in ran.out

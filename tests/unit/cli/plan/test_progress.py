@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cli.plan.command import progress
+from allotment.cli.plan import progress
 from allotment.cli.plan.progress import Watch
 
 

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from allotment.cli.output.console import Screen
 from allotment.cli.plan.json_output import data_of
 from allotment.cli.plan.text_output import Manner, free_of, tell
-from allotment.tools.explain.report import GivenClaim, GivenDevice
-from allotment.tools.plan.reasons.machine_groups import alike
-from allotment.tools.plan.report import Choice, Plan, TypeVerdict
+from allotment.tools.explain.report import ClaimAllocation, DeviceAllocation
+from allotment.tools.plan.reasons.machine_groups import group_machines
+from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
 from tests.unit.tools.plan.made import machine, many, mixed, plan_of, seat
 
 
-def told(plan: Plan, width: int | None = 80, wide: bool = False, why: str | None = None, colour: bool = False) -> str:
+def told(plan: ProvisioningPlan, width: int | None = 80, wide: bool = False, why: str | None = None, colour: bool = False) -> str:
     out = io.StringIO()
     tell(Screen(out, width, colour), plan, Manner(wide, why))
     return out.getvalue()
@@ -28,9 +28,9 @@ def test_the_first_line_answers() -> None:
     assert told(mixed()).splitlines()[0] == "3 machines, 26.637 USD/h (at least 26.237: gap 1.5 %)"
     proven = plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1")
     assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven the cheapest)"
-    assert told(Plan()).splitlines() == ["Nothing waits for a node or a device: no machine is needed."]
-    assert told(Plan(existing=mixed().existing)).splitlines()[0] == "No machine is needed"
-    assert told(Plan(unserved=mixed().unserved)).splitlines()[0] == "No machine serves them"
+    assert told(ProvisioningPlan()).splitlines() == ["Nothing waits for a node or a device: no machine is needed."]
+    assert told(ProvisioningPlan(existing=mixed().existing)).splitlines()[0] == "No machine is needed"
+    assert told(ProvisioningPlan(unserved=mixed().unserved)).splitlines()[0] == "No machine serves them"
 
 
 def test_machines_stand_with_their_pods_and_devices() -> None:
@@ -43,7 +43,7 @@ def test_machines_stand_with_their_pods_and_devices() -> None:
 
 
 def test_what_is_free_is_told() -> None:
-    free = {sort.first.node: free_of(sort.inside) for sort in alike(mixed().machines)}
+    free = {sort.first.node: free_of(sort.layout) for sort in group_machines(mixed().machines)}
     assert free == {"a2-1": "2 × 1g.5gb", "p4d-1": "2 GPUs", "g5-1": "20% of a GPU"}
 
 
@@ -92,7 +92,7 @@ def test_a_concession_is_told_with_both_totals_and_its_place() -> None:
 
 
 @pytest.mark.parametrize("plan", [mixed(), many(40, 17)], ids=["mixed", "many"])
-def test_nothing_is_wider_than_the_screen(plan: Plan) -> None:
+def test_nothing_is_wider_than_the_screen(plan: ProvisioningPlan) -> None:
     assert max(map(len, told(plan, 80).splitlines())) <= 80
 
 
@@ -115,8 +115,8 @@ def test_colours_are_only_where_the_screen_has_them() -> None:
 
 def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
     def devices(share: dict[str, str]) -> str:
-        given = GivenDevice(request="r", driver="d", pool="n", device="gpu-0", share=share)
-        one = replace(seat("a", "n"), claims=(GivenClaim(name="default/c", devices=(given,)),))
+        given = DeviceAllocation(request="r", driver="d", pool="n", device="gpu-0", share=share)
+        one = replace(seat("a", "n"), claims=(ClaimAllocation(name="default/c", devices=(given,)),))
         return told(plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
 
     assert devices({"memory": "9Gi"}) == "  a  gpu-0 (9Gi each)"
@@ -126,19 +126,19 @@ def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
 
 def test_what_no_column_has_room_for_stands_below() -> None:
     long = "no device satisfies device.attributes['gpu.nvidia.com'].productName.matches('.*t4.*')"
-    choice = Choice(
+    choice = GroupVerdicts(
         pods=(mixed().unserved[0].pod,),
         owner="Job default/x",
         verdicts=(TypeVerdict(instance="aws/x", code="devices", text=long),),
     )
-    lines = told(Plan(unserved=mixed().unserved, choices=(choice,))).splitlines()
+    lines = told(ProvisioningPlan(unserved=mixed().unserved, choices=(choice,))).splitlines()
     assert "    aws/x   unknown" in lines
     assert max(map(len, lines)) <= 80
 
 
 def test_to_what_nobody_can_know_no_type_is_nearest() -> None:
     (one,) = mixed().unserved
-    assert "nearest:" not in told(Plan(unserved=(replace(one, code="run-time-only"),)))
+    assert "nearest:" not in told(ProvisioningPlan(unserved=(replace(one, code="run-time-only"),)))
 
 
 def test_a_bound_that_is_not_known_is_null() -> None:
@@ -159,7 +159,7 @@ def test_json_has_every_field_always() -> None:
         "verdict", "total", "bound", "gap", "machines", "existing", "unserved", "choices", "relaxations", "notes",
         "catalogProblems",
     ]  # fmt: skip
-    assert list(data_of(Plan())) == keys
+    assert list(data_of(ProvisioningPlan())) == keys
     data = data_of(mixed())
     assert list(data) == keys
     assert data["total"] == "26.637027"

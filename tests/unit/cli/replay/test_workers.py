@@ -9,18 +9,18 @@ from multiprocessing import active_children
 import pytest
 
 from allotment.cli.replay.workers import Broken, Job, Lost, made
-from allotment.tools.replay.experiment import Question
-from allotment.tools.replay.report import Mark
-from allotment.tools.replay.sample import sample
+from allotment.tools.replay.experiment import Experiment
+from allotment.tools.replay.report import CurvePoint
+from allotment.tools.replay.sample import sample_trace
 
 JOBS = [Job("fgd", 1), Job("fgd", 2), Job("fgd", 3)]
 
 
-def question() -> Question:
-    return Question(*sample())
+def question() -> Experiment:
+    return Experiment(*sample_trace())
 
 
-def ignore(_job: Job, _mark: Mark) -> None:
+def ignore(_job: Job, _mark: CurvePoint) -> None:
     return
 
 
@@ -29,7 +29,7 @@ def test_every_run_is_made_once() -> None:
 
 
 def test_a_process_that_is_killed_is_told_and_the_others_are_ended() -> None:
-    def kill(_job: Job, _mark: Mark) -> None:
+    def kill(_job: Job, _mark: CurvePoint) -> None:
         for child in active_children():
             if child.pid is not None:
                 os.kill(child.pid, signal.SIGKILL)

@@ -10,8 +10,8 @@ import pytest
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.permissions import missing
 from allotment.model.trees import Tree
-from allotment.tools.permissions.access_reviews import asks
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.access_reviews import access_requests
+from allotment.tools.permissions.components import COMPONENTS
 from tests.unit.cluster import idle
 
 
@@ -35,7 +35,7 @@ def test_a_refused_question_leaves_none_under_way() -> None:
     async def asked() -> int:
         client: Any = Refusing()
         with pytest.raises(StatusError):
-            await missing(client, asks(PARTS["reader"]), "somebody")
+            await missing(client, access_requests(COMPONENTS["reader"]), "somebody")
         return int(client.open)
 
     assert idle.run(asked()) == 0

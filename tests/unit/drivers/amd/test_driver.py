@@ -1,4 +1,4 @@
-"""AMD's driver as a kubelet and a scheduler meet it: devices, claims of them, partitions made and undone."""
+"""AMD's driver: published devices, claims, and partitions created and removed."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ class Node:
         return self.driver
 
     async def devices(self) -> dict[str, Device]:
-        (offer,) = await self.driver.discover()
-        return {device.name: device for group in offer.groups for device in group}
+        (pool,) = await self.driver.discover()
+        return {device.name: device for group in pool.groups for device in group}
 
     async def prepare(self, uid: str, *devices: str, partitions: int = 1, admin: bool = False) -> dict[str, Any]:
-        granted = tuple(
+        allocated = tuple(
             AllocatedDevice(
                 "gpu",
                 "n1",
-                one,
+                device,
                 share_id=uid,
                 consumed_capacity={"partitions": Quantity.of_int(partitions)},
                 admin_access=admin,
             )
-            for one in devices
+            for device in devices
         )
-        claim = AllocatedClaim(uid, "shop", uid, granted, tuple(self.plans.values()))
+        claim = AllocatedClaim(uid, "shop", uid, allocated, tuple(self.plans.values()))
         plan = self.plans[uid] = self.driver.plan(claim)
         try:
             prepared = await self.driver.prepare(claim, plan)
@@ -88,12 +88,12 @@ class Node:
 def on_a_node(fleet: str) -> Callable[[Callable[[Node], Awaitable[None]]], Callable[[], None]]:
     def decorate(test: Callable[[Node], Awaitable[None]]) -> Callable[[], None]:
         def run() -> None:
-            async def told() -> None:
+            async def main() -> None:
                 node = Node(fleet)
                 await node.driver.discover()
                 await test(node)
 
-            idle.run(told())
+            idle.run(main())
 
         run.__name__, run.__doc__ = test.__name__, test.__doc__
         return run
@@ -105,36 +105,36 @@ def renders(edits: ContainerEdits) -> list[str]:
     return [node.path for node in edits.device_nodes if "render" in node.path]
 
 
-# --- what is published ----------------------------------------------------------------------------------------------
+# --- publishing -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "mode", ["spx@v0", "spx@v1", "cpx@v0", "cpx@v1", "cpx-nps4", "dpx", "qpx", "auto"]
 )  # fmt: skip
-def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
-    async def told() -> None:
+def test_a_node_publishes_the_slices_of_its_profile(mode: str) -> None:
+    async def main() -> None:
         node = Node(f"mi300x-8x-oam/{mode}")
-        (offer,) = await node.driver.discover()
-        found = build_slices(offer, "gpu.amd.com", "n1", FEATURES)
-        assert found.notes == ()
-        wanted = slices_of(node.machine.hardware, node.machine.mode, "n1")
-        assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
-        assert [one.shared_counters for one in found.specs] == [one.spec.shared_counters for one in wanted]
+        (pool,) = await node.driver.discover()
+        built = build_slices(pool, "gpu.amd.com", "n1", FEATURES)
+        assert built.notes == ()
+        expected = slices_of(node.machine.hardware, node.machine.mode, "n1")
+        assert [spec.devices for spec in built.specs] == [spec.spec.devices for spec in expected]
+        assert [spec.shared_counters for spec in built.specs] == [spec.spec.shared_counters for spec in expected]
 
-    idle.run(told())
+    idle.run(main())
 
 
 @on_a_node("mi300x-8x-oam/auto")
-async def test_every_way_to_divide_a_gpu_is_a_device_of_partitions(node: Node) -> None:
+async def test_every_partition_setting_of_a_gpu_is_published_as_a_device(node: Node) -> None:
     devices = await node.devices()
     assert [name for name in devices if name.startswith("gpu-0-")] == [
         "gpu-0-spx-nps1", "gpu-0-dpx-nps1", "gpu-0-qpx-nps1", "gpu-0-cpx-nps1", "gpu-0-cpx-nps4",
     ]  # fmt: skip
     cpx = devices["gpu-0-cpx-nps4"]
-    assert {name: str(one.value) for name, one in cpx.capacity.items()} == {
+    assert {name: str(capacity.value) for name, capacity in cpx.capacity.items()} == {
         "computeUnits": "304", "memory": "196592Mi", "partitions": "8", "simdUnits": "1216",
     }  # fmt: skip
-    # Of each an allocation takes one partition's, whatever it asks for.
+    # An allocation consumes one partition of each, whatever it requests.
     assert cpx.allow_multiple_allocations
     for name, part in {"computeUnits": "38", "memory": "24574Mi", "partitions": "1", "simdUnits": "152"}.items():
         policy = cpx.capacity[name].request_policy
@@ -143,19 +143,22 @@ async def test_every_way_to_divide_a_gpu_is_a_device_of_partitions(node: Node) -
     assert cpx.attributes["computePartition"].string == "cpx"
     assert cpx.attributes["memoryPartition"].string == "nps4"
     assert cpx.attributes["gpuIndex"].int_ == 0
-    assert [one.counter_set for one in cpx.consumes_counters] == ["gpu-0-mutex"]
+    assert [consumption.counter_set for consumption in cpx.consumes_counters] == ["gpu-0-mutex"]
     spx = devices["gpu-0-spx-nps1"]
     assert spx.allow_multiple_allocations is None
-    assert all(one.request_policy is None for one in spx.capacity.values())
+    assert all(capacity.request_policy is None for capacity in spx.capacity.values())
 
 
-# --- GPUs as they are -----------------------------------------------------------------------------------------------
+# --- current modes --------------------------------------------------------------------------------------------------
 
 
 @on_a_node("mi300x-8x-oam/cpx")
-async def test_a_partition_comes_with_its_device_files_and_their_groups(node: Node) -> None:
+async def test_a_partition_gets_its_device_files_and_their_groups(node: Node) -> None:
     ready = (await node.prepare("c", "gpu-2-129"))["gpu-2-129"]
-    assert [(one.path, one.type, one.major, one.minor, one.permissions) for one in ready.edits.device_nodes] == [
+    assert [
+        (d.path, d.type, d.major, d.minor, d.permissions)
+        for d in ready.edits.device_nodes
+    ] == [
         ("/dev/kfd", "c", 511, 0, "rwm"),
         ("/dev/dri/card2", "c", 226, 2, "rwm"),
         ("/dev/dri/renderD129", "c", 226, 129, "rwm"),
@@ -165,36 +168,36 @@ async def test_a_partition_comes_with_its_device_files_and_their_groups(node: No
 
 
 @on_a_node("mi300x-8x-oam")
-async def test_a_gpu_that_is_gone_cannot_be_prepared_and_can_be_given_back(node: Node) -> None:
+async def test_a_removed_gpu_cannot_be_prepared_but_can_be_unprepared(node: Node) -> None:
     await node.prepare("c", "gpu-1-128")
     node.hardware.set_faults("gpu-0=gone")
     assert len(await node.devices()) == 7
-    with pytest.raises(ClaimError, match="n1/gpu-1-128 is not on this node"):
+    with pytest.raises(ClaimError, match="n1/gpu-1-128 not found on this node"):
         await node.prepare("d", "gpu-1-128")
     await node.unprepare("c")
     node.hardware.set_faults("")
     assert len(await node.devices()) == 8
 
 
-def test_faults_are_read_strictly() -> None:
+def test_faults_are_parsed_strictly() -> None:
     node = Node("mi300x-8x-oam")
     for text in ("gpu-8=gone", "gpu-0=xid-79", "card1=gone"):
-        with pytest.raises(ValueError, match=r"wanted|no GPU"):
+        with pytest.raises(ValueError, match=r"expected|no GPU"):
             node.hardware.set_faults(text)
 
 
 @on_a_node("mi300x-8x-oam")
-async def test_gpus_that_come_and_go_are_news(node: Node) -> None:
-    news = node.driver.watch()
-    seen = asyncio.ensure_future(anext(aiter(news)))
+async def test_added_and_removed_gpus_are_reported(node: Node) -> None:
+    events = node.driver.watch()
+    event = asyncio.ensure_future(anext(aiter(events)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     node.hardware.set_faults("gpu-0=gone")
-    assert isinstance(await asyncio.wait_for(seen, 5), DevicesChanged)
+    assert isinstance(await asyncio.wait_for(event, 5), DevicesChanged)
 
 
 @on_a_node("mi300x-8x-oam")
-async def test_what_changed_before_anybody_watched_is_news_too(node: Node) -> None:
+async def test_changes_before_watching_are_reported(node: Node) -> None:
     node.hardware.set_faults("gpu-0=gone")
     assert isinstance(await asyncio.wait_for(anext(aiter(node.driver.watch())), 5), DevicesChanged)
 
@@ -203,11 +206,11 @@ async def test_what_changed_before_anybody_watched_is_news_too(node: Node) -> No
 
 
 @on_a_node("mi300x-8x-oam/auto")
-async def test_a_gpu_is_divided_for_a_claim_and_whole_again_after_the_last(node: Node) -> None:
+async def test_a_gpu_is_partitioned_for_a_claim_and_restored_after_the_last(node: Node) -> None:
     first = (await node.prepare("a", "gpu-0-cpx-nps1", partitions=2))["gpu-0-cpx-nps1"]
     assert (await node.modes())[:2] == ["cpx_nps1", "spx_nps1"]
     assert renders(first.edits) == ["/dev/dri/renderD128", "/dev/dri/renderD129"]
-    assert first.data == {"pciBusID": "0000:05:00.0", "partitions": ["gpu-1-128", "gpu-2-129"]}
+    assert first.status_data == {"pciBusID": "0000:05:00.0", "partitions": ["gpu-1-128", "gpu-2-129"]}
     second = (await node.prepare("b", "gpu-0-cpx-nps1"))["gpu-0-cpx-nps1"]
     assert renders(second.edits) == ["/dev/dri/renderD130"]
     await node.unprepare("a")
@@ -221,24 +224,24 @@ async def test_a_gpu_is_divided_for_a_claim_and_whole_again_after_the_last(node:
 
 
 @on_a_node("mi300x-8x-oam/auto")
-async def test_the_memory_mode_is_the_whole_node_s(node: Node) -> None:
+async def test_the_memory_mode_applies_to_the_whole_node(node: Node) -> None:
     await node.prepare("a", "gpu-0-cpx-nps4")
     assert await node.modes() == ["cpx_nps4"] * 8
     assert node.hardware.simulated_files.reloads == 1
     devices = await node.devices()
-    tainted = {name for name, one in devices.items() if one.taints}
+    tainted = {name for name, device in devices.items() if device.taints}
     assert tainted == {name for name in devices if not name.endswith("nps4")}
-    assert {(one.key, one.effect) for one in devices["gpu-1-spx-nps1"].taints} == {
+    assert {(taint.key, taint.effect) for taint in devices["gpu-1-spx-nps1"].taints} == {
         ("gpu.amd.com/memory-partition-conflict", "NoExecute")
     }
-    with pytest.raises(ClaimError, match="needs memory mode NPS1, but the node's GPUs are used in NPS4"):
+    with pytest.raises(ClaimError, match="needs memory mode NPS1, but claims use the node's GPUs in NPS4"):
         await node.prepare("b", "gpu-1-spx-nps1")
     await node.prepare("c", "gpu-3-cpx-nps4", partitions=8)
     assert node.hardware.simulated_files.reloads == 1
     await node.unprepare("a")
     await node.unprepare("c")
     assert await node.modes() == ["spx_nps1"] * 8
-    assert not any(one.taints for one in (await node.devices()).values())
+    assert not any(device.taints for device in (await node.devices()).values())
 
 
 @on_a_node("mi300x-8x-oam/auto")
@@ -247,12 +250,12 @@ async def test_modes_of_one_gpu_exclude_each_other(node: Node) -> None:
     with pytest.raises(ClaimError, match=r"needs GPU 0000:05:00\.0 in QPX, but gpu-0-dpx-nps1 of it is in use"):
         await node.prepare("b", "gpu-0-qpx-nps1")
     await node.prepare("b", "gpu-0-dpx-nps1")
-    with pytest.raises(ClaimError, match="1 partitions are wanted, and 0 of 2 are free"):
+    with pytest.raises(ClaimError, match="1 partitions requested, 0 of 2 available"):
         await node.prepare("c", "gpu-0-dpx-nps1")
 
 
 @on_a_node("mi300x-8x-oam/auto")
-async def test_an_administrator_sees_all_parts_and_changes_nothing(node: Node) -> None:
+async def test_admin_access_gives_all_partitions_and_changes_nothing(node: Node) -> None:
     await node.prepare("a", "gpu-0-dpx-nps1")
     ready = (await node.prepare("b", "gpu-0-spx-nps1", admin=True))["gpu-0-spx-nps1"]
     assert len(renders(ready.edits)) == 2
@@ -260,14 +263,14 @@ async def test_an_administrator_sees_all_parts_and_changes_nothing(node: Node) -
 
 
 @on_a_node("mi300x-8x-oam/auto")
-async def test_what_was_prepared_before_a_restart_is_known_after_it(node: Node) -> None:
+async def test_prepared_claims_are_restored_after_a_restart(node: Node) -> None:
     await node.prepare("a", "gpu-1-cpx-nps4")
     before = await node.devices()
     node.hardware.set_faults("gpu-0=gone")
     driver = node.restarted()
     driver.restore(tuple(node.plans.values()))
     after = await node.devices()
-    # GPU 1 is still called that, and the taints are still there.
+    # The name of GPU 1 and the taints are unchanged.
     assert {name: one for name, one in before.items() if not name.startswith("gpu-0-")}["gpu-1-cpx-nps4"] == after[
         "gpu-1-cpx-nps4"
     ]
@@ -277,15 +280,15 @@ async def test_what_was_prepared_before_a_restart_is_known_after_it(node: Node) 
 
 
 @on_a_node("mi300x-8x-oam/auto")
-async def test_a_change_of_the_memory_mode_is_news(node: Node) -> None:
-    news = node.driver.watch()
-    seen = asyncio.ensure_future(anext(aiter(news)))
+async def test_a_change_of_the_memory_mode_is_reported(node: Node) -> None:
+    events = node.driver.watch()
+    event = asyncio.ensure_future(anext(aiter(events)))
     await node.prepare("a", "gpu-0-cpx-nps4")
-    assert isinstance(await asyncio.wait_for(seen, 5), DevicesChanged)
+    assert isinstance(await asyncio.wait_for(event, 5), DevicesChanged)
 
 
 @on_a_node("mi300x-8x-oam/auto")
-async def test_undoing_needs_no_hardware_and_can_be_repeated(node: Node) -> None:
+async def test_unpreparing_needs_no_hardware_and_is_idempotent(node: Node) -> None:
     await node.prepare("a", "gpu-0-cpx-nps1")
     plan = node.plans["a"]
     node.hardware.set_faults(",".join(f"gpu-{n}=gone" for n in range(8)))
@@ -302,10 +305,10 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_parts_have_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[int, int, str, int]]) -> None:
-    """``steps``: a claim that comes (or goes, if it is there), its GPU, mode and number of partitions."""
+def test_partitions_have_one_owner_and_the_initial_state_is_restored(steps: list[tuple[int, int, str, int]]) -> None:
+    """``steps``: a claim to prepare (or unprepare if it is prepared), its GPU, mode and number of partitions."""
 
-    async def told() -> None:
+    async def main() -> None:
         node = Node("mi300x-8x-oam/auto")
         await node.driver.discover()
         owners: dict[str, list[str]] = {}
@@ -321,22 +324,22 @@ def test_parts_have_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[
             except ClaimError:
                 node.plans.pop(uid, None)
                 continue
-            ((_, one),) = ready.items()
-            owners[uid] = renders(one.edits)
+            ((_, device),) = ready.items()
+            owners[uid] = renders(device.edits)
             assert len(owners[uid]) == partitions
-            # Whoever had parts before has them still, and no part has two owners.
-            there = {f"/dev/dri/renderD{part.render}" for each in await node.hardware.gpus() for part in each.parts}
-            every = [path for paths in owners.values() for path in paths]
-            assert len(every) == len(set(every))
-            assert set(every) <= there
+            # Claims keep their partitions, and no partition has two owners.
+            existing = {f"/dev/dri/renderD{part.render}" for each in await node.hardware.gpus() for part in each.parts}
+            all_paths = [path for paths in owners.values() for path in paths]
+            assert len(all_paths) == len(set(all_paths))
+            assert set(all_paths) <= existing
         for uid in tuple(node.plans):
             await node.unprepare(uid)
         assert await node.modes() == ["spx_nps1"] * 8
 
-    idle.run(told())
+    idle.run(main())
 
 
-# --- within the framework -------------------------------------------------------------------------------------------
+# --- with the node driver -------------------------------------------------------------------------------------------
 
 
 def edits(store: MemoryStore, ids: Sequence[str]) -> ContainerEdits:
@@ -348,8 +351,8 @@ def config(kind: str, **fields: Any) -> Sequence[dict[str, Any]]:
     return [{"source": "FromClaim", "requests": [], "opaque": {"driver": "gpu.amd.com", "parameters": parameters}}]
 
 
-def test_claims_through_the_framework() -> None:
-    async def told() -> None:
+def test_claims_through_the_node_driver() -> None:
+    async def main() -> None:
         node = Node("mi300x-8x-oam")
         client, store = MemoryClient(), MemoryStore()
         driver = NodeDriver(
@@ -368,18 +371,18 @@ def test_claims_through_the_framework() -> None:
         await driver.unprepare([fine, odd])
         assert store.names() == frozenset()
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_a_plan_that_nobody_can_read_keeps_no_other_claim_and_no_driver_from_working() -> None:
-    async def story(n: Node) -> None:
+def test_an_unreadable_plan_does_not_block_other_claims() -> None:
+    async def scenario(n: Node) -> None:
         n.plans["odd"] = {"held": "of a version that never was"}
-        (one,) = (name for name in await n.devices() if name == "gpu-0-cpx-nps1")
-        await n.prepare("c1", one)
+        (device,) = (name for name in await n.devices() if name == "gpu-0-cpx-nps1")
+        await n.prepare("c1", device)
         again = n.restarted()
         again.restore(tuple(n.plans.values()))
         await again.discover()
         await again.unprepare(n.plans.pop("c1"), tuple(n.plans.values()))
         assert [gpu.profile for gpu in await n.hardware.gpus()] == ["spx_nps1"]
 
-    idle.run(story(Node("1xmi300x/auto")))
+    idle.run(scenario(Node("1xmi300x/auto")))

@@ -1,4 +1,4 @@
-"""AMD's GPUs that are ill: what the kernel counts and who answers become taints, which go when a GPU is well again."""
+"""Health of AMD GPUs: error counters and lost GPUs become taints, which are removed when a GPU is healthy."""
 
 from __future__ import annotations
 
@@ -28,28 +28,26 @@ def kernel(root: Path) -> KernelHardware:
     return KernelHardware(HostFiles(root), IdleClock(1000))
 
 
-def told(condition: HealthUpdate) -> tuple[str, str, dict[str, str]]:
-    return condition.device, condition.health, {taint.key: taint.value for taint in condition.taints}
+def summary(update: HealthUpdate) -> tuple[str, str, dict[str, str]]:
+    return update.device, update.health, {taint.key: taint.value for taint in update.taints}
 
 
-async def conditions(news: AsyncIterator[DeviceEvent], driver: AmdDriver, count: int) -> list[HealthUpdate]:
-    """The next news of devices, rediscovered in between as the framework does."""
-    found: list[HealthUpdate] = []
+async def next_updates(events: AsyncIterator[DeviceEvent], driver: AmdDriver, count: int) -> list[HealthUpdate]:
+    """The next health updates, with a new discovery whenever the devices changed, as in the node driver."""
+    updates: list[HealthUpdate] = []
     async with asyncio.timeout(5):
-        async for one in news:
-            if isinstance(one, DevicesChanged):
+        async for event in events:
+            if isinstance(event, DevicesChanged):
                 await driver.discover()
             else:
-                found.append(one)
-            if len(found) == count:
-                return found
-    return found
+                updates.append(event)
+            if len(updates) == count:
+                return updates
+    return updates
 
 
-def test_errors_that_could_not_be_corrected_and_gpus_that_do_not_answer_are_read_from_the_kernel(
-    tmp_path: Path,
-) -> None:
-    async def story() -> None:
+def test_uncorrectable_errors_and_lost_gpus_are_read_from_the_kernel(tmp_path: Path) -> None:
+    async def scenario() -> None:
         node = kernel(tmp_path)
         device = tmp_path / "sys/bus/pci/devices/0000:26:00.0"
         (device / "ras").mkdir()
@@ -63,77 +61,78 @@ def test_errors_that_could_not_be_corrected_and_gpus_that_do_not_answer_are_read
         (device / "config").write_bytes(b"\xff" * 64)
         assert (await node.unhealthy_gpus())["0000:26:00.0"].lost
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_troubles_are_noticed_on_a_host(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_health_changes_are_noticed_on_a_host(tmp_path: Path) -> None:
+    async def scenario() -> None:
         node = kernel(tmp_path)
         changes = node.changes()
-        seen = asyncio.ensure_future(anext(changes))
+        change = asyncio.ensure_future(anext(changes))
         await asyncio.sleep(0.02)
         counters = tmp_path / "sys/bus/pci/devices/0000:26:00.0/ras"
         counters.mkdir()
         (counters / "umc_err_count").write_text("ue: 1\n")
-        await asyncio.wait_for(seen, 5)
+        await asyncio.wait_for(change, 5)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_both_troubles_are_told_at_once() -> None:
-    one = health_update("gpu-1-128", GpuHealth(lost=True, errors=(("umc", 2), ("sdma", 1))))
-    assert told(one) == ("gpu-1-128", "Unhealthy", {LOST: "", RAS: "umc"})
-    assert one.message == (
-        "the GPU is lost: it no longer answers; errors that could not be corrected in umc: 2; "
-        "errors that could not be corrected in sdma: 1"
+def test_both_faults_are_reported_together() -> None:
+    update = health_update("gpu-1-128", GpuHealth(lost=True, errors=(("umc", 2), ("sdma", 1))))
+    assert summary(update) == ("gpu-1-128", "Unhealthy", {LOST: "", RAS: "umc"})
+    assert update.message == (
+        "the GPU is lost: it no longer answers; uncorrectable errors in umc: 2; uncorrectable errors in sdma: 1"
     )
     assert health_update("gpu-1-128", GpuHealth()) == HealthUpdate("gpu-1-128", "Healthy")
 
 
-def test_every_partition_of_an_ill_gpu_is_tainted_until_it_is_well() -> None:
-    async def story() -> None:
+def test_every_partition_of_an_unhealthy_gpu_is_tainted_until_it_is_healthy() -> None:
+    async def scenario() -> None:
         (machine,) = parse_fleet(["n1=2xmi300x/cpx"])
         node = SimulatedHardware(machine)
         driver = AmdDriver(node, "n1")
         await driver.discover()
-        news = driver.watch()
-        seen = asyncio.ensure_future(conditions(news, driver, 8))
+        events = driver.watch()
+        updates = asyncio.ensure_future(next_updates(events, driver, 8))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         node.set_faults("gpu-1=ras")
-        first = await seen
-        assert [told(one) for one in first] == [(f"gpu-{9 + n}-{136 + n}", "Unhealthy", {RAS: "umc"}) for n in range(8)]
+        first = await updates
+        assert [summary(update) for update in first] == [
+            (f"gpu-{9 + n}-{136 + n}", "Unhealthy", {RAS: "umc"}) for n in range(8)
+        ]
         node.set_faults("gpu-1=lost")
-        assert {tuple(told(one)[2]) for one in await conditions(news, driver, 8)} == {(LOST,)}
+        assert {tuple(summary(update)[2]) for update in await next_updates(events, driver, 8)} == {(LOST,)}
         node.set_faults("")
-        last = await conditions(news, driver, 8)
-        assert {one.device for one in last} == {one.device for one in first}
-        assert all(one == HealthUpdate(one.device, "Healthy") for one in last)
+        last = await next_updates(events, driver, 8)
+        assert {update.device for update in last} == {update.device for update in first}
+        assert all(update == HealthUpdate(update.device, "Healthy") for update in last)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_gpu_that_is_ill_from_the_start_is_told() -> None:
-    async def story() -> None:
+def test_a_gpu_that_is_unhealthy_from_the_start_is_reported() -> None:
+    async def scenario() -> None:
         (machine,) = parse_fleet(["n1=mi300x-8x-oam/spx@v0"])
         node = SimulatedHardware(machine)
         node.set_faults("gpu-0=ras")
         driver = AmdDriver(node, "n1", vocabulary="v0")
         await driver.discover()
-        (one,) = await conditions(driver.watch(), driver, 1)
-        assert told(one) == ("gpu-1-128", "Unhealthy", {RAS: "umc"})
+        (update,) = await next_updates(driver.watch(), driver, 1)
+        assert summary(update) == ("gpu-1-128", "Unhealthy", {RAS: "umc"})
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_an_ill_gpu_that_is_divided_taints_its_parts_too() -> None:
-    async def story() -> None:
+def test_partitions_created_on_an_unhealthy_gpu_are_tainted() -> None:
+    async def scenario() -> None:
         (machine,) = parse_fleet(["n1=mi300x/auto"])
         node = SimulatedHardware(machine)
         node.set_faults("gpu-0=ras")
         driver = AmdDriver(node, "n1", auto_partition=True)
-        (offer,) = await driver.discover()
-        found = await conditions(driver.watch(), driver, 5)
-        assert {one.device for one in found} == {device.name for group in offer.groups for device in group}
+        (pool,) = await driver.discover()
+        updates = await next_updates(driver.watch(), driver, 5)
+        assert {update.device for update in updates} == {device.name for group in pool.groups for device in group}
 
-    idle.run(story())
+    idle.run(scenario())

@@ -1,4 +1,4 @@
-"""The kernel's files of a host: below a folder here, with a module tool that tests bring along."""
+"""The kernel's files of a host: in a folder, with a fake modprobe."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def kernel(root: Path, mode: str = "") -> KernelHardware:
     return KernelHardware(HostFiles(root), IdleClock(1000))
 
 
-def test_device_files_with_their_numbers_and_groups(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_device_files_have_numbers_and_groups(tmp_path: Path) -> None:
+    async def main() -> None:
         node = kernel(tmp_path)
         gpu, _ = await node.gpus()
-        found = await node.device_files(gpu.parts[0])
-        assert [(one.path, one.major, one.minor) for one in found] == [
+        files = await node.device_files(gpu.parts[0])
+        assert [(file.path, file.major, file.minor) for file in files] == [
             ("/dev/kfd", 511, 0), ("/dev/dri/card1", 226, 1), ("/dev/dri/renderD128", 226, 128),
         ]  # fmt: skip
-        assert {one.group for one in found} == {tmp_path.stat().st_gid}
-        # Until udev has made them all there are none.
+        assert {file.group for file in files} == {tmp_path.stat().st_gid}
+        # None are returned until udev has created all of them.
         (tmp_path / "dev/dri/renderD128").unlink()
         assert await node.device_files(gpu.parts[0]) == ()
 
-    idle.run(told())
+    idle.run(main())
 
 
 def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
-    async def told() -> None:
+    async def main() -> None:
         reloads = []
 
         async def reload() -> None:
@@ -63,32 +63,32 @@ def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
             assert (tmp_path / sysfs.GPUS / gpu.pci / "current_memory_partition").read_text() == "NPS4"
         assert reloads == [1]
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_what_the_kernel_refuses_names_gpu_and_mode(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_kernel_errors_name_the_gpu_and_the_mode(tmp_path: Path) -> None:
+    async def main() -> None:
         node = kernel(tmp_path)
         with pytest.raises(HardwareError, match=r"GPU 0000:99:00\.0: compute partition mode CPX: No such file"):
             await node.set_compute_partition("0000:99:00.0", "cpx")
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_gpus_that_come_and_go_are_seen(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_added_and_removed_gpus_are_noticed(tmp_path: Path) -> None:
+    async def main() -> None:
         node = kernel(tmp_path)
-        seen = asyncio.ensure_future(anext(aiter(node.changes())))
+        change = asyncio.ensure_future(anext(aiter(node.changes())))
         await asyncio.sleep(0.03)
-        assert not seen.done()
+        assert not change.done()
         (tmp_path / sysfs.GPUS / PCI).unlink()
-        await asyncio.wait_for(seen, 5)
+        await asyncio.wait_for(change, 5)
         assert len(await node.gpus()) == 1
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_the_module_is_loaded_anew_with_the_usual_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_module_is_reloaded_with_modprobe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "modprobe"
     tool.write_text(
         f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\nif [ -e {tmp_path}/busy ]; then echo busy >&2; exit 1; fi\n'
@@ -96,7 +96,7 @@ def test_the_module_is_loaded_anew_with_the_usual_tool(tmp_path: Path, monkeypat
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    async def told() -> None:
+    async def main() -> None:
         await reload_module()
         assert (tmp_path / "calls").read_text().splitlines() == ["-r amdgpu", "amdgpu"]
         (tmp_path / "busy").touch()
@@ -106,4 +106,4 @@ def test_the_module_is_loaded_anew_with_the_usual_tool(tmp_path: Path, monkeypat
         with pytest.raises(HardwareError, match="modprobe: No such file"):
             await reload_module()
 
-    asyncio.run(told())
+    asyncio.run(main())

@@ -1,4 +1,4 @@
-"""What the driver reads from the kernel's files: all of a machine's facts, and the oddities of real ones."""
+"""GPUs read from the kernel's files: all facts of a machine, and irregularities of real ones."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def gpus(mode: str = "", name: str = "mi300x-8x-oam", count: int | None = None) 
 
 def machines() -> list[tuple[str, str]]:
     names = [name for name in (*servers(), "mi250x", "mi325x", "mi355x") if hardware(name).accelerator.vendor == "amd"]
-    found = []
+    cases = []
     for name in names:
         partitions = hardware(name).accelerator.partitions
-        found += [(name, f"{one.compute}-{one.memory}") for one in partitions] or [(name, "")]
-    return found
+        cases += [(name, f"{setting.compute}-{setting.memory}") for setting in partitions] or [(name, "")]
+    return cases
 
 
 @pytest.mark.parametrize(("name", "mode"), machines())
@@ -36,17 +36,17 @@ def test_every_profile_is_read_back_from_its_files(name: str, mode: str, tmp_pat
     machine = hardware(name)
     model = machine.accelerator
     facts = gpus_of(machine, "n", parse_mode(mode, machine))
-    dies = max((one.per_gpu for one in model.partitions), default=1)
+    dies = max((profile.per_gpu for profile in model.partitions), default=1)
     write_tree(facts, tmp_path, model.gfx, dies)
     assert sysfs.gpus(HostFiles(tmp_path)) == facts
     assert sysfs.gpus(SimulatedFiles(facts, model.gfx, dies)) == facts
 
 
-def test_no_module_is_no_gpu(tmp_path: Path) -> None:
+def test_without_the_module_there_are_no_gpus(tmp_path: Path) -> None:
     assert sysfs.gpus(HostFiles(tmp_path)) == ()
 
 
-def test_two_gpus_of_one_location_in_different_domains_keep_their_partitions_apart(tmp_path: Path) -> None:
+def test_gpus_with_one_location_in_different_domains_have_separate_partitions(tmp_path: Path) -> None:
     first = gpus("cpx", count=1)[0]
     parts = tuple(part._replace(card=part.card + 8, render=part.render + 8) for part in first.parts)
     second = first._replace(pci="0001" + first.pci[4:], parts=parts, unique_id="7")
@@ -65,8 +65,8 @@ def test_partitions_of_newer_kernels_have_a_dot_in_their_names(tmp_path: Path) -
 def test_a_gpu_without_partition_files_is_published_whole(tmp_path: Path) -> None:
     (facts,) = gpus(name="mi250x", count=1)
     write_tree([facts], tmp_path, "gfx90a")
-    (found,) = sysfs.gpus(HostFiles(tmp_path))
-    (device,) = devices_of_gpus([found], "v1")
+    (gpu,) = sysfs.gpus(HostFiles(tmp_path))
+    (device,) = devices_of_gpus([gpu], "v1")
     assert device.attributes["type"].string == "amdgpu"
     assert "partitionProfile" not in device.attributes
 
@@ -75,46 +75,46 @@ def test_a_gpu_without_partition_files_is_published_whole(tmp_path: Path) -> Non
     ("text", "published"),
     [("6.19.14.31400000", "6.19.14"), ("", "0.0.0"), ("6.8", "6.8.0"), ("6.10.05-rc1", "6.10.5"), ("next", "0.0.0")],
 )
-def test_a_module_s_version_becomes_one_that_the_api_takes(tmp_path: Path, text: str, published: str) -> None:
+def test_the_module_version_is_converted_to_a_semantic_version(tmp_path: Path, text: str, published: str) -> None:
     (facts,) = gpus(count=1)
     write_tree([facts._replace(driver_version=text)], tmp_path)
-    found = sysfs.gpus(HostFiles(tmp_path))
-    (old,), (device,) = devices_of_gpus(found, "v0"), devices_of_gpus(found, "v1")
+    discovered = sysfs.gpus(HostFiles(tmp_path))
+    (old,), (device,) = devices_of_gpus(discovered, "v0"), devices_of_gpus(discovered, "v1")
     assert old.attributes["driverVersion"].version == device.attributes["driverVersion"].version == published
     assert device.attributes["driverVersionFull"].string == (text or "0.0.0")
 
 
-def test_memory_of_which_the_kernel_says_nothing_is_not_made_up(tmp_path: Path) -> None:
+def test_unknown_memory_is_not_published(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
     write_tree([facts._replace(parts=(facts.parts[0]._replace(memory_bytes=None),))], tmp_path)
     (device,) = devices_of_gpus(sysfs.gpus(HostFiles(tmp_path)), "v1")
     assert device.capacity["memory"].value == Quantity.of_int(0)
 
 
-def test_where_a_machine_has_no_numa_and_no_root_the_attributes_are_left_out(tmp_path: Path) -> None:
+def test_unknown_numa_node_and_pcie_root_are_not_published(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
     write_tree([facts._replace(numa=None, pcie_root=None)], tmp_path)
-    (found,) = sysfs.gpus(HostFiles(tmp_path))
-    assert (found.numa, found.pcie_root) == (None, None)
-    (device,) = devices_of_gpus([found], "v1")
+    (gpu,) = sysfs.gpus(HostFiles(tmp_path))
+    assert (gpu.numa, gpu.pcie_root) == (None, None)
+    (device,) = devices_of_gpus([gpu], "v1")
     assert not {"numaNode", "resource.kubernetes.io/pcieRoot"} & device.attributes.keys()
 
 
-def test_a_card_that_does_not_tell_its_name_is_known_by_its_id(tmp_path: Path) -> None:
+def test_a_card_without_a_name_is_identified_by_its_device_id(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
     write_tree([facts._replace(product="")], tmp_path)
     assert sysfs.gpus(HostFiles(tmp_path))[0].product == "AMD_Instinct_MI300X_OAM"
 
 
-def test_a_gpu_that_compute_does_not_know_is_there_without_units(tmp_path: Path) -> None:
+def test_a_gpu_without_a_compute_node_has_no_compute_units(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
     write_tree([facts], tmp_path)
     (tmp_path / sysfs.TOPOLOGY / "1" / "properties").unlink()
-    (found,) = sysfs.gpus(HostFiles(tmp_path))
-    assert [part.compute_units for part in found.parts] == [0]
+    (gpu,) = sysfs.gpus(HostFiles(tmp_path))
+    assert [part.compute_units for part in gpu.parts] == [0]
 
 
-def test_partition_devices_that_are_not_in_use_are_no_partitions(tmp_path: Path) -> None:
+def test_unused_partition_devices_are_ignored(tmp_path: Path) -> None:
     (facts,) = gpus("cpx", count=1)
     write_tree([facts], tmp_path)
     for node in range(2, 9):
@@ -122,10 +122,10 @@ def test_partition_devices_that_are_not_in_use_are_no_partitions(tmp_path: Path)
     assert len(sysfs.gpus(HostFiles(tmp_path))[0].parts) == 1
 
 
-def test_settings_of_a_model_that_nobody_knows_come_from_the_kernel(tmp_path: Path) -> None:
+def test_settings_of_an_unknown_model_are_read_from_the_kernel(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
     write_tree([facts._replace(device_id="0x9999")], tmp_path, dies=6)
     settings = sysfs.gpus(HostFiles(tmp_path))[0].settings
-    assert [(one.compute, one.memory, one.parts) for one in settings] == [
+    assert [(setting.compute, setting.memory, setting.parts) for setting in settings] == [
         ("spx", "nps1", 1), ("dpx", "nps1", 2), ("qpx", "nps1", 4), ("cpx", "nps1", 6),
     ]  # fmt: skip

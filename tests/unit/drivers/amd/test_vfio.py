@@ -1,4 +1,4 @@
-"""AMD's GPUs for virtual machines: handed over for a claim, given back after it, on simulated and on kernel's files."""
+"""AMD's GPUs for virtual machines: bound to vfio-pci for a claim and restored after it, on simulated and real files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from allotment.model.features import Features
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.amd.nodes import Bindable
+from tests.unit.drivers.amd.nodes import SimulatedKernelFiles
 from tests.unit.drivers.world import put_claim
 
 MI300X = hardware("mi300x-8x-oam")
@@ -40,8 +40,8 @@ MI300X = hardware("mi300x-8x-oam")
 class Guests:
     """A driver of GPUs for virtual machines, and the plans of its claims."""
 
-    def __init__(self, on: Hardware) -> None:
-        self.hardware = on
+    def __init__(self, hardware: Hardware) -> None:
+        self.hardware = hardware
         self.plans: dict[str, Any] = {}
         self.restart()
 
@@ -50,12 +50,12 @@ class Guests:
         self.driver.restore(tuple(self.plans.values()))
 
     async def names(self) -> list[str]:
-        (offer,) = await self.driver.discover()
-        return [device.name for group in offer.groups for device in group]
+        (pool,) = await self.driver.discover()
+        return [device.name for group in pool.groups for device in group]
 
     async def prepare(self, uid: str, device: str, config: Any = None, *, admin: bool = False) -> ReadyDevice:
-        granted = AllocatedDevice("gpu", "n1", device, config, admin_access=admin)
-        claim = AllocatedClaim(uid, "shop", uid, (granted,), tuple(self.plans.values()))
+        allocated = AllocatedDevice("gpu", "n1", device, config, admin_access=admin)
+        claim = AllocatedClaim(uid, "shop", uid, (allocated,), tuple(self.plans.values()))
         plan = self.driver.plan(claim)
         self.plans[uid] = plan
         try:
@@ -73,7 +73,7 @@ class Guests:
             raise
 
     async def drivers(self) -> list[str]:
-        return [one.driver for one in await self.hardware.functions()]
+        return [function.driver for function in await self.hardware.functions()]
 
 
 async def simulated(fleet: str = "mi300x-8x-oam/vfio") -> Guests:
@@ -88,21 +88,21 @@ def paths(ready: ReadyDevice) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["vfio", "vfio=1", "vfio=8"])
-def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
-    async def told() -> None:
+def test_a_node_publishes_the_slices_of_its_profile(mode: str) -> None:
+    async def main() -> None:
         (machine,) = parse_fleet([f"n1=mi300x-8x-oam/{mode}"])
-        (offer,) = await AmdDriver(SimulatedHardware(machine), "n1", guests=True).discover()
-        found = build_slices(offer, "gpu.amd.com", "n1", Features("1.36"))
-        assert found.notes == ()
-        wanted = slices_of(machine.hardware, machine.mode, "n1")
-        assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
-        assert [one.shared_counters for one in found.specs] == [one.spec.shared_counters for one in wanted]
+        (pool,) = await AmdDriver(SimulatedHardware(machine), "n1", guests=True).discover()
+        built = build_slices(pool, "gpu.amd.com", "n1", Features("1.36"))
+        assert built.notes == ()
+        expected = slices_of(machine.hardware, machine.mode, "n1")
+        assert [spec.devices for spec in built.specs] == [spec.spec.devices for spec in expected]
+        assert [spec.shared_counters for spec in built.specs] == [spec.spec.shared_counters for spec in expected]
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_a_gpu_is_handed_over_for_a_claim_and_given_back_after_it() -> None:
-    async def told() -> None:
+def test_a_gpu_is_bound_to_vfio_for_a_claim_and_restored_after_it() -> None:
+    async def main() -> None:
         node = await simulated()
         before = await node.driver.discover()
         ready = await node.prepare("c", "gpu-vfio-2")
@@ -110,26 +110,26 @@ def test_a_gpu_is_handed_over_for_a_claim_and_given_back_after_it() -> None:
         assert ready.status_data == {"type": "vfio", "pciBusID": "0000:46:00.0", "iommuGroup": "22"}
         assert await node.drivers() == ["amdgpu"] * 2 + ["vfio-pci"] + ["amdgpu"] * 5
         assert len(await node.hardware.gpus()) == 7
-        # A virtual machine has it; what is published of it is the same.
+        # A virtual machine uses it; the published device is unchanged.
         assert await node.driver.discover() == before
         await node.unprepare("c")
         assert await node.drivers() == ["amdgpu"] * 8
         assert len(await node.hardware.gpus()) == 8
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_the_newer_interface_is_used_where_a_claim_prefers_it() -> None:
-    async def told() -> None:
+def test_iommufd_is_used_if_the_claim_prefers_it() -> None:
+    async def main() -> None:
         node = await simulated("mi300x/vfio")
         ready = await node.prepare("c", "gpu-vfio-0", VfioDeviceConfig(Iommu("PreferIommuFD")))
         assert paths(ready) == ["/dev/vfio/devices/vfio0", "/dev/iommu"]
 
-    idle.run(told())
+    idle.run(main())
 
 
 def test_a_virtual_function_has_no_driver_before_and_after() -> None:
-    async def told() -> None:
+    async def main() -> None:
         node = await simulated("mi300x/vfio=2")
         assert await node.names() == ["gpu-vfio-0", "gpu-vfio-1"]
         assert await node.hardware.gpus() == ()
@@ -138,11 +138,11 @@ def test_a_virtual_function_has_no_driver_before_and_after() -> None:
         await node.unprepare("c")
         assert await node.drivers() == ["", ""]
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_claims_outlive_the_driver_and_go_back_to_the_driver_from_before() -> None:
-    async def told() -> None:
+def test_claims_outlive_the_driver_and_restore_the_initial_kernel_driver() -> None:
+    async def main() -> None:
         node = await simulated()
         await node.prepare("c", "gpu-vfio-0")
         node.restart()
@@ -153,11 +153,11 @@ def test_claims_outlive_the_driver_and_go_back_to_the_driver_from_before() -> No
         await node.unprepare("d")
         assert await node.drivers() == ["amdgpu"] * 8
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_what_others_have_handed_over_stays_handed_over() -> None:
-    async def told() -> None:
+def test_functions_bound_by_other_programs_stay_bound() -> None:
+    async def main() -> None:
         node = await simulated("2xmi300x/vfio")
         await node.hardware.bind("0000:00:04.0", "vfio-pci")
         node.restart()
@@ -166,62 +166,62 @@ def test_what_others_have_handed_over_stays_handed_over() -> None:
         await node.unprepare("c")
         assert await node.drivers() == ["vfio-pci", "amdgpu"]
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_a_gpu_keeps_its_name_when_another_goes_and_undoing_does_not_need_it() -> None:
-    async def told() -> None:
+def test_a_gpu_keeps_its_name_when_another_is_removed_and_unpreparing_does_not_need_it() -> None:
+    async def main() -> None:
         node = await simulated()
         await node.prepare("c", "gpu-vfio-1")
         assert isinstance(node.hardware, SimulatedHardware)
         node.hardware.set_faults("gpu-0=gone,gpu-1=gone")
         assert (await node.names())[0] == "gpu-vfio-2"
-        with pytest.raises(ClaimError, match=r"n1/gpu-vfio-0 is not on this node \(any more\)"):
+        with pytest.raises(ClaimError, match="n1/gpu-vfio-0 not found on this node"):
             await node.prepare("d", "gpu-vfio-0")
         await node.unprepare("c")
         node.hardware.set_faults("")
         assert sorted(await node.names()) == [f"gpu-vfio-{number}" for number in range(8)]
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_administrators_get_none() -> None:
-    async def told() -> None:
+def test_admin_access_is_rejected() -> None:
+    async def main() -> None:
         node = await simulated("mi300x/vfio")
-        with pytest.raises(ClaimError, match="would take it away from others"):
+        with pytest.raises(ClaimError, match="admin access to a GPU for virtual machines is not possible"):
             await node.prepare("c", "gpu-vfio-0", admin=True)
 
-    idle.run(told())
+    idle.run(main())
 
 
-# --- the kernel's files of a folder ----------------------------------------------------------------------------------
+# --- the kernel's files in a folder ----------------------------------------------------------------------------------
 
 
-def folder(root: Path, groups: Sequence[int] = (), count: int = 2) -> Bindable:
+def folder(root: Path, groups: Sequence[int] = (), count: int = 2) -> SimulatedKernelFiles:
     machine = hardware("mi300x-8x-oam", count)
     mode = VirtualMachines()
     functions: list[Function] = list(functions_of(machine, mode))
     for index, group in enumerate(groups):
         functions[index] = functions[index]._replace(group=group)
-    return Bindable(root, gpus_of(machine, "n", mode), functions)
+    return SimulatedKernelFiles(root, gpus_of(machine, "n", mode), functions)
 
 
 def test_functions_are_read_back_from_files(tmp_path: Path) -> None:
-    async def told() -> None:
+    async def main() -> None:
         files = folder(tmp_path)
         assert await KernelHardware(files, IdleClock()).functions() == tuple(files.functions.by_address.values())
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_what_the_kernel_is_told(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_writes_to_the_kernel_files(tmp_path: Path) -> None:
+    async def main() -> None:
         files = folder(tmp_path)
         node = Guests(KernelHardware(files, IdleClock()))
         assert await node.names() == ["gpu-vfio-0", "gpu-vfio-1"]
         ready = await node.prepare("c", "gpu-vfio-1")
         assert files.written == ["driver_override=vfio-pci", "unbind=0000:26:00.0", "drivers_probe=0000:26:00.0"]
-        assert [(one.path, one.major, one.minor) for one in ready.edits.device_nodes] == [
+        assert [(d.path, d.major, d.minor) for d in ready.edits.device_nodes] == [
             ("/dev/vfio/21", 242, 21), ("/dev/vfio/vfio", 10, 196),
         ]  # fmt: skip
         files.written.clear()
@@ -229,11 +229,11 @@ def test_what_the_kernel_is_told(tmp_path: Path) -> None:
         assert files.written == ["driver_override=", "unbind=0000:26:00.0", "drivers_probe=0000:26:00.0"]
         assert await node.drivers() == ["amdgpu", "amdgpu"]
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_gpus_of_one_iommu_group_go_together(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_gpus_of_one_iommu_group_are_bound_together(tmp_path: Path) -> None:
+    async def main() -> None:
         node = Guests(KernelHardware(folder(tmp_path, groups=(7, 7), count=3), IdleClock()))
         await node.names()
         await node.prepare("c", "gpu-vfio-0")
@@ -243,11 +243,11 @@ def test_gpus_of_one_iommu_group_go_together(tmp_path: Path) -> None:
         await node.unprepare("c")
         assert await node.drivers() == ["amdgpu"] * 3
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_an_iommu_group_with_other_devices_in_use_is_rejected(tmp_path: Path) -> None:
+    async def main() -> None:
         files = folder(tmp_path)
         node = Guests(KernelHardware(files, IdleClock()))
         await node.names()
@@ -262,11 +262,11 @@ def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) ->
         assert await node.drivers() == ["amdgpu", "amdgpu"]
         assert node.plans == {}
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_a_gpu_in_use_is_waited_for_and_then_rejected(tmp_path: Path) -> None:
+    async def main() -> None:
         files = folder(tmp_path)
         node = KernelHardware(files, IdleClock())
         opened = tmp_path / "proc/123/fd"
@@ -280,14 +280,14 @@ def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path)
         await asyncio.sleep(0.02)
         (opened / "4").unlink()
         await waiting
-        assert [one.driver for one in await node.functions()] == ["vfio-pci", "amdgpu"]
+        assert [function.driver for function in await node.functions()] == ["vfio-pci", "amdgpu"]
 
-    idle.run(told())
+    idle.run(main())
 
 
 @pytest.mark.parametrize("step", ["driver_override", "unbind", "drivers_probe"])
-def test_a_kernel_that_refuses_leaves_all_as_it_was(tmp_path: Path, step: str) -> None:
-    async def told() -> None:
+def test_a_kernel_error_leaves_the_bindings_unchanged(tmp_path: Path, step: str) -> None:
+    async def main() -> None:
         files = folder(tmp_path)
         node = Guests(KernelHardware(files, IdleClock()))
         await node.names()
@@ -300,24 +300,24 @@ def test_a_kernel_that_refuses_leaves_all_as_it_was(tmp_path: Path, step: str) -
         assert await node.drivers() == ["amdgpu", "amdgpu"]
         assert files.read("sys/bus/pci/devices/0000:05:00.0/driver_override") == "(null)"
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_without_an_iommu_there_is_nothing_to_hand_over(tmp_path: Path) -> None:
-    async def told() -> None:
+def test_without_an_iommu_there_are_no_functions(tmp_path: Path) -> None:
+    async def main() -> None:
         node = KernelHardware(folder(tmp_path, groups=(-1, -1)), IdleClock())
         assert await node.functions() == ()
-        with pytest.raises(HardwareError, match="is the IOMMU switched on"):
+        with pytest.raises(HardwareError, match="is the IOMMU enabled"):
             await node.bind("0000:05:00.0", "vfio-pci")
 
-    idle.run(told())
+    idle.run(main())
 
 
-# --- within the framework ---------------------------------------------------------------------------------------------
+# --- with the node driver ---------------------------------------------------------------------------------------------
 
 
-def test_claims_through_the_framework() -> None:
-    async def told() -> None:
+def test_claims_through_the_node_driver() -> None:
+    async def main() -> None:
         guests = await simulated("2xmi300x/vfio")
         client, store = MemoryClient(), MemoryStore()
         driver = NodeDriver(
@@ -341,19 +341,21 @@ def test_claims_through_the_framework() -> None:
         assert await guests.drivers() == ["amdgpu", "amdgpu"]
         assert store.names() == frozenset()
 
-    idle.run(told())
+    idle.run(main())
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=12))
-def test_every_function_has_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[int, int, bool]]) -> None:
-    """``steps``: a claim that comes (or goes, if it is there), its GPU, and whether the driver starts anew first."""
+def test_every_function_has_one_owner_and_the_initial_state_is_restored(steps: list[tuple[int, int, bool]]) -> None:
+    """``steps``: a claim to prepare (or unprepare if it is prepared), its GPU, and whether the driver restarts
+    before.
+    """
 
-    async def told() -> None:
+    async def main() -> None:
         node = await simulated("4xmi300x/vfio")
         owners: dict[str, int] = {}
-        for claim, gpu, anew in steps:
+        for claim, gpu, restart in steps:
             uid = f"c{claim}"
-            if anew:
+            if restart:
                 node.restart()
                 await node.names()
             if uid in node.plans:
@@ -365,9 +367,9 @@ def test_every_function_has_one_owner_and_all_is_as_before_in_the_end(steps: lis
             else:
                 with pytest.raises(ClaimError, match="still prepared"):
                     await node.prepare(uid, f"gpu-vfio-{gpu}")
-            assert {n for n, one in enumerate(await node.drivers()) if one == "vfio-pci"} == set(owners.values())
+            assert {n for n, driver in enumerate(await node.drivers()) if driver == "vfio-pci"} == set(owners.values())
         for uid in tuple(node.plans):
             await node.unprepare(uid)
         assert await node.drivers() == ["amdgpu"] * 4
 
-    idle.run(told())
+    idle.run(main())

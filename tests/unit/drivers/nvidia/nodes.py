@@ -22,36 +22,36 @@ from allotment.model.trees import Tree
 NODE = "n1"
 
 
-class Simulated(NamedTuple):
-    """A node: its driver over its hardware. ``pci``: addresses by minor number."""
+class SimulatedNode(NamedTuple):
+    """A node with the driver on simulated hardware. ``pci``: addresses by minor number."""
 
     driver: NvidiaDriver
     hardware: SimulatedHardware
     faults: FaultInjector
     pci: tuple[str, ...]
 
-    def plan(self, uid: str, *granted: AllocatedDevice, others: tuple[Tree, ...] = ()) -> Tree:
+    def plan(self, uid: str, *allocated: AllocatedDevice, others: tuple[Tree, ...] = ()) -> Tree:
         """The plan of a claim."""
-        return self.driver.plan(AllocatedClaim(uid, "default", uid, granted, others))
+        return self.driver.plan(AllocatedClaim(uid, "default", uid, allocated, others))
 
     async def prepare(
-        self, uid: str, *granted: AllocatedDevice, others: tuple[Tree, ...] = ()
+        self, uid: str, *allocated: AllocatedDevice, others: tuple[Tree, ...] = ()
     ) -> tuple[Tree, PreparedClaim]:
-        """Prepare a claim: its plan and what came of it."""
-        claim = AllocatedClaim(uid, "default", uid, granted, others)
+        """Plan and prepare a claim; returns both results."""
+        claim = AllocatedClaim(uid, "default", uid, allocated, others)
         plan = self.driver.plan(claim)
         return plan, await self.driver.prepare(claim, plan)
 
     def card(self, minor: int = 0) -> Any:
-        """What a GPU is set to."""
+        """The settings of a GPU."""
         return self.hardware.snapshot().cards[self.pci[minor]]
 
     def daemons(self) -> list[Any]:
-        """The MPS daemons that run."""
+        """The running MPS daemons."""
         return list(self.hardware.snapshot().daemons.values())
 
 
-async def node(
+async def simulated_node(
     machine: str = "dgx-a100-40gb",
     mode: str = "full",
     *,
@@ -59,23 +59,23 @@ async def node(
     gates: FeatureGates = ALL_ON,
     state: Path | None = None,
     address: Callable[[str], str] | None = None,
-) -> Simulated:
-    """A node whose driver knows its devices."""
-    what = hardware(machine, gpus)
-    parsed = parse_mode(mode, what)
+) -> SimulatedNode:
+    """A node whose driver has discovered its devices."""
+    machine_hardware = hardware(machine, gpus)
+    parsed = parse_mode(mode, machine_hardware)
     assert isinstance(parsed, NvidiaMode)
-    facts = gpus_of(what, NODE, parsed)
+    facts = gpus_of(machine_hardware, NODE, parsed)
     faults = FaultInjector()
     simulated = SimulatedHardware(
         facts, state, fixed_mig=made_of(facts, NODE, parsed), name=NODE, address=address, faults=faults
     )
     driver = NvidiaDriver(simulated, parsed, gates=gates)
     await driver.discover()
-    return Simulated(driver, simulated, faults, tuple(slot.pci for slot in what.slots))
+    return SimulatedNode(driver, simulated, faults, tuple(slot.pci for slot in machine_hardware.slots))
 
 
 def config(kind: str, gates: FeatureGates = ALL_ON, **fields: Any) -> Any:
-    """Parameters, read and checked as the framework does."""
+    """Parameters, decoded and validated as the node driver does."""
     driver = NvidiaDriver(SimulatedHardware(()), Full(), gates=gates)
     value = configuration.decode({"apiVersion": VERSION, "kind": kind, **fields}, driver.configs)
     driver.validate(value)
@@ -85,7 +85,7 @@ def config(kind: str, gates: FeatureGates = ALL_ON, **fields: Any) -> Any:
 def gpu(
     device: str, config: Any = None, *, request: str = "gpu", share: str = "", admin: bool = False, **consumed: str
 ) -> AllocatedDevice:
-    """A device that a claim was given."""
+    """An allocated device."""
     amounts = {name: Quantity.parse(amount) for name, amount in consumed.items()}
     return AllocatedDevice(request, NODE, device, config, admin, share, amounts)
 
@@ -95,22 +95,22 @@ def mps(**fields: Any) -> Any:
     return config("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": fields})
 
 
-def slicing(interval: str) -> Any:
+def time_slicing(interval: str) -> Any:
     """GpuConfig with time slices."""
     return config("GpuConfig", sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": interval}})
 
 
-def only(prepared: PreparedClaim) -> ReadyDevice:
+def only_device(prepared: PreparedClaim) -> ReadyDevice:
     """The one device of a claim."""
     (ready,) = prepared.devices.values()
     return ready
 
 
 def env(ready: ReadyDevice) -> dict[str, str]:
-    """The variables that a container gets of a device."""
+    """The environment variables of a prepared device."""
     return dict(variable.split("=", 1) for variable in ready.edits.env)
 
 
 def paths(ready: ReadyDevice) -> list[str]:
-    """The device nodes that a container gets of a device."""
-    return [each.path for each in ready.edits.device_nodes]
+    """The device nodes of a prepared device."""
+    return [device_node.path for device_node in ready.edits.device_nodes]

@@ -24,7 +24,7 @@ GPU_B = "GPU-00000000-0000-0000-0000-00000000000b"
 def refusal(kind: str, gates: FeatureGates = ALL_ON, **fields: object) -> str:
     with pytest.raises(ClaimError) as caught:
         config(kind, gates, **fields)
-    assert caught.value.permanent == (gates == ALL_ON), "whoever runs the driver can switch a gate on"
+    assert caught.value.permanent == (gates == ALL_ON), "an administrator can turn a gate on"
     return str(caught.value)
 
 
@@ -35,12 +35,12 @@ def test_sharing_is_optional() -> None:
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
-def test_every_interval_is_read(interval: str) -> None:
+def test_every_interval_is_accepted(interval: str) -> None:
     sharing = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": interval}}
     assert config("GpuConfig", sharing=sharing).sharing.time_slicing_config.interval == interval
 
 
-def test_an_unknown_interval_is_refused_with_those_there_are() -> None:
+def test_an_unknown_interval_is_rejected_with_the_valid_ones() -> None:
     text = refusal("GpuConfig", sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "long"}})
     assert '"Long"' in text
     assert text.startswith("sharing.timeSlicingConfig.interval")
@@ -58,7 +58,7 @@ def test_thread_percentages(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [-1, 101])
-def test_thread_percentages_out_of_range_are_refused(threads: int) -> None:
+def test_thread_percentages_out_of_range_are_rejected(threads: int) -> None:
     sharing = {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": threads}}
     assert "wanted 0 to 100 (percent)" in refusal("GpuConfig", sharing=sharing)
 
@@ -72,13 +72,13 @@ def test_a_memory_limit_is_whole_mebibytes(written: str | int, limit: int) -> No
 
 
 @pytest.mark.parametrize("written", ["0", "1Ki", "1048575", "-5Gi"])
-def test_a_memory_limit_below_one_mebibyte_is_refused(written: str) -> None:
+def test_a_memory_limit_below_one_mebibyte_is_rejected(written: str) -> None:
     for field in ({"defaultPinnedDeviceMemoryLimit": written}, {"defaultPerDevicePinnedMemoryLimit": {"0": written}}):
         assert "wanted at least 1Mi" in refusal("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": field})
 
 
 @given(st.integers(MIB, 1 << 50))
-def test_a_memory_limit_never_exceeds_what_was_asked(amount: int) -> None:
+def test_a_memory_limit_never_exceeds_the_requested_memory(amount: int) -> None:
     assert 0 <= amount - mebibytes(Quantity.of_int(amount), "limit") * MIB < MIB
 
 
@@ -88,20 +88,20 @@ def test_a_per_device_limit_names_an_index_or_a_uuid(key: str) -> None:
     assert "wanted a device's UUID" in refusal("GpuConfig", sharing=sharing)
 
 
-def test_per_device_limits_go_by_sorted_uuid_and_win_over_the_default() -> None:
+def test_per_device_limits_use_sorted_uuids_and_override_the_default() -> None:
     assert memory_limits((GPU_B, GPU_A), 1024, {"0": 10}) == {GPU_A: 10, GPU_B: 1024}
     assert memory_limits((GPU_B, GPU_A), None, {GPU_B: 20}) == {GPU_B: 20}
     assert memory_limits((GPU_A,), None, {}) == {}
 
 
 @pytest.mark.parametrize("key", ["2", GPU_A.replace("a", "c")])
-def test_a_limit_for_a_device_that_the_claim_has_not_is_refused(key: str) -> None:
+def test_a_limit_for_a_device_that_is_not_in_the_claim_is_rejected(key: str) -> None:
     with pytest.raises(ClaimError, match="the claim has no such device") as caught:
         memory_limits((GPU_A, GPU_B), None, {key: 10})
     assert f"0 ({GPU_A}), 1 ({GPU_B})" in str(caught.value)
 
 
-def test_a_strategy_does_not_take_the_settings_of_the_other() -> None:
+def test_a_strategy_rejects_the_settings_of_the_other() -> None:
     both: dict[str, dict[str, str]] = {"timeSlicingConfig": {}, "mpsConfig": {}}
     assert "timeSlicingConfig: not with strategy MPS" in refusal("GpuConfig", sharing={"strategy": "MPS", **both})
     text = refusal("GpuConfig", sharing={"strategy": "TimeSlicing", **both})
@@ -109,13 +109,13 @@ def test_a_strategy_does_not_take_the_settings_of_the_other() -> None:
     assert "mpsConfig" in refusal("MigDeviceConfig", sharing={"strategy": "TimeSlicing", "mpsConfig": {}})
 
 
-def test_mig_devices_have_no_time_slices_to_set_but_take_turns() -> None:
+def test_mig_devices_accept_time_slicing_without_settings() -> None:
     assert config("MigDeviceConfig", sharing={"strategy": "TimeSlicing"}).sharing.strategy == "TimeSlicing"
     text = refusal("MigDeviceConfig", sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {}})
     assert "no such field" in text
 
 
-def test_an_unknown_strategy_is_refused() -> None:
+def test_an_unknown_strategy_is_rejected() -> None:
     assert '"MPS", "TimeSlicing"' in refusal("GpuConfig", sharing={"strategy": "SpacePartitioning"})
     assert "strategy: wanted" in refusal("GpuConfig", sharing={})
 
@@ -127,7 +127,7 @@ def test_an_unknown_strategy_is_refused() -> None:
         (FeatureGates(mps_support=False), "MPS", "MPSSupport"),
     ],
 )
-def test_a_strategy_that_is_switched_off_is_explained(gates: FeatureGates, strategy: str, gate: str) -> None:
+def test_a_disabled_strategy_is_explained(gates: FeatureGates, strategy: str, gate: str) -> None:
     for kind in ("GpuConfig", "MigDeviceConfig"):
         text = refusal(kind, gates, sharing={"strategy": strategy})
         assert f"feature gate {gate} is off" in text
@@ -141,6 +141,6 @@ def test_parameters_for_virtual_machines() -> None:
     assert "backendPolicy" in refusal("VfioDeviceConfig", iommu={"backendPolicy": "Fast"})
 
 
-def test_unknown_fields_are_refused_with_a_proposal() -> None:
+def test_unknown_fields_are_rejected_with_a_suggestion() -> None:
     text = refusal("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercent": 10}})
     assert 'did you mean "defaultActiveThreadPercentage"?' in text

@@ -1,4 +1,4 @@
-"""Whatever a driver's process dies of, and wherever: the hardware is what the claims on record say, nothing else."""
+"""Crashes of the driver at any step: the hardware always matches the recorded claims."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,14 +21,14 @@ from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.nvidia.nodes import Simulated, node
+from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 from tests.unit.drivers.world import memory_host, opaque, put_claim
 
 DRIVER = "gpu.nvidia.com"
 
 
-class Wanted(NamedTuple):
-    """A claim: its devices, parameters and what else its results say."""
+class ClaimCase(NamedTuple):
+    """A claim: its devices, parameters, and other fields of its results."""
 
     devices: tuple[str, ...]
     kind: str = ""
@@ -36,92 +36,96 @@ class Wanted(NamedTuple):
     result: Tree = {}
 
 
-TURNS: Tree = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
+LONG: Tree = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
 SHORT: Tree = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Short"}}
 MPS: Tree = {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "5Gi"}}
 
-#: Claims by machine and mode; several want the same devices.
-MENUS: dict[tuple[str, str], list[Wanted]] = {
+#: Claims by machine and mode; some of them conflict.
+CLAIM_CASES: dict[tuple[str, str], list[ClaimCase]] = {
     ("dgx-a100-40gb", "full"): [
-        Wanted(("gpu-0", "gpu-1"), "GpuConfig", MPS),
-        Wanted(("gpu-1",), "GpuConfig", TURNS),
-        Wanted(("gpu-0",), "GpuConfig", SHORT),
-        Wanted(("gpu-1",), result={"adminAccess": True}),
-        Wanted(("gpu-0",)),
+        ClaimCase(("gpu-0", "gpu-1"), "GpuConfig", MPS),
+        ClaimCase(("gpu-1",), "GpuConfig", LONG),
+        ClaimCase(("gpu-0",), "GpuConfig", SHORT),
+        ClaimCase(("gpu-1",), result={"adminAccess": True}),
+        ClaimCase(("gpu-0",)),
     ],
     ("h100", "dynamic-mig"): [
-        Wanted(("gpu-0-mig-3g40gb-9-0", "gpu-1-mig-1g10gb-19-6")),
-        Wanted(("gpu-0-mig-3g40gb-9-4",), "MigDeviceConfig", MPS),
-        Wanted(("gpu-0-mig-4g40gb-5-0",)),
-        Wanted(("gpu-1",), "GpuConfig", MPS),
-        Wanted(("gpu-1-mig-1g10gb-19-5", "gpu-1-mig-1g10gb-19-4")),
+        ClaimCase(("gpu-0-mig-3g40gb-9-0", "gpu-1-mig-1g10gb-19-6")),
+        ClaimCase(("gpu-0-mig-3g40gb-9-4",), "MigDeviceConfig", MPS),
+        ClaimCase(("gpu-0-mig-4g40gb-5-0",)),
+        ClaimCase(("gpu-1",), "GpuConfig", MPS),
+        ClaimCase(("gpu-1-mig-1g10gb-19-5", "gpu-1-mig-1g10gb-19-4")),
     ],
     ("dgx-a100-40gb", "shared"): [
-        Wanted(("gpu-0",), result={"shareID": "s-1", "consumedCapacity": {"memory": "10Gi"}}),
-        Wanted(("gpu-0", "gpu-1"), result={"shareID": "s-2", "consumedCapacity": {"memory": "20Gi"}}),
-        Wanted(("gpu-1",), "GpuConfig", TURNS, {"shareID": "s-3", "consumedCapacity": {"memory": "1Gi"}}),
+        ClaimCase(("gpu-0",), result={"shareID": "s-1", "consumedCapacity": {"memory": "10Gi"}}),
+        ClaimCase(("gpu-0", "gpu-1"), result={"shareID": "s-2", "consumedCapacity": {"memory": "20Gi"}}),
+        ClaimCase(("gpu-1",), "GpuConfig", LONG, {"shareID": "s-3", "consumedCapacity": {"memory": "1Gi"}}),
     ],
     ("dgx-a100-40gb", "consumable-shares=4"): [
-        Wanted(("gpu-0",), "GpuConfig", TURNS, {"shareID": "s-1"}),
-        Wanted(("gpu-0",), "GpuConfig", TURNS, {"shareID": "s-2"}),
-        Wanted(("gpu-0", "gpu-1"), "GpuConfig", SHORT, {"shareID": "s-3"}),
-        Wanted(("gpu-0",), result={"shareID": "s-4"}),
+        ClaimCase(("gpu-0",), "GpuConfig", LONG, {"shareID": "s-1"}),
+        ClaimCase(("gpu-0",), "GpuConfig", LONG, {"shareID": "s-2"}),
+        ClaimCase(("gpu-0", "gpu-1"), "GpuConfig", SHORT, {"shareID": "s-3"}),
+        ClaimCase(("gpu-0",), result={"shareID": "s-4"}),
     ],
-    ("dgx-a100-40gb", "vfio"): [Wanted(("gpu-vfio-0",)), Wanted(("gpu-vfio-1",)), Wanted(("gpu-vfio-0", "gpu-vfio-1"))],
+    ("dgx-a100-40gb", "vfio"): [
+        ClaimCase(("gpu-vfio-0",)),
+        ClaimCase(("gpu-vfio-1",)),
+        ClaimCase(("gpu-vfio-0", "gpu-vfio-1")),
+    ],
 }
 
 
-class Story:
-    """A node through crashes: hardware, checkpoint and CDI files stay, drivers come and go."""
+class CrashScenario:
+    """A node through crashes: hardware, checkpoint and CDI files persist, the driver is restarted."""
 
-    def __init__(self, there: Simulated, menu: Sequence[Wanted]) -> None:
-        self.there = there
+    def __init__(self, simulated: SimulatedNode, cases: Sequence[ClaimCase]) -> None:
+        self.simulated = simulated
         self.client = MemoryClient()
         self.host = memory_host(storage=MemoryStorage(), cdi=MemoryStore())
         self.refs: list[ClaimRef] = []
-        for number, wanted in enumerate(menu):
-            parameters = {"apiVersion": VERSION, "kind": wanted.kind, "sharing": wanted.sharing}
-            config = [opaque(parameters, driver=DRIVER)] if wanted.kind else []
+        for number, case in enumerate(cases):
+            parameters = {"apiVersion": VERSION, "kind": case.kind, "sharing": case.sharing}
+            config = [opaque(parameters, driver=DRIVER)] if case.kind else []
             ref = put_claim(
-                self.client, f"c{number}", *wanted.devices, uid=f"c{number}", driver=DRIVER, config=config,
-                **(wanted.result or {}),
+                self.client, f"c{number}", *case.devices, uid=f"c{number}", driver=DRIVER, config=config,
+                **(case.result or {}),
             )  # fmt: skip
             self.refs.append(ref)
 
     async def start(self) -> None:
-        """A new process."""
-        driver = NvidiaDriver(self.there.hardware, self.there.driver.mode)
+        """Start a new process."""
+        driver = NvidiaDriver(self.simulated.hardware, self.simulated.driver.mode)
         self.driver = NodeDriver(driver, self.host, self.client, IdleClock(), status=False)
         await self.driver.recover()
         await self.driver.discover_pools()
 
     async def call(self, what: str, claim: int) -> None:
-        """A kubelet's call; after a crash the next process."""
+        """Make a kubelet's call; after a crash, start a new process."""
         refs = [self.refs[claim % len(self.refs)]]
         try:
             await (self.driver.prepare(refs) if what == "prepare" else self.driver.unprepare(refs))
         except Crash:
-            self.there.faults.crash_in(None)
+            self.simulated.faults.crash_in(None)
             await self.start()
 
     def check(self) -> None:
-        """The hardware against the claims on record."""
+        """Compare the hardware with the recorded claims."""
         checkpoint = Checkpoint(self.host.checkpoint, DRIVER, self.host.boot_id)
         checkpoint.load()
         entries = dict(checkpoint)
         assert {entry.state for entry in entries.values()} <= {"completed"}
         plans = [decode(entry.plan) for entry in entries.values()]
-        picture = self.there.hardware.snapshot()
-        assert set(picture.daemons) == {daemon.key for plan in plans for daemon in plan.daemons}
-        for pci, card in picture.cards.items():
-            mine = [held for plan in plans for held in plan.devices if held.pci == pci]
-            made = sorted((held.profile_id, held.start) for held in mine if held.dynamic)
-            assert sorted((each.profile_id, each.start) for each in card.instances) == made
+        snapshot = self.simulated.hardware.snapshot()
+        assert set(snapshot.daemons) == {daemon.key for plan in plans for daemon in plan.daemons}
+        for pci, card in snapshot.cards.items():
+            devices = [device for plan in plans for device in plan.devices if device.pci == pci]
+            expected = sorted((device.profile_id, device.start) for device in devices if device.dynamic)
+            assert sorted((each.profile_id, each.start) for each in card.instances) == expected
             assert all(each.uuid for each in card.instances)
-            hopper = self.there.driver._inventory.gpu(pci)
+            hopper = self.simulated.driver._inventory.gpu(pci)
             assert hopper is not None
-            assert card.mig == (hopper.mig_enabled or bool(made))
-            assert card.vfio == any(held.kind == "vfio" for held in mine)
+            assert card.mig == (hopper.mig_enabled or bool(expected))
+            assert card.vfio == any(device.kind == "vfio" for device in devices)
             slices = {each.interval for plan in plans for each in plan.time_slices if pci in each.gpus}
             assert {card.interval} == (slices or {0})
             owned = any(pci in plan.gpus_of(each) and each.exclusive for plan in plans for each in plan.daemons)
@@ -135,45 +139,47 @@ calls = st.tuples(
 )
 
 
-@pytest.mark.parametrize(("machine", "mode"), MENUS)
+@pytest.mark.parametrize(("machine", "mode"), CLAIM_CASES)
 @given(steps=st.lists(calls, min_size=1, max_size=10))
 @example(steps=[("prepare", n, crash) for n in range(5) for crash in range(12)])
 @example(
     steps=[step for n in range(5) for crash in range(12) for step in (("prepare", n, None), ("unprepare", n, crash))]
 )
-def test_the_hardware_is_as_the_claims_on_record_say(
+def test_the_hardware_matches_the_recorded_claims(
     machine: str, mode: str, steps: list[tuple[str, int, int | None]]
 ) -> None:
-    async def told() -> None:
-        story = Story(await node(machine, mode, gpus=2), MENUS[machine, mode])
-        await story.start()
+    async def main() -> None:
+        scenario = CrashScenario(await simulated_node(machine, mode, gpus=2), CLAIM_CASES[machine, mode])
+        await scenario.start()
         for what, claim, crash in steps:
-            story.there.faults.crash_in(crash)
-            await story.call(what, claim)
-            story.there.faults.crash_in(None)
-            story.check()
-        for ref in story.refs:
-            await story.driver.unprepare([ref])
-        story.check()
-        assert not story.there.hardware.snapshot().daemons
+            scenario.simulated.faults.crash_in(crash)
+            await scenario.call(what, claim)
+            scenario.simulated.faults.crash_in(None)
+            scenario.check()
+        for ref in scenario.refs:
+            await scenario.driver.unprepare([ref])
+        scenario.check()
+        assert not scenario.simulated.hardware.snapshot().daemons
 
-    idle.run(told())
+    idle.run(main())
 
 
 @given(
     steps=st.lists(st.tuples(calls, st.sampled_from(["create_mig", "start_mps", "set_compute_mode", ""])), max_size=8)
 )
 def test_a_call_that_fails_leaves_nothing_behind(steps: list[tuple[tuple[str, int, int | None], str]]) -> None:
-    async def told() -> None:
-        story = Story(await node("h100", "dynamic-mig", gpus=2), MENUS["h100", "dynamic-mig"])
-        await story.start()
+    async def main() -> None:
+        scenario = CrashScenario(
+            await simulated_node("h100", "dynamic-mig", gpus=2), CLAIM_CASES["h100", "dynamic-mig"]
+        )
+        await scenario.start()
         for (what, claim, _), operation in steps:
             if operation:
-                story.there.faults.fail(operation, moment="between" if operation == "create_mig" else "before")
+                scenario.simulated.faults.fail(operation, moment="between" if operation == "create_mig" else "before")
             with suppress(Crash):
-                await story.call(what, claim)
-            story.there.faults.clear()
-            await story.start()  # undoes what could not be undone while things failed
-            story.check()
+                await scenario.call(what, claim)
+            scenario.simulated.faults.clear()
+            await scenario.start()  # undoes what could not be undone during the failures
+            scenario.check()
 
-    idle.run(told())
+    idle.run(main())

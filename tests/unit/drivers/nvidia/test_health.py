@@ -15,106 +15,106 @@ from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of
 from allotment.model.resource import DeviceTaint
 from tests.unit.cluster import idle
-from tests.unit.drivers.nvidia.nodes import Simulated, node
+from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 
 
-class Listening:
-    """The news of a driver, as they come."""
+class EventListener:
+    """Collects the events of a driver."""
 
-    def __init__(self, n: Simulated) -> None:
-        self._news: AsyncIterator[DeviceEvent] = n.driver.watch()
-        self._next = asyncio.ensure_future(anext(self._news))
+    def __init__(self, n: SimulatedNode) -> None:
+        self._events: AsyncIterator[DeviceEvent] = n.driver.watch()
+        self._next = asyncio.ensure_future(anext(self._events))
 
-    async def news(self) -> list[DeviceEvent]:
-        """All that has come by now."""
-        found: list[DeviceEvent] = []
+    async def events(self) -> list[DeviceEvent]:
+        """The events received since the last call."""
+        received: list[DeviceEvent] = []
         while True:
             done, _ = await asyncio.wait([self._next], timeout=0.01)
             if not done:
-                return found
-            found.append(self._next.result())
-            self._next = asyncio.ensure_future(anext(self._news))
+                return received
+            received.append(self._next.result())
+            self._next = asyncio.ensure_future(anext(self._events))
 
 
-def on(story: Callable[[Simulated, Listening], Awaitable[None]], mode: str = "full") -> None:
-    async def told() -> None:
-        n = await node("dgx-a100-40gb", mode, gpus=2)
-        await story(n, Listening(n))
+def run_on_node(scenario: Callable[[SimulatedNode, EventListener], Awaitable[None]], mode: str = "full") -> None:
+    async def main() -> None:
+        n = await simulated_node("dgx-a100-40gb", mode, gpus=2)
+        await scenario(n, EventListener(n))
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_a_critical_event_keeps_schedulers_away() -> None:
-    async def story(n: Simulated, listening: Listening) -> None:
-        assert await listening.news() == []
+def test_a_critical_event_taints_the_device() -> None:
+    async def scenario(n: SimulatedNode, listener: EventListener) -> None:
+        assert await listener.events() == []
         n.hardware.report_xid(n.pci[1], 48)
         taint = DeviceTaint(key="gpu.nvidia.com/xid", value="48", effect="NoSchedule")
-        assert await listening.news() == [
+        assert await listener.events() == [
             HealthUpdate("gpu-1", "Unhealthy", "Xid 48: double-bit memory error", (taint,))
         ]
 
-    on(story)
+    run_on_node(scenario)
 
 
 @pytest.mark.parametrize("number", sorted(IGNORED))
-def test_a_fault_of_a_program_is_told_and_keeps_nobody_away(number: int) -> None:
-    async def story(n: Simulated, listening: Listening) -> None:
-        await listening.news()
+def test_a_fault_of_a_program_is_reported_without_a_no_schedule_taint(number: int) -> None:
+    async def scenario(n: SimulatedNode, listener: EventListener) -> None:
+        await listener.events()
         n.hardware.report_xid(n.pci[0], number)
-        (news,) = await listening.news()
-        assert isinstance(news, HealthUpdate)
-        assert (news.health, [taint.effect for taint in news.taints]) == ("Healthy", ["None"])
+        (event,) = await listener.events()
+        assert isinstance(event, HealthUpdate)
+        assert (event.health, [taint.effect for taint in event.taints]) == ("Healthy", ["None"])
 
-    on(story)
+    run_on_node(scenario)
 
 
-def test_all_pieces_of_a_gpu_share_its_fate() -> None:
-    async def story(n: Simulated, listening: Listening) -> None:
-        await listening.news()
+def test_all_mig_devices_of_an_unhealthy_gpu_are_unhealthy() -> None:
+    async def scenario(n: SimulatedNode, listener: EventListener) -> None:
+        await listener.events()
         n.hardware.report_xid(n.pci[0], 79)
-        news = await listening.news()
-        assert len(news) == 25
-        assert all(isinstance(each, HealthUpdate) and each.device.startswith("gpu-0-mig-") for each in news)
+        events = await listener.events()
+        assert len(events) == 25
+        assert all(isinstance(each, HealthUpdate) and each.device.startswith("gpu-0-mig-") for each in events)
 
-    on(story, "dynamic-mig")
+    run_on_node(scenario, "dynamic-mig")
 
 
-def test_a_lost_gpu_is_well_again_after_its_reset() -> None:
-    async def story(n: Simulated, listening: Listening) -> None:
-        await listening.news()
+def test_a_lost_gpu_is_healthy_after_its_reset() -> None:
+    async def scenario(n: SimulatedNode, listener: EventListener) -> None:
+        await listener.events()
         n.hardware.report_xid(n.pci[0], 79)
         n.hardware.lose(n.pci[0])
-        lost = (await listening.news())[-1]
+        lost = (await listener.events())[-1]
         assert isinstance(lost, HealthUpdate)
         assert {taint.key for taint in lost.taints} == {LOST_TAINT, XID_TAINT}
         assert [device.name for device in (await n.driver.discover())[0].groups[0]] == ["gpu-0", "gpu-1"]
         n.hardware.reset(n.pci[1])
-        assert await listening.news() == [DevicesChanged()]
+        assert await listener.events() == [DevicesChanged()]
         n.hardware.reset(n.pci[0])
-        assert await listening.news() == [DevicesChanged(), HealthUpdate("gpu-0", "Healthy")]
+        assert await listener.events() == [DevicesChanged(), HealthUpdate("gpu-0", "Healthy")]
 
-    on(story)
+    run_on_node(scenario)
 
 
-def test_a_gpu_that_comes_back_brings_no_old_troubles() -> None:
-    async def story(n: Simulated, listening: Listening) -> None:
+def test_a_gpu_that_is_added_again_is_healthy() -> None:
+    async def scenario(n: SimulatedNode, listener: EventListener) -> None:
         gpu = (await n.hardware.gpus())[0]
-        await listening.news()
+        await listener.events()
         n.hardware.report_xid(gpu.pci, 79)
         n.hardware.remove(gpu.pci)
-        assert DevicesChanged() in await listening.news()
+        assert DevicesChanged() in await listener.events()
         n.hardware.add(gpu)
-        await listening.news()
+        await listener.events()
         n.hardware.report_xid(gpu.pci, 31)
-        (news,) = await listening.news()
-        assert isinstance(news, HealthUpdate)
-        assert news.health == "Healthy"
+        (event,) = await listener.events()
+        assert isinstance(event, HealthUpdate)
+        assert event.health == "Healthy"
 
-    on(story)
+    run_on_node(scenario)
 
 
 @given(st.lists(st.integers(0, 200)))
-def test_an_ignored_event_hides_no_critical_one(numbers: list[int]) -> None:
+def test_an_ignored_event_does_not_replace_a_critical_one(numbers: list[int]) -> None:
     trouble = GpuHealth()
     for number in numbers:
         trouble = trouble.with_event(Xid("0000:07:00.0", number))
@@ -126,33 +126,35 @@ def test_an_ignored_event_hides_no_critical_one(numbers: list[int]) -> None:
     assert bool(trouble.message) == bool(numbers)
 
 
-def test_a_gpu_whose_events_cannot_be_had_is_said_to_be_unknown() -> None:
-    async def story(n: Simulated, listening: Listening) -> None:
-        await listening.news()
+def test_the_health_of_an_unmonitored_gpu_is_unknown() -> None:
+    async def scenario(n: SimulatedNode, listener: EventListener) -> None:
+        await listener.events()
         n.hardware.stop_monitoring(n.pci[0])
         taint = DeviceTaint(key="gpu.nvidia.com/unmonitored", effect="None")
-        (news,) = await listening.news()
-        assert news == HealthUpdate("gpu-0", "Unknown", "the driver does not tell the GPU's critical events", (taint,))
+        (event,) = await listener.events()
+        assert event == HealthUpdate(
+            "gpu-0", "Unknown", "the driver does not report the GPU's critical events", (taint,)
+        )
         n.hardware.lose(n.pci[0])
-        (news,) = await listening.news()
-        assert isinstance(news, HealthUpdate)
-        assert (news.health, [each.key for each in news.taints]) == ("Unhealthy", [LOST_TAINT, taint.key])
+        (event,) = await listener.events()
+        assert isinstance(event, HealthUpdate)
+        assert (event.health, [each.key for each in event.taints]) == ("Unhealthy", [LOST_TAINT, taint.key])
 
-    on(story)
+    run_on_node(scenario)
 
 
-def test_a_gpu_with_an_address_that_no_attribute_can_have_has_its_troubles() -> None:
-    async def told() -> None:
-        (one,) = gpus_of(hardware("dgx-a100-40gb", 1), "n1")
-        there = SimulatedHardware([one._replace(pci="00010000:0f:00.0")])
-        driver = NvidiaDriver(there, Full())
+def test_health_of_a_gpu_whose_address_is_not_a_valid_attribute() -> None:
+    async def main() -> None:
+        (gpu,) = gpus_of(hardware("dgx-a100-40gb", 1), "n1")
+        simulated = SimulatedHardware([gpu._replace(pci="00010000:0f:00.0")])
+        driver = NvidiaDriver(simulated, Full())
         await driver.discover()
         watching = driver.watch()
-        news = asyncio.ensure_future(anext(watching))
+        event = asyncio.ensure_future(anext(watching))
         await asyncio.sleep(0)
-        there.report_xid("00010000:0f:00.0", 79)
-        condition = await news
-        assert isinstance(condition, HealthUpdate)
-        assert (condition.device, condition.health) == ("gpu-0", "Unhealthy")
+        simulated.report_xid("00010000:0f:00.0", 79)
+        update = await event
+        assert isinstance(update, HealthUpdate)
+        assert (update.device, update.health) == ("gpu-0", "Unhealthy")
 
-    idle.run(told())
+    idle.run(main())

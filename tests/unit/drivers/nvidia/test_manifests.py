@@ -1,4 +1,4 @@
-"""The articles' and the vendor's manifests, from what a scheduler made of them to what is on the node."""
+"""The articles' and NVIDIA's manifests, from the scheduler's allocation to the prepared devices."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from allotment.drivers.driver import AllocatedClaim
 from allotment.drivers.preparation.claims import allocated_devices
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
-from tests.unit.drivers.nvidia.nodes import NODE, Simulated, env, node
+from tests.unit.drivers.nvidia.nodes import NODE, SimulatedNode, env, simulated_node
 
 Shared = Callable[[str], Path]
 
@@ -26,8 +26,8 @@ def spec_of(path: Path) -> Tree:
     raise AssertionError(f"{path}: no claim")
 
 
-async def prepared(n: Simulated, path: Path, **devices: str) -> tuple[Tree, Any]:
-    """Prepare a manifest's claim; ``devices``: which each request was given (``-`` written ``_``)."""
+async def prepare(n: SimulatedNode, path: Path, **devices: str) -> tuple[Tree, Any]:
+    """Prepare a manifest's claim; ``devices``: the device of each request (``-`` written as ``_``)."""
     results = [
         {"request": request.replace("_", "-"), "driver": "gpu.nvidia.com", "pool": NODE, "device": device}
         for request, device in devices.items()
@@ -43,60 +43,60 @@ async def prepared(n: Simulated, path: Path, **devices: str) -> tuple[Tree, Any]
     return plan, await n.driver.prepare(claim, plan)
 
 
-def test_the_articles_time_slicing(shared: Shared) -> None:
-    async def story() -> None:
-        n = await node()
-        await prepared(n, shared("manifests/seed001-claim-timeslicing.yaml"), ts_gpu="gpu-0")
+def test_article_time_slicing(shared: Shared) -> None:
+    async def scenario() -> None:
+        n = await simulated_node()
+        await prepare(n, shared("manifests/seed001-claim-timeslicing.yaml"), ts_gpu="gpu-0")
         assert n.card().interval == 3
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_the_articles_mps(shared: Shared) -> None:
-    async def story() -> None:
-        n = await node()
-        plan, _ = await prepared(n, shared("manifests/seed001-claim-mps.yaml"), mps_gpu="gpu-0")
+def test_article_mps(shared: Shared) -> None:
+    async def scenario() -> None:
+        n = await simulated_node()
+        plan, _ = await prepare(n, shared("manifests/seed001-claim-mps.yaml"), mps_gpu="gpu-0")
         (daemon,) = n.daemons()
         assert (daemon.threads, list(daemon.memory_limits.values())) == (33, [5120])
         assert n.card().mode == "EXCLUSIVE_PROCESS"
         await n.driver.unprepare(plan)
         assert (n.card().mode, n.daemons()) == ("DEFAULT", [])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_one_claim_with_a_gpu_of_each_sort(shared: Shared, version: str) -> None:
-    async def story() -> None:
-        n = await node()
+def test_one_claim_with_a_gpu_of_each_kind(shared: Shared, version: str) -> None:
+    async def scenario() -> None:
+        n = await simulated_node()
         path = shared(f"manifests/nvidia/quickstart/{version}/gpu-test5.yaml")
-        _, ready = await prepared(n, path, ts_gpu="gpu-0", mps_gpu="gpu-1")
+        _, ready = await prepare(n, path, ts_gpu="gpu-0", mps_gpu="gpu-1")
         assert (n.card(0).interval, n.card(1).interval) == (3, 0)
         (daemon,) = n.daemons()
         assert (daemon.threads, list(daemon.memory_limits.values())) == (50, [10240])
         sliced, served = ready.devices.values()
         assert ("CUDA_MPS_PIPE_DIRECTORY" in env(sliced), "CUDA_MPS_PIPE_DIRECTORY" in env(served)) == (False, True)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 @pytest.mark.parametrize(("file", "machine"), [("03-mps-Volta", "dgx-a100-40gb"), ("03-mps-preVolta", "t4")])
-def test_the_demo_applications_mps(shared: Shared, file: str, machine: str) -> None:
-    async def story() -> None:
-        n = await node(machine)
+def test_demo_application_with_mps(shared: Shared, file: str, machine: str) -> None:
+    async def scenario() -> None:
+        n = await simulated_node(machine)
         path = shared(f"manifests/castai/{file}.yaml")
         (request,) = spec_of(path)["devices"]["requests"]
-        await prepared(n, path, **{request["name"].replace("-", "_"): "gpu-0"})
+        await prepare(n, path, **{request["name"].replace("-", "_"): "gpu-0"})
         (daemon,) = n.daemons()
         assert (daemon.threads, list(daemon.memory_limits.values())) == (33, [1024])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_virtual_machines_gpu(shared: Shared) -> None:
-    async def story() -> None:
-        n = await node(mode="vfio")
-        await prepared(n, shared("manifests/nvidia/quickstart/v1/gpu-test-vfiopci.yaml"), gpu="gpu-vfio-0")
+def test_gpu_of_a_virtual_machine(shared: Shared) -> None:
+    async def scenario() -> None:
+        n = await simulated_node(mode="vfio")
+        await prepare(n, shared("manifests/nvidia/quickstart/v1/gpu-test-vfiopci.yaml"), gpu="gpu-vfio-0")
         assert n.card().vfio
 
-    idle.run(story())
+    idle.run(scenario())

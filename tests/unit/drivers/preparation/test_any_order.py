@@ -27,7 +27,7 @@ STEPS: st.SearchStrategy[tuple[str, Any]] = st.one_of(
 
 @settings(max_examples=200)
 @given(st.lists(STEPS, max_size=14))
-def test_nothing_is_forgotten_and_nothing_is_left_behind(steps: list[tuple[str, Any]]) -> None:
+def test_hardware_files_and_checkpoint_are_consistent(steps: list[tuple[str, Any]]) -> None:
     async def main() -> None:
         client, driver, storage, cdi = MemoryClient(), FakeDriver(), MemoryStorage(), MemoryStore()
         host = memory_host(storage=storage, cdi=cdi)

@@ -51,7 +51,7 @@ class Reader:
 
     def validate(self, config: Any) -> None:
         if isinstance(config, GpuConfig) and config.count > 9:
-            raise ClaimError(f"count: wanted at most 9, found {config.count}")
+            raise ClaimError(f"count: expected at most 9, found {config.count}")
 
 
 def entry(
@@ -83,36 +83,36 @@ def winner(entries: list[Any], request: str, device: str) -> Any:
         ([("FromClaim", ("a",), 1), ("FromClaim", (), 2)], "a", 2),
     ],
 )
-def test_the_claim_counts_more_than_the_class_and_later_more_than_earlier(
+def test_the_claim_has_priority_over_the_class_and_later_entries_over_earlier_ones(
     entries: list[Any], request_: str, wins: int | None
 ) -> None:
     assert winner([entry(*each) for each in entries], request_, "gpu-0") == wins
 
 
-def test_one_claim_can_mix_kinds_of_devices() -> None:
+def test_a_claim_can_have_several_kinds_of_devices() -> None:
     entries = [entry("FromClaim", (), 5), entry("FromClaim", (), 7, "PartConfig")]
     assert winner(entries, "a", "gpu-0") == 5
     assert winner(entries, "a", "part-0") == 7
 
 
-def test_parameters_that_name_a_request_must_suit_its_device() -> None:
+def test_parameters_that_name_a_request_must_apply_to_its_device() -> None:
     with pytest.raises(ClaimError, match=r"config\[0\] \(of the claim\): PartConfig is not for device gpu-0") as caught:
         winner([entry("FromClaim", ("a",), 7, "PartConfig")], "a", "gpu-0")
     assert caught.value.permanent
 
 
-def test_parameters_of_other_drivers_are_not_looked_at() -> None:
+def test_parameters_of_other_drivers_are_ignored() -> None:
     assert winner([entry("FromClaim", (), 99, "Nonsense", "other.test")], "a", "gpu-0") is None
 
 
-def test_parameters_that_are_not_opaque_are_refused() -> None:
-    with pytest.raises(ClaimError, match=r"config\[0\]: wanted opaque"):
+def test_parameters_that_are_not_opaque_are_rejected() -> None:
+    with pytest.raises(ClaimError, match=r"config\[0\]: expected opaque"):
         configuration.read(Reader(), [DeviceAllocationConfiguration(source="FromClaim")])
 
 
-def test_the_drivers_own_rules_are_told_with_their_place() -> None:
+def test_validation_errors_have_their_location() -> None:
     with pytest.raises(
-        ClaimError, match=r"config\[0\] \(of the device class\): count: wanted at most 9, found 10"
+        ClaimError, match=r"config\[0\] \(of the device class\): count: expected at most 9, found 10"
     ) as caught:
         winner([entry("FromClass", (), 10)], "a", "gpu-0")
     assert caught.value.permanent
@@ -139,7 +139,7 @@ def test_the_drivers_own_rules_are_told_with_their_place() -> None:
         ({"count": "2", "x": 1}, 'count: wanted a whole number, found "2"; x: GpuConfig has no such field'),
     ],
 )
-def test_what_is_wrong_is_told_with_path_and_remedy(fields: dict[str, Any], text: str) -> None:
+def test_errors_have_path_and_remedy(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(ClaimError) as caught:
         decode({"apiVersion": "v1", "kind": "GpuConfig", **fields}, CONFIGS)
     assert str(caught.value).startswith(text)
@@ -157,13 +157,13 @@ def test_what_is_wrong_is_told_with_path_and_remedy(fields: dict[str, Any], text
         ({"apiVersion": 1, "kind": ["x"]}, 'kind: found ["x"] of 1'),
     ],
 )
-def test_parameters_of_unknown_kinds_are_told_what_is_known(parameters: Any, text: str) -> None:
+def test_errors_for_unknown_kinds_list_the_known_ones(parameters: Any, text: str) -> None:
     with pytest.raises(ClaimError) as caught:
         decode(parameters, CONFIGS)
     assert str(caught.value).startswith(text)
 
 
-def test_good_parameters_become_values() -> None:
+def test_valid_parameters_are_decoded() -> None:
     tree = {
         "apiVersion": "v1", "kind": "GpuConfig", "names": ["a"], "fast": True,
         "sharing": {"interval": "Long", "memoryLimit": "5Gi", "limits": {"0": 7}},
@@ -185,7 +185,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_any_parameters_are_read_or_refused_in_words(tree: Any) -> None:
+def test_any_parameters_are_decoded_or_rejected(tree: Any) -> None:
     parameters = {**tree, "apiVersion": "v1", "kind": "GpuConfig"} if isinstance(tree, dict) else tree
     try:
         told: Any = decode(parameters, CONFIGS)

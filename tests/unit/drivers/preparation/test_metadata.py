@@ -80,7 +80,7 @@ async def prepared(driver: NodeDriver, ref: ClaimRef) -> list[tuple[str, tuple[s
     return [(device.device, device.cdi_ids) for device in answer.devices]
 
 
-def test_a_program_reads_the_attributes_of_its_request_s_devices(tmp_path: Path) -> None:
+def test_the_metadata_file_has_the_attributes_of_a_request_s_devices(tmp_path: Path) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
@@ -128,7 +128,7 @@ def test_a_program_reads_the_attributes_of_its_request_s_devices(tmp_path: Path)
     idle.run(story())
 
 
-def test_a_claim_of_a_template_goes_by_the_pod_s_own_name_for_it(tmp_path: Path) -> None:
+def test_a_claim_from_a_template_is_named_as_in_the_pod(tmp_path: Path) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
@@ -144,7 +144,7 @@ def test_a_claim_of_a_template_goes_by_the_pod_s_own_name_for_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("lost", ["cdi", "plugin/dra-device-metadata"])
-def test_files_that_are_lost_are_made_again_when_the_driver_starts(tmp_path: Path, lost: str) -> None:
+def test_missing_files_are_rewritten_when_the_driver_starts(tmp_path: Path, lost: str) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
@@ -162,7 +162,7 @@ def test_files_that_are_lost_are_made_again_when_the_driver_starts(tmp_path: Pat
     idle.run(story())
 
 
-def test_what_a_crash_left_goes_and_what_others_have_stays(tmp_path: Path) -> None:
+def test_leftover_files_are_deleted_and_those_of_other_drivers_stay(tmp_path: Path) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         ref = put_claim(node.client, "mine", "gpu-0", uid="7f0c")
@@ -183,7 +183,7 @@ def test_what_a_crash_left_goes_and_what_others_have_stays(tmp_path: Path) -> No
     idle.run(story())
 
 
-def test_undoing_an_old_claim_leaves_the_files_of_a_new_one_of_that_name(tmp_path: Path) -> None:
+def test_unpreparing_an_old_claim_keeps_the_files_of_a_new_one_with_the_same_name(tmp_path: Path) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
@@ -198,7 +198,7 @@ def test_undoing_an_old_claim_leaves_the_files_of_a_new_one_of_that_name(tmp_pat
     idle.run(story())
 
 
-def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         driver = await node.driver()
@@ -213,7 +213,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     idle.run(story())
 
 
-def test_nothing_is_written_unless_asked(tmp_path: Path) -> None:
+def test_metadata_is_optional(tmp_path: Path) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         driver = await node.driver(metadata=False)
@@ -224,6 +224,6 @@ def test_nothing_is_written_unless_asked(tmp_path: Path) -> None:
     idle.run(story())
 
 
-def test_metadata_needs_a_folder() -> None:
+def test_metadata_requires_a_folder() -> None:
     with pytest.raises(ValueError, match="a host with a folder"):
         node_driver(FakeDriver(), memory_host(), MemoryClient(), metadata=True)

@@ -38,7 +38,7 @@ def test_a_prepared_claim_has_a_cdi_file_and_ids_for_its_request() -> None:
     idle.run(main())
 
 
-def test_the_second_prepare_gives_the_stored_answer_without_the_api() -> None:
+def test_a_repeated_prepare_returns_the_stored_answer_without_the_api() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0", "gpu-1")
@@ -69,7 +69,7 @@ def test_unprepare_undoes_everything_without_the_api() -> None:
     idle.run(main())
 
 
-def test_every_claim_is_answered_and_one_does_not_hold_up_the_others() -> None:
+def test_every_claim_is_answered_independently() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         good = put_claim(client, "good", "gpu-0")
@@ -84,15 +84,15 @@ def test_every_claim_is_answered_and_one_does_not_hold_up_the_others() -> None:
         never = " (trying again will not help)"
         assert [answers[ref.uid].error for ref in refs] == [
             "",
-            f"claim shop/gone: the claim is gone; nothing is prepared for it{never}",
-            f"claim shop/good: the claim was replaced: wanted uid old-uid, found {good.uid}{never}",
+            f"claim shop/gone: the claim does not exist any more{never}",
+            f"claim shop/good: the claim was replaced: expected uid old-uid, found {good.uid}{never}",
             "claim shop/bare: the claim is not allocated",
         ]
 
     idle.run(main())
 
 
-def test_results_of_other_drivers_are_not_looked_at() -> None:
+def test_results_of_other_drivers_are_ignored() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0")
@@ -107,7 +107,7 @@ def test_results_of_other_drivers_are_not_looked_at() -> None:
     idle.run(main())
 
 
-def test_a_device_of_another_node_is_refused() -> None:
+def test_a_device_of_another_node_is_rejected() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0")
@@ -115,12 +115,12 @@ def test_a_device_of_another_node_is_refused() -> None:
         plugin = node_driver(driver, memory_host(), client)
         await plugin.discover_pools()
         error = (await plugin.prepare([ref]))[ref.uid].error
-        assert "device n2/gpu-0 is not of this node: gpu.test on n1 has pool n1" in error
+        assert "device n2/gpu-0 is not on this node: gpu.test on n1 has pool n1" in error
 
     idle.run(main())
 
 
-def test_a_device_has_one_owner_but_for_admin_access_and_shares() -> None:
+def test_a_device_has_one_owner_except_for_admin_access_and_shares() -> None:
     async def main() -> None:
         client, driver, host = MemoryClient(), FakeDriver(), memory_host()
         plugin = node_driver(driver, host, client)
@@ -148,7 +148,7 @@ def test_a_device_has_one_owner_but_for_admin_access_and_shares() -> None:
     idle.run(main())
 
 
-def test_admin_access_to_a_device_does_not_hide_that_it_is_wanted_alone() -> None:
+def test_admin_access_in_the_same_claim_does_not_hide_an_exclusive_use() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         owner, both = put_claim(client, "owner", "gpu-0"), put_claim(client, "both", "gpu-0", "monitor=gpu-0")
@@ -172,7 +172,7 @@ def test_admin_access_changes_nothing_on_the_device() -> None:
     idle.run(main())
 
 
-def test_wrong_parameters_are_told_as_such() -> None:
+def test_errors_in_parameters_are_permanent() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         wrong = opaque({"apiVersion": "test/v1", "kind": "Mode", "sharecount": 2}, "gpu")
@@ -187,7 +187,7 @@ def test_wrong_parameters_are_told_as_such() -> None:
     idle.run(main())
 
 
-def test_what_fails_half_way_is_undone() -> None:
+def test_a_failed_preparation_is_undone() -> None:
     async def main() -> None:
         client, driver, host = MemoryClient(), FakeDriver(), memory_host()
         driver.break_at = {"prepare"}
@@ -202,7 +202,7 @@ def test_what_fails_half_way_is_undone() -> None:
     idle.run(main())
 
 
-def test_what_cannot_be_undone_stays_on_record_and_is_undone_before_the_next_attempt() -> None:
+def test_a_failed_undo_is_retried_before_the_next_attempt() -> None:
     async def main() -> None:
         client, driver, host = MemoryClient(), FakeDriver(), memory_host()
         driver.break_at = {"prepare", "unprepare"}
@@ -219,7 +219,7 @@ def test_what_cannot_be_undone_stays_on_record_and_is_undone_before_the_next_att
     idle.run(main())
 
 
-def test_a_full_disk_refuses_a_claim_and_leaves_no_trace() -> None:
+def test_a_full_disk_rejects_a_claim_and_leaves_no_entry() -> None:
     class Full(MemoryStorage):
         full = True
 
@@ -232,7 +232,7 @@ def test_a_full_disk_refuses_a_claim_and_leaves_no_trace() -> None:
         client, driver, storage = MemoryClient(), FakeDriver(), Full()
         plugin = node_driver(driver, memory_host(storage=storage), client)
         ref = put_claim(client, "c", "gpu-0")
-        assert "checkpoint could not be written" in (await plugin.prepare([ref]))[ref.uid].error
+        assert "cannot write the driver's checkpoint" in (await plugin.prepare([ref]))[ref.uid].error
         assert driver.calls == []
         storage.full = False
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
@@ -240,7 +240,7 @@ def test_a_full_disk_refuses_a_claim_and_leaves_no_trace() -> None:
     idle.run(main())
 
 
-def test_work_goes_on_when_the_kubelet_hangs_up_and_is_found_by_its_next_call() -> None:
+def test_work_continues_when_the_kubelet_hangs_up_and_the_next_call_returns_the_result() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         driver.gate = asyncio.Event()
@@ -261,7 +261,7 @@ def test_work_goes_on_when_the_kubelet_hangs_up_and_is_found_by_its_next_call() 
     idle.run(main())
 
 
-def test_a_prepare_that_waited_behind_an_unprepare_comes_too_late() -> None:
+def test_a_prepare_that_waited_for_an_unprepare_is_rejected() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0")
@@ -276,7 +276,7 @@ def test_a_prepare_that_waited_behind_an_unprepare_comes_too_late() -> None:
         driver.gate.set()
         await first
         assert await undo == {ref.uid: ""}
-        assert "was unprepared while this call waited" in (await late)[ref.uid].error
+        assert "was unprepared while this call was waiting" in (await late)[ref.uid].error
         assert driver.on == {}
         # Somebody else of the same claim may come afterwards.
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
@@ -284,20 +284,20 @@ def test_a_prepare_that_waited_behind_an_unprepare_comes_too_late() -> None:
     idle.run(main())
 
 
-def test_an_undone_claim_that_nobody_reserved_is_not_prepared_again() -> None:
+def test_an_unprepared_claim_without_reservation_is_not_prepared_again() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0", reserved=False)
         plugin = node_driver(driver, memory_host(), client)
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
         await plugin.unprepare([ref])
-        assert "nobody has reserved it since" in (await plugin.prepare([ref]))[ref.uid].error
+        assert "was unprepared and has no reservation" in (await plugin.prepare([ref]))[ref.uid].error
         assert driver.on == {}
 
     idle.run(main())
 
 
-def test_a_driver_sees_the_plans_of_other_claims() -> None:
+def test_a_driver_gets_the_plans_of_other_claims() -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         plugin = node_driver(driver, memory_host(), client)
@@ -309,7 +309,7 @@ def test_a_driver_sees_the_plans_of_other_claims() -> None:
     idle.run(main())
 
 
-def test_the_claim_is_told_of_its_devices() -> None:
+def test_the_device_status_is_written_to_the_claim() -> None:
     applied: list[tuple[Any, ...]] = []
 
     class Recording(MemoryClient):
@@ -344,7 +344,7 @@ def test_the_claim_is_told_of_its_devices() -> None:
 
 
 @pytest.mark.parametrize("code", [403, 409])
-def test_a_status_that_may_not_be_written_costs_nothing_else(code: int) -> None:
+def test_a_rejected_status_affects_nothing_else(code: int) -> None:
     class Forbidding(MemoryClient):
         async def patch(self, *_: Any, **__: Any) -> Any:
             raise StatusError({"code": code, "message": "no"})
@@ -366,13 +366,13 @@ class Wanted:
         self.offers: list[Any] = []
         self.came = asyncio.Event()
 
-    def set_pools(self, driver: str, node: str, offers: Any) -> None:
+    def set_pools(self, driver: str, node: str, pools: Any) -> None:
         assert (driver, node) == (DRIVER, NODE)
         self.offers.append(offers)
         self.came.set()
 
 
-def test_news_of_health_become_taints_and_go_to_the_kubelet() -> None:
+def test_health_updates_become_taints_and_are_sent_to_the_kubelet() -> None:
     async def main() -> None:
         driver, wanted = FakeDriver(), Wanted()
         plugin = node_driver(driver, memory_host(), MemoryClient())
@@ -402,7 +402,7 @@ def test_news_of_health_become_taints_and_go_to_the_kubelet() -> None:
     idle.run(main())
 
 
-def test_devices_that_come_and_go_are_published_and_the_same_are_not_published_again() -> None:
+def test_changed_devices_are_published_and_unchanged_ones_are_not() -> None:
     async def main() -> None:
         driver, wanted = FakeDriver(), Wanted()
         plugin = node_driver(driver, memory_host(), MemoryClient())
@@ -425,7 +425,7 @@ def test_devices_that_come_and_go_are_published_and_the_same_are_not_published_a
     idle.run(main())
 
 
-def test_a_driver_that_watches_nothing_knows_nothing_of_health_and_one_that_fails_is_asked_again() -> None:
+def test_health_is_unknown_if_the_watch_ends_and_a_failed_watch_is_restarted() -> None:
     class Blind(FakeDriver):
         failures = 2
 
@@ -455,7 +455,7 @@ def test_a_driver_that_watches_nothing_knows_nothing_of_health_and_one_that_fail
     idle.run(main())
 
 
-def test_foreign_cdi_files_are_never_touched() -> None:
+def test_cdi_files_of_other_programs_are_not_changed() -> None:
     async def main() -> None:
         from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 
@@ -469,7 +469,7 @@ def test_foreign_cdi_files_are_never_touched() -> None:
     idle.run(main())
 
 
-def test_a_driver_s_own_mistake_with_one_claim_is_that_claim_s_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_fails_only_its_claim(caplog: pytest.LogCaptureFixture) -> None:
     class Mistaken(FakeDriver):
         def plan(self, claim: Any) -> Any:
             if claim.name == "odd":
@@ -487,7 +487,7 @@ def test_a_driver_s_own_mistake_with_one_claim_is_that_claim_s_error(caplog: pyt
     assert "Traceback" in caplog.text
 
 
-def test_while_nobody_can_watch_the_devices_nobody_says_that_they_are_well() -> None:
+def test_health_is_unknown_while_the_watch_fails() -> None:
     class Blind(FakeDriver):
         blind = True
 
@@ -498,7 +498,7 @@ def test_while_nobody_can_watch_the_devices_nobody_says_that_they_are_well() -> 
                 yield news
 
     class Published:
-        def set_pools(self, driver: str, node: str, offers: object) -> None:
+        def set_pools(self, driver: str, node: str, pools: object) -> None:
             """Whatever it is."""
 
     async def main() -> None:

@@ -26,7 +26,7 @@ def stored(folder: Path) -> dict[str, Any]:
     return tree
 
 
-def test_a_restart_keeps_claims_and_writes_lost_cdi_files_again(tmp_path: Path) -> None:
+def test_a_restart_keeps_claims_and_rewrites_missing_cdi_files(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0")
@@ -47,7 +47,7 @@ def test_a_restart_keeps_claims_and_writes_lost_cdi_files_again(tmp_path: Path) 
     asyncio.run(main())
 
 
-def test_what_was_begun_is_undone_from_the_plan_alone(tmp_path: Path) -> None:
+def test_started_entries_are_undone_with_the_plan(tmp_path: Path) -> None:
     class Dies(FakeDriver):
         async def prepare(self, claim: Any, plan: Any) -> Any:
             # The plan is on disk before the hardware is touched.
@@ -70,7 +70,7 @@ def test_what_was_begun_is_undone_from_the_plan_alone(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_restart_of_the_machine_undoes_everything_by_itself(tmp_path: Path) -> None:
+def test_after_a_reboot_the_checkpoint_is_empty(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0")
@@ -95,7 +95,7 @@ def test_a_restart_of_the_machine_undoes_everything_by_itself(tmp_path: Path) ->
         None,
     ],
 )
-def test_an_entry_that_cannot_be_read_is_set_aside_and_the_others_stay(tmp_path: Path, damage: Any) -> None:
+def test_an_unreadable_entry_is_set_aside_and_the_others_stay(tmp_path: Path, damage: Any) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         good, bad = put_claim(client, "good", "gpu-0"), put_claim(client, "bad", "gpu-1")
@@ -119,7 +119,7 @@ def test_an_entry_that_cannot_be_read_is_set_aside_and_the_others_stay(tmp_path:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b'{"version": 9, "claims": {}}', b"[]", b'{"claims": {}}'])
-def test_a_checkpoint_that_cannot_be_read_is_no_reason_not_to_start(tmp_path: Path, damage: bytes) -> None:
+def test_a_driver_starts_with_an_unreadable_checkpoint(tmp_path: Path, damage: bytes) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0")
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_cannot_be_read_is_no_reason_not_to_start(tmp_path: Pa
     asyncio.run(main())
 
 
-def test_fields_of_a_newer_version_stay_in_the_file(tmp_path: Path) -> None:
+def test_unknown_fields_are_preserved(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         one, two = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
@@ -156,7 +156,7 @@ def test_fields_of_a_newer_version_stay_in_the_file(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_was_begun_for_a_claim_that_is_gone_is_undone_in_time(tmp_path: Path) -> None:
+def test_started_entries_of_deleted_claims_are_cleaned_up(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
         gone, here = put_claim(client, "gone", "gpu-0"), put_claim(client, "here", "gpu-1")
@@ -173,7 +173,7 @@ def test_what_was_begun_for_a_claim_that_is_gone_is_undone_in_time(tmp_path: Pat
     asyncio.run(main())
 
 
-def test_two_processes_never_prepare_at_once_and_see_each_others_work(tmp_path: Path, monkeypatch: Any) -> None:
+def test_two_processes_prepare_alternately_and_share_the_checkpoint(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.1)
 
     async def main() -> None:
@@ -199,7 +199,7 @@ def test_two_processes_never_prepare_at_once_and_see_each_others_work(tmp_path: 
     idle.run(main())
 
 
-def test_the_lock_goes_with_the_process(tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_lock_is_released_with_the_process(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.05)
 
     async def main() -> None:
@@ -222,7 +222,7 @@ def test_the_lock_goes_with_the_process(tmp_path: Path, monkeypatch: Any) -> Non
     asyncio.run(main())
 
 
-def test_saves_that_wait_go_together(tmp_path: Path) -> None:
+def test_waiting_saves_are_combined(tmp_path: Path) -> None:
     class Counting(FileStorage):
         saves = 0
 
@@ -243,7 +243,7 @@ def test_saves_that_wait_go_together(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_files_of_another_make_of_the_driver_are_left_alone(tmp_path: Path) -> None:
+def test_files_of_another_implementation_are_not_changed(tmp_path: Path) -> None:
     async def main() -> None:
         client = MemoryClient()
         theirs, other = f"k8s.{DRIVER}-claim_0c-77.yaml", "vendor.yaml"
@@ -256,7 +256,7 @@ def test_files_of_another_make_of_the_driver_are_left_alone(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_save_that_fails_leaves_no_file_open(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_failed_save_leaves_no_open_file(tmp_path: Path, monkeypatch: Any) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -276,7 +276,7 @@ def test_a_save_that_fails_leaves_no_file_open(tmp_path: Path, monkeypatch: Any)
     asyncio.run(main())
 
 
-def test_claims_that_were_not_told_of_their_devices_are_told_by_the_next_process(tmp_path: Path) -> None:
+def test_missing_statuses_are_written_by_the_next_process(tmp_path: Path) -> None:
     class Recording(MemoryClient):
         def __init__(self) -> None:
             super().__init__()

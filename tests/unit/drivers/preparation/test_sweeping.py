@@ -49,7 +49,7 @@ def checkpoint(folder: Path) -> Path:
     return folder / "plugin" / "checkpoint.json"
 
 
-def test_what_nobody_can_use_is_undone_at_once(tmp_path: Path) -> None:
+def test_lost_entries_without_cdi_files_are_undone_immediately(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), Sweeper()
         await (await started(driver, tmp_path, client)).prepare([put_claim(client, "a", "gpu-0", uid="a")])
@@ -64,7 +64,7 @@ def test_what_nobody_can_use_is_undone_at_once(tmp_path: Path) -> None:
     idle.run(main())
 
 
-def test_containers_that_may_run_are_waited_for_across_restarts(tmp_path: Path) -> None:
+def test_lost_entries_with_cdi_files_are_undone_after_unprepare_even_after_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), Sweeper()
         lost, kept = put_claim(client, "a", "gpu-0", uid="a"), put_claim(client, "b", "gpu-1", uid="b")
@@ -84,7 +84,7 @@ def test_containers_that_may_run_are_waited_for_across_restarts(tmp_path: Path) 
     idle.run(main())
 
 
-def test_a_claim_whose_entry_alone_is_unreadable_is_waited_for(tmp_path: Path) -> None:
+def test_a_single_unreadable_entry_is_undone_after_unprepare(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), Sweeper()
         refs = [put_claim(client, name, device, uid=name) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))]
@@ -101,7 +101,7 @@ def test_a_claim_whose_entry_alone_is_unreadable_is_waited_for(tmp_path: Path) -
     idle.run(main())
 
 
-def test_what_could_not_be_undone_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_sweep_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), Sweeper()
         driver.on = {"gpu-0": "a"}
@@ -117,7 +117,7 @@ def test_what_could_not_be_undone_is_tried_again(tmp_path: Path, caplog: pytest.
     idle.run(main())
 
 
-def test_a_sound_record_is_trusted(tmp_path: Path) -> None:
+def test_a_readable_checkpoint_is_not_swept(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), Sweeper()
         driver.on = {"gpu-7": "somebody else's"}
@@ -128,7 +128,7 @@ def test_a_sound_record_is_trusted(tmp_path: Path) -> None:
     idle.run(main())
 
 
-def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path) -> None:
+def test_a_sweep_does_not_affect_concurrent_claims(tmp_path: Path) -> None:
     class Slow(Sweeper):
         async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
             assert self.slowly is None or self.slowly.is_set()
@@ -154,12 +154,12 @@ def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path)
     idle.run(main())
 
 
-def test_another_process_that_keeps_the_lock_is_no_reason_to_end(tmp_path: Path, monkeypatch: Any) -> None:
+def test_cleanup_continues_if_another_process_holds_the_lock(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.02)
     monkeypatch.setattr(framework, "CLEAN_SECONDS", 0.01)
 
     class Nothing:
-        def set_pools(self, driver: str, node: str, offers: object) -> None:
+        def set_pools(self, driver: str, node: str, pools: object) -> None:
             pass
 
     async def main() -> None:

@@ -62,7 +62,7 @@ async def test_a_pool_of_a_node(cluster: Cluster) -> None:
 
 
 @on_a_cluster
-async def test_each_group_has_slices_of_its_own_in_order(cluster: Cluster) -> None:
+async def test_each_group_has_separate_slices_in_order(cluster: Cluster) -> None:
     many = [f"z-{n}" for n in range(130)]
     await cluster.publish(offer(many, ["b"], ["a"]))
     assert [len(one.spec.devices or ()) for one in cluster.slices()] == [128, 2, 1, 1]
@@ -71,7 +71,7 @@ async def test_each_group_has_slices_of_its_own_in_order(cluster: Cluster) -> No
 
 
 @on_a_cluster
-async def test_nothing_found_is_published_as_an_empty_slice(cluster: Cluster) -> None:
+async def test_a_pool_without_devices_is_published_as_an_empty_slice(cluster: Cluster) -> None:
     await cluster.publish(DevicePool([]))
     (only,) = cluster.slices()
     assert not only.spec.devices
@@ -79,7 +79,7 @@ async def test_nothing_found_is_published_as_an_empty_slice(cluster: Cluster) ->
 
 
 @on_a_cluster
-async def test_a_pool_that_other_nodes_reach_belongs_to_the_driver_s_node(cluster: Cluster) -> None:
+async def test_a_pool_for_other_nodes_is_owned_by_the_driver_s_node(cluster: Cluster) -> None:
     rack = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("rack", "In", ("r1",)),))
     network = offer(["nic-0"], pool="network")._replace(node_selector=NodeSelector((rack,)))
     for _ in range(2):
@@ -96,7 +96,7 @@ async def test_a_pool_that_other_nodes_reach_belongs_to_the_driver_s_node(cluste
 
 
 @on_a_cluster
-async def test_pools_that_are_not_offered_any_more_go(cluster: Cluster) -> None:
+async def test_removed_pools_are_deleted(cluster: Cluster) -> None:
     await cluster.publish(offer(["a"]), offer(["b"], pool="other"))
     assert cluster.devices("other") == ["b"]
     await cluster.publish(offer(["a"]))
@@ -107,7 +107,7 @@ async def test_pools_that_are_not_offered_any_more_go(cluster: Cluster) -> None:
 
 
 @on_a_cluster
-async def test_a_node_that_is_not_there_yet_is_waited_for(cluster: Cluster) -> None:
+async def test_slices_are_published_when_the_node_is_created(cluster: Cluster) -> None:
     async with cluster.publisher() as publisher:
         publisher.set_pools(DRIVER, "n2", [offer(["a"])])
         await asyncio.sleep(0.02)
@@ -118,7 +118,7 @@ async def test_a_node_that_is_not_there_yet_is_waited_for(cluster: Cluster) -> N
 
 
 @on_a_cluster
-async def test_slices_move_to_a_node_that_was_made_anew(cluster: Cluster) -> None:
+async def test_slices_are_moved_to_a_recreated_node(cluster: Cluster) -> None:
     async with cluster.publisher(speed=600) as publisher:
         publisher.set_pools(DRIVER, "n1", [offer(["a"])])
         await publisher.wait_published(DRIVER, "n1")
@@ -133,7 +133,7 @@ async def test_slices_move_to_a_node_that_was_made_anew(cluster: Cluster) -> Non
 
 
 @on_a_cluster
-async def test_a_driver_that_starts_again_writes_nothing(cluster: Cluster) -> None:
+async def test_a_restarted_driver_writes_nothing(cluster: Cluster) -> None:
     tainted = DevicePool([[device("gpu-0", TAINT), device("gpu-1")]])
     await cluster.publish(tainted, offer(["x"], ["y"], pool="p"))
     before = cluster.trees()
@@ -153,7 +153,7 @@ async def test_one_changed_slice_keeps_the_generation(cluster: Cluster) -> None:
 
 
 @on_a_cluster
-async def test_two_changed_slices_are_a_new_generation_of_all(cluster: Cluster) -> None:
+async def test_two_changed_slices_start_a_new_generation(cluster: Cluster) -> None:
     await cluster.publish(offer(["a"], ["b"], ["c"]))
     cluster.writes.done.clear()
     await cluster.publish(DevicePool([[device("a", model="x")], [device("b", model="x")], [device("c", model="m")]]))
@@ -162,7 +162,7 @@ async def test_two_changed_slices_are_a_new_generation_of_all(cluster: Cluster) 
 
 
 @on_a_cluster
-async def test_a_device_that_is_gone_is_a_new_generation(cluster: Cluster) -> None:
+async def test_a_removed_device_starts_a_new_generation(cluster: Cluster) -> None:
     await cluster.publish(offer(["a", "b"]))
     await cluster.publish(offer(["b"]))
     assert cluster.generations() == [2]
@@ -170,7 +170,7 @@ async def test_a_device_that_is_gone_is_a_new_generation(cluster: Cluster) -> No
 
 
 @on_a_cluster
-async def test_what_is_gone_goes_first_and_what_is_new_comes_last(cluster: Cluster) -> None:
+async def test_deletes_come_first_and_creates_last(cluster: Cluster) -> None:
     await cluster.publish(offer(["a"], ["b"], ["c"]))
     cluster.writes.done.clear()
     await cluster.publish(offer(["a"]))
@@ -182,7 +182,7 @@ async def test_what_is_gone_goes_first_and_what_is_new_comes_last(cluster: Clust
 
 
 @on_a_cluster
-async def test_a_reorder_is_a_change(cluster: Cluster) -> None:
+async def test_a_new_order_is_a_change(cluster: Cluster) -> None:
     await cluster.publish(offer(["a", "b"]))
     await cluster.publish(offer(["b", "a"]))
     assert cluster.devices() == ["b", "a"]
@@ -207,7 +207,7 @@ async def test_a_taint_keeps_its_time(cluster: Cluster) -> None:
 
 
 @on_a_cluster
-async def test_a_lost_write_is_no_second_slice(cluster: Cluster) -> None:
+async def test_a_lost_response_creates_no_second_slice(cluster: Cluster) -> None:
     refusals = iter([StatusError({"code": 500, "message": "no"}), StatusError({"code": 429, "message": "later"})])
 
     def refuse(verb: str) -> None:
@@ -224,7 +224,7 @@ async def test_a_lost_write_is_no_second_slice(cluster: Cluster) -> None:
 
 
 @on_a_cluster
-async def test_foreign_edits_and_deletes_are_mended_after_half_a_minute(cluster: Cluster) -> None:
+async def test_changes_of_other_clients_are_repaired_after_half_a_minute(cluster: Cluster) -> None:
     async with cluster.publisher(speed=200) as publisher:
         publisher.set_pools(DRIVER, "n1", [offer(["a"], ["b"])])
         await publisher.wait_published(DRIVER, "n1")
@@ -239,7 +239,7 @@ async def test_foreign_edits_and_deletes_are_mended_after_half_a_minute(cluster:
 
 
 @on_a_cluster
-async def test_what_a_kubelet_removed_comes_back_at_once_when_it_is_wanted_again(cluster: Cluster) -> None:
+async def test_slices_that_a_kubelet_removed_are_recreated_immediately(cluster: Cluster) -> None:
     async with cluster.publisher() as publisher:
         publisher.set_pools(DRIVER, "n1", [offer(["a"])])
         await publisher.wait_published(DRIVER, "n1")
@@ -251,7 +251,7 @@ async def test_what_a_kubelet_removed_comes_back_at_once_when_it_is_wanted_again
 
 
 @on_a_cluster
-async def test_slices_without_an_index_go(cluster: Cluster) -> None:
+async def test_slices_without_an_index_are_deleted(cluster: Cluster) -> None:
     await cluster.publish(offer(["a"]))
     (tree,) = cluster.trees()
     stray = {"apiVersion": tree["apiVersion"], "kind": "ResourceSlice", "metadata": {"name": "n1-stray"}}
@@ -262,7 +262,7 @@ async def test_slices_without_an_index_go(cluster: Cluster) -> None:
 
 
 @on_a_cluster
-async def test_slices_of_other_drivers_and_nodes_are_left_alone(cluster: Cluster) -> None:
+async def test_slices_of_other_drivers_and_nodes_are_not_changed(cluster: Cluster) -> None:
     await cluster.node("n2")
     await cluster.publish(offer(["a"]), node="n2")
     await cluster.publish(offer(["b"]))
@@ -281,7 +281,7 @@ async def test_slices_of_other_drivers_and_nodes_are_left_alone(cluster: Cluster
 # --- servers that keep less, offers that say too much ----------------------------------------------------------------
 
 
-def test_fields_that_the_server_drops_are_told_once_and_not_sent_again() -> None:
+def test_dropped_fields_are_reported_once_and_not_sent_again() -> None:
     async def told() -> None:
         cluster = Cluster(Features("1.36", {"DRADeviceTaints": False}))
         await cluster.node()
@@ -290,7 +290,7 @@ def test_fields_that_the_server_drops_are_told_once_and_not_sent_again() -> None
             await cluster.publish(DevicePool([[device("a", TAINT, model="m")]]), known=Features("1.36"))
         assert cluster.writes.done == ["create"]
         dropped = PoolWarning(
-            DRIVER, "n1", "n1", "DroppedFields", "the cluster does not keep devices[].taints (gate DRADeviceTaints)"
+            DRIVER, "n1", "n1", "DroppedFields", "the cluster does not store devices[].taints (gate DRADeviceTaints)"
         )
         assert cluster.notes == [dropped, dropped]  # by each of two processes
 
@@ -305,7 +305,7 @@ def test_fields_that_the_server_drops_are_told_once_and_not_sent_again() -> None
 
 
 @on_a_cluster
-async def test_a_bad_attribute_is_left_out_and_told(cluster: Cluster) -> None:
+async def test_an_invalid_attribute_is_omitted_and_reported(cluster: Cluster) -> None:
     values = {
         "driverVersion": DeviceAttribute(version="6.19.14.31400000"),
         "9bad": DeviceAttribute(string="x"),
@@ -318,7 +318,7 @@ async def test_a_bad_attribute_is_left_out_and_told(cluster: Cluster) -> None:
     wanted = [
         'attribute driverVersion: Invalid value: "6.19.14.31400000": must be a string compatible with semver.org',
         'attribute 9bad: Invalid value: "9bad": a valid C identifier must start with alphabetic character',
-        "attribute peers: the cluster does not know lists (gate DRAListTypeAttributes)",
+        "attribute peers: the cluster does not support lists (gate DRAListTypeAttributes)",
     ]
     for note, start in zip(cluster.notes, wanted, strict=True):
         assert note.message.startswith(start)
@@ -332,19 +332,19 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (offer(["a"], ["a"]), "two devices called 'a'"),
+        (offer(["a"], ["a"]), "two devices are named 'a'"),
         (offer(["A"]), "a lowercase RFC 1123 label must consist of"),
-        (DevicePool([[CONSUMER]]), "device 'a' consumes of counter set 's', which the pool has not"),
-        (DevicePool([[CONSUMER]], [CounterSet("s", {"d": ONE["c"]})]), "consumes 'c', which counter set 's' has not"),
-        (DevicePool([[CONSUMER]], [CounterSet("s", ONE), CounterSet("s", ONE)]), "two counter sets called 's'"),
+        (DevicePool([[CONSUMER]]), "device 'a' consumes unknown counter set 's'"),
+        (DevicePool([[CONSUMER]], [CounterSet("s", {"d": ONE["c"]})]), "consumes 'c', which is not in counter set 's'"),
+        (DevicePool([[CONSUMER]], [CounterSet("s", ONE), CounterSet("s", ONE)]), "two counter sets are named 's'"),
         (DevicePool([[device("a", *[TAINT] * 17)]]), "must have at most 16 items"),
         (
             DevicePool([[device("a", **{f"a{n}": "x" for n in range(34)})]]),
-            "34 attributes and capacities with 34 values: wanted at most 32",
+            "34 attributes and capacities with 34 values; at most 32",
         ),
     ],
 )
-def test_an_offer_that_nobody_would_take_is_not_sent(wrong: DevicePool, why: str) -> None:
+def test_an_invalid_pool_is_not_published(wrong: DevicePool, why: str) -> None:
     async def told() -> None:
         cluster = Cluster()
         await cluster.node()
@@ -374,7 +374,7 @@ def offers(draw: st.DrawFn) -> DevicePool:
 
 
 @given(st.lists(st.tuples(offers(), st.integers(0, 6), st.booleans()), min_size=1, max_size=5))
-def test_no_state_in_between_is_a_mixture(steps: list[tuple[DevicePool, int, bool]]) -> None:
+def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, bool]]) -> None:
     """Whatever is offered one after the other, with writes and answers that are lost and processes that die.
 
     ``steps``: an offer, after how many writes no other succeeds, and whether the process dies then.
@@ -456,7 +456,7 @@ async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: 
 
 
 @on_a_cluster
-async def test_slices_of_simulated_devices_say_so_and_those_of_real_ones_do_not(cluster: Cluster) -> None:
+async def test_only_slices_of_simulated_devices_have_the_label(cluster: Cluster) -> None:
     def said() -> list[str]:
         return [label for tree in cluster.trees() for label in tree["metadata"].get("labels") or ()]
 

@@ -31,7 +31,7 @@ from allotment.kubelet_plugin.wire import registration_pb2
 from tests.unit.drivers.publication import Cluster
 
 NODE = "n1"
-PATIENCE = Timeouts(call=30, start=30, publish=30, quiet=0.3, interrupt_at=(0.4,))
+PATIENCE = Timeouts(call=30, start=30, publish=30, stable=0.3, interrupt_at=(0.4,))
 #: With a driver that does not do what is waited for.
 IN_VAIN = PATIENCE._replace(publish=0.3)
 

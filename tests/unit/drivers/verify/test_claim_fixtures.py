@@ -37,7 +37,7 @@ def given(made: DriverSession, count: int) -> Any:
     return made.create_claims(*[made.spec()] * count)
 
 
-def test_only_devices_that_nobody_has_are_used() -> None:
+def test_only_free_devices_are_used() -> None:
     async def main() -> None:
         world = World()
         async with trial(world) as made:
@@ -77,7 +77,7 @@ class Raced:
         return Listing([*listing.items, theirs], listing.revision)
 
 
-def test_a_device_that_is_given_away_meanwhile_is_left_to_its_owner() -> None:
+def test_a_device_that_is_allocated_concurrently_is_not_used() -> None:
     async def main() -> None:
         world = World()
         world.client = Raced(world, times=1)
@@ -89,7 +89,7 @@ def test_a_device_that_is_given_away_meanwhile_is_left_to_its_owner() -> None:
     asyncio.run(main())
 
 
-def test_who_is_always_too_late_does_not_check() -> None:
+def test_the_check_is_skipped_after_repeated_conflicts() -> None:
     async def main() -> None:
         world = World()
         world.client = Raced(world, times=9)
@@ -114,7 +114,7 @@ def test_claims_are_reserved_for_a_pod_that_never_runs() -> None:
     asyncio.run(main())
 
 
-def test_devices_of_a_class_may_be_asked_for() -> None:
+def test_devices_of_a_class_can_be_requested() -> None:
     async def main() -> None:
         world = World()
         expression = 'device.attributes["gpu.example.com"].index == 2'

@@ -398,70 +398,70 @@ def _registers_once(world: World) -> None:
 DEFECTS: list[tuple[str, str, Defect]] = [
     ("get-info", "endpoint '..", _relative),
     ("get-info", "type 'CSIPlugin'", serving(type="CSIPlugin")),
-    ("get-info", "nobody answers at endpoint", serving(endpoint="/nowhere/dra.sock")),
+    ("get-info", "no process listens at endpoint", serving(endpoint="/nowhere/dra.sock")),
     ("get-info", "name: Invalid value", serving(name="GPU_driver")),
     ("versions", "supported_versions 1.0.0", serving(versions=("1.0.0",))),
     ("versions", "v1.DRAPlugin: rpc error: code = Unknown desc = no claims", spoiled(NoEmptyCalls)),
     ("register", "failed to send registration status", serving(notified=False)),
     ("empty-call", "no claims", spoiled(NoEmptyCalls)),
     ("slices", "no ResourceSlice", _unpublished),
-    ("pools", "1 slices, announced 2", showing(_one_missing)),
+    ("pools", "1 slices, resourceSliceCount 2", showing(_one_missing)),
     ("pools", "generations 0, 1", showing(_two_generations)),
     ("pools", "duplicate device name", showing(_same_names)),
     ("slices-valid", "devices[0].name", showing(_bad_name)),
     ("slices-owner", "without owner", showing(_unowned)),
-    ("prepare", "refused: out of order", changing(lambda claim, answer: PrepareResult(error="out of order"))),
-    ("prepare", "which the claim has not got", devices(lambda device: device._replace(device="gpu-9"))),
-    ("prepare", "nothing of device", changing(lambda claim, answer: PrepareResult())),
-    ("prepare", "which the claim has not got", devices(lambda device: device._replace(pool="n2"))),
+    ("prepare", "rejected: out of order", changing(lambda claim, answer: PrepareResult(error="out of order"))),
+    ("prepare", "which is not in the claim", devices(lambda device: device._replace(device="gpu-9"))),
+    ("prepare", "no device", changing(lambda claim, answer: PrepareResult())),
+    ("prepare", "which is not in the claim", devices(lambda device: device._replace(pool="n2"))),
     ("request-names", "for request 'gpu/first'", devices(lambda device: device._replace(requests=("gpu/first",)))),
-    ("other-drivers", "which the claim has not got", changing(
+    ("other-drivers", "which is not in the claim", changing(
         lambda claim, answer: answer._replace(
             devices=(*answer.devices, PreparedDevice(("other",), "elsewhere", "none"))
         )
     )),
     ("cdi", "unresolvable CDI devices", devices(lambda device: device._replace(cdi_ids=("a.example/gpu=c",)))),
-    ("cdi", "CDI id '/dev/gpu'", devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
+    ("cdi", "CDI ID '/dev/gpu'", devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
     ("prepare-twice", "first n1/gpu-0", spoiled(Forgets)),
-    ("prepare-twice", "refused when asked again: already prepared", spoiled(Once)),
+    ("prepare-twice", "rejected when repeated: already prepared", spoiled(Once)),
     ("prepare-twice", "the CDI file changed", bent(Rewrites)),
     ("prepare-again", "already prepared", spoiled(Once)),
     ("v1beta1-same", "already prepared", spoiled(Once)),
     ("v1beta1-same", "first n1/gpu-0", spoiled(Forgets)),
-    ("unprepare", "left behind", bent(lambda world, good: Leaves(world, good, own=True))),
-    ("unprepare", "all.example/gpu=n0 still resolves", bent(KeepsDevices)),
+    ("unprepare", "not deleted", bent(lambda world, good: Leaves(world, good, own=True))),
+    ("unprepare", "all.example/gpu=n0 can still be resolved", bent(KeepsDevices)),
     ("unprepare-twice", "is not prepared", spoiled(Demands)),
     ("unprepare-unknown", "is not prepared", spoiled(Demands)),
     ("unprepare-deleted", "not found", bent(Looks)),
     ("unknown-claim", "it was prepared", changing(_never_refuses)),
     ("not-allocated", "it was prepared", changing(_never_refuses)),
     ("wrong-uid", "it was prepared", changing(_never_refuses)),
-    ("wrong-uid", "refused, but wrote", bent(LeavesWhenRefused)),
-    ("bad-parameters", "were passed over", changing(_never_refuses)),
+    ("wrong-uid", "rejected, but wrote", bent(LeavesWhenRefused)),
+    ("bad-parameters", "were ignored", changing(_never_refuses)),
     ("bad-claim-alone", "the other claim of the call failed, too", spoiled(AllOrNothing)),
-    ("overlap", "two claims at a time", changing(_never_refuses)),
+    ("overlap", "two claims at the same time", changing(_never_refuses)),
     ("overlap", "after unprepare", spoiled(NeverLetsGo)),
     ("several-claims", "skipped 2 ResourceClaims", spoiled(Skips)),
     ("concurrent", "busy", spoiled(Busy)),
     ("same-at-once", "busy", spoiled(Busy)),
     ("same-at-once", "first n1/gpu-0", spoiled(Forgets)),
-    ("hang-up", "after a call that was given up", spoiled(Busy)),
+    ("hang-up", "after a cancelled call", spoiled(Busy)),
     ("health", "no message within", _silent),
-    ("health", "which no slice publishes", telling(lambda device: [device, device._replace(device="gpu-9")])),
-    ("health", "nothing of n1/gpu-0 and 3 others", telling(lambda device: [])),
+    ("health", "which is not in a slice", telling(lambda device: [device, device._replace(device="gpu-9")])),
+    ("health", "no health of n1/gpu-0 and 3 others", telling(lambda device: [])),
     ("health", "was last updated", telling(lambda device: [device._replace(updated=int(time.time()) - 100)])),
     ("health", "a message of 2000 characters", telling(lambda device: [device._replace(message="x" * 2000)])),
     ("restart-slices", " and 1 more", _churns),
     ("restart-register", "failed to send registration status", _registers_once),
     ("restart-claims", "is not prepared", spoiled(Demands)),
     ("restart-claims", "first n1/gpu-0", spoiled(Forgets)),
-    ("kill-prepare", "after SIGKILL in prepare: left behind", bent(lambda world, good: Leaves(world, good, own=False))),
+    ("kill-prepare", "after SIGKILL in prepare: not deleted", bent(lambda world, good: Leaves(world, good, own=False))),
     ("kill-unprepare", "after SIGKILL in unprepare: not unprep", spoiled(Demands)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "seen", "spoil"), DEFECTS, ids=[f"{name}-{seen}" for name, seen, _ in DEFECTS])
-def test_a_driver_that_does_it_wrong_is_told_so(name: str, seen: str, spoil: Defect) -> None:
+def test_a_defect_fails_its_check(name: str, seen: str, spoil: Defect) -> None:
     world = World()
     spoil(world)
     (row,) = verified(world, name)
@@ -471,7 +471,7 @@ def test_a_driver_that_does_it_wrong_is_told_so(name: str, seen: str, spoil: Def
     assert row.expected
 
 
-def test_every_check_has_a_driver_that_fails_it() -> None:
+def test_every_check_has_a_defect() -> None:
     assert {name for name, _, _ in DEFECTS} == {check.name for check in CHECKS}
 
 
@@ -496,15 +496,15 @@ class Dies(Bent):
         return await self.good.prepare(claims)
 
 
-def test_a_driver_that_dies_is_not_asked_any_more() -> None:
+def test_remaining_checks_are_skipped_after_a_crash() -> None:
     world = World()
     world.bend = lambda good: Dies(world, good)
     rows = verified(world, "empty-call", "prepare", "cdi", "health", lives=False)
     assert [row.result for row in rows] == ["pass", "FAIL", "skipped", "skipped"]
-    assert rows[2].seen == "the driver does not answer since prepare: start it again, and the kit"
+    assert rows[2].seen == "the driver does not answer since prepare: restart it, then run this command again"
 
 
-def test_a_driver_that_dies_is_started_again_where_that_is_possible() -> None:
+def test_a_crashed_driver_is_restarted_if_possible() -> None:
     world = World()
     world.bend = lambda good: Dies(world, good)
     rows = verified(world, "empty-call", "prepare", "health")
@@ -512,7 +512,7 @@ def test_a_driver_that_dies_is_started_again_where_that_is_possible() -> None:
     assert world.lives == 2
 
 
-def test_where_no_claim_can_be_prepared_that_is_told_once() -> None:
+def test_checks_are_skipped_if_no_claim_can_be_prepared() -> None:
     world = World()
     changing(lambda claim, answer: PrepareResult(error="out of order"))(world)
     rows = verified(world, "prepare", "cdi", "several-claims", "not-allocated")
@@ -520,7 +520,7 @@ def test_where_no_claim_can_be_prepared_that_is_told_once() -> None:
     assert rows[1].seen == "preparing a single claim fails"
 
 
-def test_slices_of_an_earlier_process_are_not_taken_for_those_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_of_an_earlier_process_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver publishes something else as soon as it has begun."""
 
     async def main() -> None:

@@ -18,7 +18,7 @@ from tests.unit.drivers.verify.given import NODE, World, trial, verified
 
 
 def nvidia(mode: str) -> Driver:
-    return asyncio.run(nodes.node("dgx-a100-40gb", mode)).driver
+    return asyncio.run(nodes.simulated_node("dgx-a100-40gb", mode)).driver
 
 
 DRIVERS: dict[str, Callable[[], Driver]] = {
@@ -40,7 +40,7 @@ def test_all_checks_pass(which: str) -> None:
     assert len(rows) == len(CHECKS)
 
 
-def test_of_devices_for_several_claims_only_overlap_is_not_checked() -> None:
+def test_only_overlap_is_skipped_for_shareable_devices() -> None:
     rows = verified(World(ExampleGpus(NODE, 4, Example(shared=True))))
     assert told(rows) == ["overlap: the devices here are for several claims at a time"]
 
@@ -56,7 +56,7 @@ def test_without_devices_calls_are_still_checked() -> None:
     assert {row.seen for row in rows if row.check.name == "cdi"} == {"needs 1 free device: n1 has none"}
 
 
-def test_without_its_process_nothing_is_ended() -> None:
+def test_without_a_command_the_process_is_not_stopped() -> None:
     world = World()
     rows = verified(world, lives=False)
     assert [row.check.name for row in rows if row.result == "skipped"] == [
@@ -65,7 +65,7 @@ def test_without_its_process_nothing_is_ended() -> None:
     assert world.lives == 1
 
 
-def test_nothing_is_left_behind() -> None:
+def test_all_objects_are_deleted() -> None:
     async def main() -> None:
         world = World()
         async with trial(world) as made:

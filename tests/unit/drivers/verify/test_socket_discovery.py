@@ -17,17 +17,17 @@ def told(path: Path) -> str:
     return str(error.value)
 
 
-def test_of_a_socket_that_is_not_there_the_others_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_socket_lists_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A driver that is a pod has the pod's UID in its socket's name, which nobody guesses.
     monkeypatch.chdir(tmp_path)  # addresses of sockets are short
     Path("readme").write_text("")
     with socket.socket(socket.AF_UNIX) as one:
         one.bind("gpu.example.com-7-reg.sock")
         said = told(Path("gpu.example.com-reg.sock"))
-    assert said.endswith("wanted the driver's *-reg.sock or dra.sock; there is gpu.example.com-7-reg.sock")
+    assert said.endswith("expected the driver's *-reg.sock or dra.sock; found gpu.example.com-7-reg.sock")
 
 
 @pytest.mark.parametrize("folder", ["", "nowhere"])
-def test_where_there_is_no_other_none_is_told(tmp_path: Path, folder: str) -> None:
+def test_the_error_for_a_missing_socket_without_others(tmp_path: Path, folder: str) -> None:
     said = told(tmp_path / folder / "gpu.example.com-reg.sock")
-    assert said.endswith("does not exist: wanted the driver's *-reg.sock or dra.sock")
+    assert said.endswith("does not exist: expected the driver's *-reg.sock or dra.sock")

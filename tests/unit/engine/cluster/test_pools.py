@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, Unfit, allocate
+from allotment.engine import AbortCause, Aborted, Allocated, Inventory, Outcome, Unfit, allocate
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -65,7 +65,7 @@ def test_an_incomplete_pool_gives_nothing_and_stops_all() -> None:
     stopped = answer(half, count=0)
     assert isinstance(stopped, Aborted)
     assert stopped.fatal
-    assert stopped.cause is Cause.POOL_INCOMPLETE
+    assert stopped.cause is AbortCause.POOL_INCOMPLETE
     assert stopped.text == (
         "claim default/c, request r: asks for all devices, but resource pool "
         "gpu.example.com/n1 is currently being updated"
@@ -132,7 +132,7 @@ def test_a_devices_selector_that_cannot_be_read_stops_every_node(bad_first: bool
     stopped = answer(slice_of(*devices, per_device=True, pool="p", name="wide"))
     assert isinstance(stopped, Aborted)
     assert stopped.fatal
-    assert stopped.cause is Cause.NODE_SELECTION
+    assert stopped.cause is AbortCause.NODE_SELECTION
     assert stopped.text.startswith(
         "gather pool information: failed to perform node selection for device bad in slice wide: failed to parse"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine import Aborted, Allocated, Allocator, Cause, Inventory, Outcome, Unfit
+from allotment.engine import AbortCause, Aborted, Allocated, Allocator, Inventory, Outcome, Unfit
 from allotment.engine.search.depth_first import Search
 from allotment.model.resource import Device, DeviceTaint, ResourceClaim
 from tests.unit.engine.objects import (
@@ -38,7 +38,7 @@ def answer(devices: list[Device], *claims: ResourceClaim) -> Outcome:
 def steps(made: Inventory, claims: list[ResourceClaim]) -> tuple[int, bool]:
     """How many steps the search takes, and whether it finds a solution."""
     allocator = Allocator(made)
-    work, view = allocator.work(claims), made.view("n1")
+    work, view = allocator.cache_for(claims), made.view("n1")
     search = Search(work.shape, work.pattern(view), view.state(made.usage))
     found = type(search.run()).__name__
     return search.steps, found == "Solution"
@@ -82,7 +82,7 @@ def test_all_takes_every_device_or_none() -> None:
 def test_all_against_a_constraint_is_an_error() -> None:
     stopped = answer([device("a", m=1), device("b", m=2)], claim(request(0), match=f"{DRIVER}/m"))
     assert isinstance(stopped, Aborted)
-    assert stopped.cause is Cause.CONSTRAINT_WITH_ALL
+    assert stopped.cause is AbortCause.CONSTRAINT_WITH_ALL
     assert stopped.text == (
         "claim default/c, request r: cannot add device gpu.example.com/n1/b "
         "because a claim constraint would not be satisfied"
@@ -255,7 +255,7 @@ def test_a_search_beyond_the_step_limit_is_given_up_and_says_how_far_it_came() -
     assert isinstance(Allocator(made).allocate("n1", fits), Unfit)
     stopped = Allocator(made, step_limit=3).allocate("n1", [claim(request(5))])
     assert isinstance(stopped, Aborted)
-    assert stopped.cause is Cause.WORK_LIMIT
+    assert stopped.cause is AbortCause.WORK_LIMIT
     assert not stopped.fatal, "another node may do"
     assert stopped.steps == 3
     assert stopped.text == "claim default/c, request r: search given up after 3 steps, undecided"

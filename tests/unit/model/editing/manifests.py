@@ -1,4 +1,4 @@
-"""Random documents in random hands, with comments, and random edits of them: what the properties are tried on."""
+"""Random documents in random styles, with comments, and random edits of them, for property tests."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ SCALARS: tuple[Any, ...] = (*STRINGS, None, True, False, 0, 1, -7, 8.5, 10**12)
 
 
 def tree(random: Random, depth: int = 3) -> dict[str, Any]:
-    """A mapping."""
+    """A random mapping of at most ``depth`` levels."""
     keys = random.sample(KEYS, random.randint(1, 4))
     return {key: value(random, depth - 1) for key in keys}
 
 
 def value(random: Random, depth: int) -> Any:
-    """A value of any kind."""
+    """A random value of any type."""
     kind = random.random()
     if depth <= 0 or kind < 0.4:
         return random.choice(SCALARS)
@@ -66,81 +66,81 @@ def value(random: Random, depth: int) -> Any:
 # --- as text ---------------------------------------------------------------------------------------------------------
 
 
-class Scribe:
-    """Somebody who writes trees down, each in a way of their own; every comment is another one."""
+class ManifestWriter:
+    """Writes trees as text in a random style; every comment is unique."""
 
     def __init__(self, random: Random, comments: float = 0.3) -> None:
         self.random = random
-        self.step = random.choice((2, 2, 4))
-        self.dash = random.choice((0, 0, self.step, 2))
+        self.field_indent = random.choice((2, 2, 4))
+        self.list_indent = random.choice((0, 0, self.field_indent, 2))
         self.comments = comments
         self.count = 0
 
     def document(self, tree: dict[str, Any]) -> str:
-        """A document of YAML or JSON."""
+        """A tree as YAML or JSON text."""
         if self.random.random() < 0.15:
-            return json.dumps(tree, indent=self.random.choice((None, 2, 4, "\t")), ensure_ascii=self._maybe()) + "\n"
-        lines = [*self._above(0), *self._fields(tree, 0), *self._above(0)]
+            return json.dumps(tree, indent=self.random.choice((None, 2, 4, "\t")), ensure_ascii=self._chance()) + "\n"
+        lines = [*self._comments_above(0), *self._fields(tree, 0), *self._comments_above(0)]
         return "\n".join(lines) + "\n"
 
-    def _maybe(self, chance: float = 0.5) -> bool:
+    def _chance(self, chance: float = 0.5) -> bool:
         return self.random.random() < chance
 
-    def _remark(self) -> str:
+    def _comment(self) -> str:
         self.count += 1
         return f"# remark {self.count}"
 
-    def _above(self, column: int) -> list[str]:
+    def _comments_above(self, column: int) -> list[str]:
         lines: list[str] = []
-        while self._maybe(self.comments * 0.6):
-            lines.append("" if self._maybe(0.3) else " " * column + self._remark())
+        while self._chance(self.comments * 0.6):
+            lines.append("" if self._chance(0.3) else " " * column + self._comment())
         return lines
 
-    def _behind(self) -> str:
-        return f"{self.random.choice((' ', '   '))}{self._remark()}" if self._maybe(self.comments * 0.6) else ""
+    def _trailing_comment(self) -> str:
+        return f"{self.random.choice((' ', '   '))}{self._comment()}" if self._chance(self.comments * 0.6) else ""
 
     def _fields(self, tree: dict[str, Any], column: int) -> Iterator[str]:
         for number, (key, inner) in enumerate(tree.items()):
             if number:
-                yield from self._above(column)
-            name = key if is_plain(key) and self._maybe(0.9) else self._quoted(key)
-            yield from self._below(" " * column + name + ":", inner, column, key=True)
+                yield from self._comments_above(column)
+            name = key if is_plain(key) and self._chance(0.9) else self._quoted(key)
+            yield from self._value(" " * column + name + ":", inner, column, key=True)
 
-    def _below(self, head: str, inner: Any, column: int, *, key: bool) -> Iterator[str]:
-        if isinstance(inner, dict | list) and inner and self._maybe(0.8):
+    def _value(self, head: str, inner: Any, column: int, *, key: bool) -> Iterator[str]:
+        if isinstance(inner, dict | list) and inner and self._chance(0.8):
             if isinstance(inner, dict):
-                deeper = column + self.step
+                deeper = column + self.field_indent
                 if not key:
                     deeper = column + 2
                     first, *others = self._fields(inner, deeper)
                     yield head + " " + first.lstrip(" ")
                     yield from others
                     return
-                yield head + self._behind()
-                yield from self._above(deeper)
+                yield head + self._trailing_comment()
+                yield from self._comments_above(deeper)
                 yield from self._fields(inner, deeper)
             else:
-                deeper = column + (self.dash if key else 2)
+                deeper = column + (self.list_indent if key else 2)
                 if not key:
                     first, *others = self._items(inner, deeper)
                     yield head + " " + first.lstrip(" ")
                     yield from others
                     return
-                yield head + self._behind()
-                yield from self._above(deeper)
+                yield head + self._trailing_comment()
+                yield from self._comments_above(deeper)
                 yield from self._items(inner, deeper)
             return
-        if isinstance(inner, str) and self._maybe(0.4) and (block := self._block(inner, column)):
-            yield f"{head} {block[0]}{self._behind()}"
+        if isinstance(inner, str) and self._chance(0.4) and (block := self._block(inner, column)):
+            yield f"{head} {block[0]}{self._trailing_comment()}"
             yield from block[1]
             return
-        yield f"{head} {self._flow(inner, block=True)}{self._behind()}"
+        yield f"{head} {self._flow(inner, block=True)}{self._trailing_comment()}"
 
     def _items(self, items: list[Any], column: int) -> Iterator[str]:
         for number, item in enumerate(items):
             if number:
-                yield from self._above(column)
-            yield from self._below(" " * column + "-", item, column, key=False)
+                yield from self._comments_above(column)
+            yield from self._value(" " * column + "-", item, column, key=False)
 
     def _block(self, text: str, column: int) -> tuple[str, list[str]] | None:
         stripped = text.rstrip("\n")
@@ -151,7 +151,7 @@ class Scribe:
             or len(text) - len(stripped) > 1
         ):
             return None
-        folded = "\n" not in stripped and self._maybe()
+        folded = "\n" not in stripped and self._chance()
         chomping = "" if text.endswith("\n") else "-"
         indent = column + self.random.choice((1, 2, 2, 4))
         lines = stripped.split("\n")
@@ -160,7 +160,7 @@ class Scribe:
         return (">" if folded else "|") + chomping, [" " * indent + line if line else "" for line in lines]
 
     def _quoted(self, text: str) -> str:
-        if text.isprintable() and self._maybe():
+        if text.isprintable() and self._chance():
             return single_quoted(text)
         return double_quoted(text)
 
@@ -174,31 +174,31 @@ class Scribe:
         if isinstance(inner, list):
             return "[" + ", ".join(self._flow(item) for item in inner) + "]"
         if isinstance(inner, str):
-            return inner if is_plain(inner, flow=not block) and self._maybe(0.7) else self._quoted(inner)
+            return inner if is_plain(inner, flow=not block) and self._chance(0.7) else self._quoted(inner)
         if inner is None:
-            return "" if block and self._maybe(0.4) else self.random.choice(("null", "~"))
+            return "" if block and self._chance(0.4) else self.random.choice(("null", "~"))
         return json.dumps(inner)
 
 
 # --- edits -----------------------------------------------------------------------------------------------------------
 
 
-def places(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every value of a tree with its path."""
+def values_with_paths(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield every value of a tree with its path."""
     yield path, tree
     if isinstance(tree, dict):
         for key, inner in tree.items():
-            yield from places(inner, (*path, key))
+            yield from values_with_paths(inner, (*path, key))
     elif isinstance(tree, list):
         for number, inner in enumerate(tree):
-            yield from places(inner, (*path, number))
+            yield from values_with_paths(inner, (*path, number))
 
 
 def edit(random: Random, tree: dict[str, Any]) -> Edit:
-    """Some edit that fits a tree."""
-    fitting = [one for path, inner in places(tree) for one in _edits(random, path, inner)]
-    kind = random.choice(sorted({type(one).__name__ for one in fitting}))
-    return random.choice([one for one in fitting if type(one).__name__ == kind])
+    """A random edit that fits a tree."""
+    candidates = [candidate for path, inner in values_with_paths(tree) for candidate in _edits(random, path, inner)]
+    kind = random.choice(sorted({type(candidate).__name__ for candidate in candidates}))
+    return random.choice([candidate for candidate in candidates if type(candidate).__name__ == kind])
 
 
 def _edits(random: Random, path: Path, inner: Any) -> Iterator[Edit]:

@@ -1,4 +1,4 @@
-"""Files after edits, as people would have made them: what is not touched keeps its bytes."""
+"""Edits of files: formatting and comments stay, and text outside the edited values keeps its bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import load_text
 
 CLAIM = """\
-# ours
+# the head
 kind: ResourceClaim   # as ever
 spec:
   requests:
@@ -39,30 +39,32 @@ spec:
 """
 
 
-def after(text: str, *edits: Edit, index: int = 0, file: str = "f.yaml") -> str:
+def rewritten(text: str, *edits: Edit, index: int = 0, file: str = "f.yaml") -> str:
     document = load_text(text, file).documents[index]
     return rewrite(text, file, [(document, edit) for edit in edits])
 
 
-def changes(before: str, *edits: Edit) -> dict[str, str]:
-    """Lines that went and came, for an edit that replaces line by line."""
-    new = after(before, *edits).splitlines()
+def changed_lines(before: str, *edits: Edit) -> dict[str, str]:
+    """The changed lines, for an edit that keeps the number of lines."""
+    new = rewritten(before, *edits).splitlines()
     old = before.splitlines()
     assert len(new) == len(old)
-    return {one.strip(): other.strip() for one, other in zip(old, new, strict=True) if one != other}
+    return {
+        old_line.strip(): new_line.strip() for old_line, new_line in zip(old, new, strict=True) if old_line != new_line
+    }
 
 
 REQUEST = ("spec", "requests", 0)
 
 
-# --- moving fields ---------------------------------------------------------------------------------------------------
+# --- nest and lift ---------------------------------------------------------------------------------------------------
 
 
-def test_fields_go_deeper_with_their_comments() -> None:
+def test_nest_moves_fields_with_their_comments() -> None:
     assert (
-        after(CLAIM, Nest(REQUEST, ("class", "count", "selectors"), "exactly"))
+        rewritten(CLAIM, Nest(REQUEST, ("class", "count", "selectors"), "exactly"))
         == """\
-# ours
+# the head
 kind: ResourceClaim   # as ever
 spec:
   requests:
@@ -84,34 +86,34 @@ spec:
     )
 
 
-def test_fields_that_do_not_stand_together_come_together() -> None:
-    assert after("a: 1\nb: 2 # b\n\n# about c\nc:\n  - 3\nd: 4\n", Nest((), ("a", "c"), "m")) == (
+def test_nest_joins_separate_fields() -> None:
+    assert rewritten("a: 1\nb: 2 # b\n\n# about c\nc:\n  - 3\nd: 4\n", Nest((), ("a", "c"), "m")) == (
         "m:\n  a: 1\n  # about c\n  c:\n    - 3\nb: 2 # b\n\nd: 4\n"
     )
 
 
-def test_the_field_beside_a_dash_goes_deeper() -> None:
-    assert "  - exactly:\n      class: 'b'   # late\n    name: mig\n  # the end\n" in after(
+def test_nest_of_the_field_after_a_dash() -> None:
+    assert "  - exactly:\n      class: 'b'   # late\n    name: mig\n  # the end\n" in rewritten(
         CLAIM, Nest(("spec", "requests", 1), ("class",), "exactly")
     )
 
 
-def test_text_of_several_lines_goes_deeper_as_it_is() -> None:
+def test_nest_keeps_multiline_strings() -> None:
     before = "a:\n  b: |2-\n      one\n\n    two\n  c: >\n    x\n    y\n  d: 'q\n    r'\n"
-    assert after(before, Nest(("a",), ("b", "c", "d"), "m")) == (
+    assert rewritten(before, Nest(("a",), ("b", "c", "d"), "m")) == (
         "a:\n  m:\n    b: |2-\n        one\n\n      two\n    c: >\n      x\n      y\n    d: 'q\n      r'\n"
     )
 
 
-def test_fields_come_up_with_their_comments() -> None:
+def test_lift_moves_fields_with_their_comments() -> None:
     before = "c:\n  - name: x\n    source:   # why\n      # which\n      template: t # T\n\n      z: 1\n  - name: y\n"
-    assert after(before, Lift(("c", 0, "source"))) == (
+    assert rewritten(before, Lift(("c", 0, "source"))) == (
         "c:\n  - name: x\n    # why\n    # which\n    template: t # T\n\n    z: 1\n  - name: y\n"
     )
 
 
-def test_fields_between_brackets_come_up_to_lines_of_their_own() -> None:
-    assert after("- a\n".join(["c:\n", 'd: {name: x, "e":1, f: [1, 2]} # g\n']), Lift(("d",))) == (
+def test_lift_of_a_flow_mapping_writes_lines() -> None:
+    assert rewritten("- a\n".join(["c:\n", 'd: {name: x, "e":1, f: [1, 2]} # g\n']), Lift(("d",))) == (
         'c:\n- a\nname: x\n"e": 1\nf: [1, 2] # g\n'
     )
 
@@ -141,8 +143,8 @@ def test_fields_between_brackets_come_up_to_lines_of_their_own() -> None:
         ("r:\n  s: {}\n  t: 2\n", Lift(("r", "s")), "r:\n  t: 2\n"),
     ],
 )
-def test_moving_between_brackets(before: str, edit: Edit, result: str) -> None:
-    assert after(before, edit) == result
+def test_nest_and_lift_in_flow_style(before: str, edit: Edit, result: str) -> None:
+    assert rewritten(before, edit) == result
 
 
 # --- removing --------------------------------------------------------------------------------------------------------
@@ -175,24 +177,24 @@ def test_moving_between_brackets(before: str, edit: Edit, result: str) -> None:
         ("a: 1\nb: 2", ("b",), "a: 1"),
     ],
 )  # fmt: skip
-def test_removing(before: str, path: tuple[str | int, ...], result: str) -> None:
-    assert after(before, Remove(path)) == result
+def test_remove(before: str, path: tuple[str | int, ...], result: str) -> None:
+    assert rewritten(before, Remove(path)) == result
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def test_scalars_keep_their_quotes_comments_and_places() -> None:
-    assert changes(CLAIM, SetValue(("kind",), "Pod"), SetValue((*REQUEST, "count"), 2)) == {
+def test_set_value_keeps_quotes_comments_and_position() -> None:
+    assert changed_lines(CLAIM, SetValue(("kind",), "Pod"), SetValue((*REQUEST, "count"), 2)) == {
         "kind: ResourceClaim   # as ever": "kind: Pod   # as ever",
         "count: 1": "count: 2",
     }
 
 
-def test_quotes_stay_quotes() -> None:
-    assert after("a: 'x'\nb: [\"y\"]\n", SetValue(("a",), "z"), SetValue(("b", 0), "z")) == "a: 'z'\nb: [\"z\"]\n"
-    assert after("a: 'x'\n", SetValue(("a",), "it's")) == 'a: "it\'s"\n'
-    assert after("a: 'x'\n", SetValue(("a",), 1)) == "a: 1\n"
+def test_set_value_keeps_quotes() -> None:
+    assert rewritten("a: 'x'\nb: [\"y\"]\n", SetValue(("a",), "z"), SetValue(("b", 0), "z")) == "a: 'z'\nb: [\"z\"]\n"
+    assert rewritten("a: 'x'\n", SetValue(("a",), "it's")) == 'a: "it\'s"\n'
+    assert rewritten("a: 'x'\n", SetValue(("a",), 1)) == "a: 1\n"
 
 
 @pytest.mark.parametrize(
@@ -211,82 +213,89 @@ def test_quotes_stay_quotes() -> None:
         ({"a": {"b": ["c", {"d": "e"}]}, "on": []}, '\n  a:\n    b:\n    - c\n    - d: e\n  "on": []'),
     ],
 )  # fmt: skip
-def test_new_values_are_quoted_where_they_must_be(value: object, written: str) -> None:
+def test_new_values_are_quoted_if_required(value: object, written: str) -> None:
     space = "" if written.startswith("\n") else " "
-    assert after("a: 1\nb: x\n", SetValue(("a",), value)) == f"a:{space}{written}\nb: x\n"
-    assert after("a: 1\n", SetValue(("b",), value)) == f"a: 1\nb:{space}{written}\n"
+    assert rewritten("a: 1\nb: x\n", SetValue(("a",), value)) == f"a:{space}{written}\nb: x\n"
+    assert rewritten("a: 1\n", SetValue(("b",), value)) == f"a: 1\nb:{space}{written}\n"
 
 
-def test_new_text_is_written_in_the_hand_of_the_file() -> None:
+def test_new_text_has_the_style_of_the_file() -> None:
     before = "a:\n    b:\n      - c: 'x'\n"
     value = {"m": [{"o": "on", "p": [1]}]}
-    assert after(before, SetValue(("a", "d"), value)) == (
+    assert rewritten(before, SetValue(("a", "d"), value)) == (
         before + "    d:\n        m:\n          - o: 'on'\n            p:\n              - 1\n"
     )
 
 
-def test_a_value_becomes_a_tree_and_keeps_its_comment() -> None:
-    assert after("a: 1   # one\nb: 2\n", SetValue(("a",), {"c": 1})) == "a:   # one\n  c: 1\nb: 2\n"
-    assert after("a:\n- 1   # one\n- 2\n", SetValue(("a", 0), {"c": 1, "d": 2})) == "a:\n# one\n- c: 1\n  d: 2\n- 2\n"
-    assert after("a: 1   # one\n", SetValue(("a",), "x\ny")) == "a: |-   # one\n  x\n  y\n"
+def test_replacing_a_scalar_by_a_tree_keeps_its_comment() -> None:
+    assert rewritten("a: 1   # one\nb: 2\n", SetValue(("a",), {"c": 1})) == "a:   # one\n  c: 1\nb: 2\n"
+    assert (
+        rewritten("a:\n- 1   # one\n- 2\n", SetValue(("a", 0), {"c": 1, "d": 2})) == "a:\n# one\n- c: 1\n  d: 2\n- 2\n"
+    )
+    assert rewritten("a: 1   # one\n", SetValue(("a",), "x\ny")) == "a: |-   # one\n  x\n  y\n"
 
 
-def test_a_tree_that_is_replaced_leaves_its_comments() -> None:
+def test_replacing_a_tree_keeps_its_comments() -> None:
     before = "s:\n# best\n- key: m   # k\n  # more\n  op: Gt\n- x: 1\n"
-    assert after(before, SetValue(("s", 0), {"cel": {"expression": "m > 1"}})) == (
+    assert rewritten(before, SetValue(("s", 0), {"cel": {"expression": "m > 1"}})) == (
         "s:\n# best\n# k\n# more\n- cel:\n    expression: m > 1\n- x: 1\n"
     )
-    assert after("a:\n  # in a\n  b: 1\nc: 2\n", SetValue(("a",), None)) == "# in a\na: null\nc: 2\n"
+    assert rewritten("a:\n  # in a\n  b: 1\nc: 2\n", SetValue(("a",), None)) == "# in a\na: null\nc: 2\n"
 
 
-def test_of_two_trees_only_the_difference_is_written() -> None:
+def test_set_value_changes_only_the_difference() -> None:
     before = "a:\n  b: 'x' # x\n  c: [1,2]\n  d: 4\ne: 1\n"
     new = {"b": "x", "new": True, "c": [1, 2, 3]}
-    assert after(before, SetValue(("a",), new)) == "a:\n  b: 'x' # x\n  new: true\n  c: [1,2,3]\ne: 1\n"
+    assert rewritten(before, SetValue(("a",), new)) == "a:\n  b: 'x' # x\n  new: true\n  c: [1,2,3]\ne: 1\n"
 
 
-def test_values_of_which_nothing_is_written() -> None:
-    assert after("a:\nb: 1\n", SetValue(("a",), 2)) == "a: 2\nb: 1\n"
-    assert after("a: # a\nb: 1\n", SetValue(("a", "c"), 2)) == "a: # a\n  c: 2\nb: 1\n"
-    assert after("a:\n-\n- 1\n", SetValue(("a", 0), "x")) == "a:\n- x\n- 1\n"
-    assert after("a: {b: , c: 1}\n", SetValue(("a", "b"), 2)) == "a: {b: 2, c: 1}\n"
+def test_set_value_of_implicit_nulls() -> None:
+    assert rewritten("a:\nb: 1\n", SetValue(("a",), 2)) == "a: 2\nb: 1\n"
+    assert rewritten("a: # a\nb: 1\n", SetValue(("a", "c"), 2)) == "a: # a\n  c: 2\nb: 1\n"
+    assert rewritten("a:\n-\n- 1\n", SetValue(("a", 0), "x")) == "a:\n- x\n- 1\n"
+    assert rewritten("a: {b: , c: 1}\n", SetValue(("a", "b"), 2)) == "a: {b: 2, c: 1}\n"
 
 
 # --- adding ----------------------------------------------------------------------------------------------------------
 
 
-def test_fields_are_added_where_they_are_wanted() -> None:
+def test_fields_are_added_at_the_requested_position() -> None:
     assert (
-        after("# head\na: 1 # a\n# b\nb: 2\n", SetValue(("c",), 3, after="a")) == "# head\na: 1 # a\nc: 3\n# b\nb: 2\n"
+        rewritten("# head\na: 1 # a\n# b\nb: 2\n", SetValue(("c",), 3, after="a"))
+        == "# head\na: 1 # a\nc: 3\n# b\nb: 2\n"
     )
-    assert after("# head\na: 1\n", SetValue(("c",), 3, first=True)) == "# head\nc: 3\na: 1\n"
-    assert after("- x\n".join(["a:\n", "  # end\n"]), SetValue(("b",), 3)) == "a:\n- x\n  # end\nb: 3\n"
-    assert after("a:\n- b: 1\n", SetValue(("a", 0, "name"), "x", first=True)) == "a:\n- name: x\n  b: 1\n"
-    assert after("a: {b: 1}\n", SetValue(("a", "name"), "x", first=True)) == "a: {name: x, b: 1}\n"
-    assert after("a: {b: 1}\n", SetValue(("a", "name"), ["x", {"w": "8.0"}])) == 'a: {b: 1, name: [x, {w: "8.0"}]}\n'
-    assert after("a: {}\n", SetValue(("a", "b"), 1)) == "a:\n  b: 1\n"
-    assert after("a: 1", SetValue(("b",), 1)) == "a: 1\nb: 1"
-    assert after("a: |\n  x\n\nb: 1\n", SetValue(("c",), 1, after="a")) == "a: |\n  x\nc: 1\n\nb: 1\n"
+    assert rewritten("# head\na: 1\n", SetValue(("c",), 3, first=True)) == "# head\nc: 3\na: 1\n"
+    assert rewritten("- x\n".join(["a:\n", "  # end\n"]), SetValue(("b",), 3)) == "a:\n- x\n  # end\nb: 3\n"
+    assert rewritten("a:\n- b: 1\n", SetValue(("a", 0, "name"), "x", first=True)) == "a:\n- name: x\n  b: 1\n"
+    assert rewritten("a: {b: 1}\n", SetValue(("a", "name"), "x", first=True)) == "a: {name: x, b: 1}\n"
+    assert (
+        rewritten("a: {b: 1}\n", SetValue(("a", "name"), ["x", {"w": "8.0"}])) == 'a: {b: 1, name: [x, {w: "8.0"}]}\n'
+    )
+    assert rewritten("a: {}\n", SetValue(("a", "b"), 1)) == "a:\n  b: 1\n"
+    assert rewritten("a: 1", SetValue(("b",), 1)) == "a: 1\nb: 1"
+    assert rewritten("a: |\n  x\n\nb: 1\n", SetValue(("c",), 1, after="a")) == "a: |\n  x\nc: 1\n\nb: 1\n"
 
 
-def test_a_file_without_a_last_line_break_stays_without() -> None:
-    assert after("a: 1\nb: |\n  x", SetValue(("a",), 2)) == "a: 2\nb: |\n  x"
-    assert after("a: 1", SetValue(("a",), "x\ny")) == "a: |-\n  x\n  y"
-    assert after("a: 1", SetValue(("a",), "x\ny\n")) == "a: |\n  x\n  y\n"
-    assert after("a: |\n  x", SetValue(("b",), 1)) == "a: |-\n  x\nb: 1"
+def test_file_without_final_line_break_stays_without() -> None:
+    assert rewritten("a: 1\nb: |\n  x", SetValue(("a",), 2)) == "a: 2\nb: |\n  x"
+    assert rewritten("a: 1", SetValue(("a",), "x\ny")) == "a: |-\n  x\n  y"
+    assert rewritten("a: 1", SetValue(("a",), "x\ny\n")) == "a: |\n  x\n  y\n"
+    assert rewritten("a: |\n  x", SetValue(("b",), 1)) == "a: |-\n  x\nb: 1"
 
 
-def test_items_are_added_where_they_are_wanted() -> None:
+def test_items_are_inserted_at_the_requested_index() -> None:
     before = "a:\n# one\n- 1 # 1\n# two\n- 2\nb: 1\n"
-    assert after(before, InsertItem(("a",), 0, 0)) == "a:\n- 0\n# one\n- 1 # 1\n# two\n- 2\nb: 1\n"
-    assert after(before, InsertItem(("a",), 1, {"x": 1, "w": 2})) == (
+    assert rewritten(before, InsertItem(("a",), 0, 0)) == "a:\n- 0\n# one\n- 1 # 1\n# two\n- 2\nb: 1\n"
+    assert rewritten(before, InsertItem(("a",), 1, {"x": 1, "w": 2})) == (
         "a:\n# one\n- 1 # 1\n- x: 1\n  w: 2\n# two\n- 2\nb: 1\n"
     )
-    assert after(before, InsertItem(("a",), 2, [[1], []])) == "a:\n# one\n- 1 # 1\n# two\n- 2\n- - - 1\n  - []\nb: 1\n"
-    assert after("a: [1, 2]\n", InsertItem(("a",), 1, "x, y")) == 'a: [1, "x, y", 2]\n'
-    assert after("a: []\n", InsertItem(("a",), 0, {"b": 1})) == "a:\n- b: 1\n"
-    assert after("a: [\n  1, # 1\n  2 # 2\n]\n", InsertItem(("a",), 2, 3)) == "a: [\n  1, # 1\n  2, # 2\n  3\n]\n"
-    assert after("a: [\n  1,\n  2,\n]\n", InsertItem(("a",), 2, 3)) == "a: [\n  1,\n  2,\n  3,\n]\n"
+    assert (
+        rewritten(before, InsertItem(("a",), 2, [[1], []])) == "a:\n# one\n- 1 # 1\n# two\n- 2\n- - - 1\n  - []\nb: 1\n"
+    )
+    assert rewritten("a: [1, 2]\n", InsertItem(("a",), 1, "x, y")) == 'a: [1, "x, y", 2]\n'
+    assert rewritten("a: []\n", InsertItem(("a",), 0, {"b": 1})) == "a:\n- b: 1\n"
+    assert rewritten("a: [\n  1, # 1\n  2 # 2\n]\n", InsertItem(("a",), 2, 3)) == "a: [\n  1, # 1\n  2, # 2\n  3\n]\n"
+    assert rewritten("a: [\n  1,\n  2,\n]\n", InsertItem(("a",), 2, 3)) == "a: [\n  1,\n  2,\n  3,\n]\n"
 
 
 # --- text and keys ---------------------------------------------------------------------------------------------------
@@ -311,33 +320,34 @@ def test_items_are_added_where_they_are_wanted() -> None:
         ("a: [one, two]\n", (0, 3, "x, y"), 'a: ["x, y", two]\n'),
     ],
 )  # fmt: skip
-def test_a_part_of_a_string_changes_in_its_style(before: str, change: tuple[int, int, str], result: str) -> None:
+def test_replace_text_keeps_the_string_style(before: str, change: tuple[int, int, str], result: str) -> None:
     path = ("a", 0) if "[" in before else ("a",)
-    assert after(before, ReplaceText(path, *change)) == result
+    assert rewritten(before, ReplaceText(path, *change)) == result
 
 
-def test_new_keys_are_quoted_where_the_others_are() -> None:
+def test_new_keys_are_quoted_like_the_others() -> None:
     assert (
-        after("'a': 1\n'b': 2\n\"c\": 3\nd: 4\n", Nest((), ("b",), "x")) == "'a': 1\n'x':\n  'b': 2\n\"c\": 3\nd: 4\n"
+        rewritten("'a': 1\n'b': 2\n\"c\": 3\nd: 4\n", Nest((), ("b",), "x"))
+        == "'a': 1\n'x':\n  'b': 2\n\"c\": 3\nd: 4\n"
     )
-    assert after('{"a": 1, "b": c}  # yaml\n', SetValue(("x",), 1)) == '{"a": 1, "b": c, "x": 1}  # yaml\n'
+    assert rewritten('{"a": 1, "b": c}  # yaml\n', SetValue(("x",), 1)) == '{"a": 1, "b": c, "x": 1}  # yaml\n'
 
 
-def test_lines_that_end_as_on_old_macs_do() -> None:
-    assert after("a: 1\r- x\r".replace("- x", "b: # b\r  c: 1"), Nest(("b",), ("c",), "d")) == (
+def test_carriage_return_line_breaks_are_kept() -> None:
+    assert rewritten("a: 1\r- x\r".replace("- x", "b: # b\r  c: 1"), Nest(("b",), ("c",), "d")) == (
         "a: 1\rb: # b\r  d:\r    c: 1\r"
     )
 
 
-def test_keys_are_renamed_in_their_style() -> None:
-    assert after("a: 1\n'b': 2 # b\n", RenameKey(("a",), "on"), RenameKey(("b",), "c")) == "\"on\": 1\n'c': 2 # b\n"
-    assert after('{"a": {"b": 1}}', RenameKey(("a", "b"), 'q"')) == '{"a": {"q\\"": 1}}'
+def test_renamed_keys_keep_their_style() -> None:
+    assert rewritten("a: 1\n'b': 2 # b\n", RenameKey(("a",), "on"), RenameKey(("b",), "c")) == "\"on\": 1\n'c': 2 # b\n"
+    assert rewritten('{"a": {"b": 1}}', RenameKey(("a", "b"), 'q"')) == '{"a": {"q\\"": 1}}'
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def test_edits_of_several_documents_are_made_together() -> None:
+def test_edits_of_several_documents_are_applied_together() -> None:
     text = '\ufeffa: 1\r\n---\r\n# two\r\nkind: List\r\nitems:\r\n- a: 2\r\n- b: {c: 3}\r\n---\r\n{"a": 4}\r\n{"b": 5}'
     documents = load_text(text, "f.yaml").documents
     edits: list[tuple[int, Edit]] = [
@@ -378,43 +388,43 @@ PRETTY = """\
         (Nest(("spec", "source"), ("a",), "n"), '"a": 1,', '"n": {\n        "a": 1\n      },'),
     ],
 )
-def test_json_over_several_lines(edit: Edit, old: str, new: str) -> None:
+def test_multiline_json(edit: Edit, old: str, new: str) -> None:
     assert PRETTY.count(old) == 1
-    assert after(PRETTY, edit) == PRETTY.replace(old, new)
+    assert rewritten(PRETTY, edit) == PRETTY.replace(old, new)
 
 
-def test_json_on_one_line() -> None:
-    assert after('{"a":{"b":1,"c":"é"}}', SetValue(("a", "d"), {"e": "ü"})) == '{"a":{"b":1,"c":"é","d":{"e":"ü"}}}'
-    assert after('{"a": {"b": 1}, "c": 2}', Lift(("a",))) == '{"b": 1, "c": 2}'
+def test_one_line_json() -> None:
+    assert rewritten('{"a":{"b":1,"c":"é"}}', SetValue(("a", "d"), {"e": "ü"})) == '{"a":{"b":1,"c":"é","d":{"e":"ü"}}}'
+    assert rewritten('{"a": {"b": 1}, "c": 2}', Lift(("a",))) == '{"b": 1, "c": 2}'
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "edit", "reason"),
     [
         ("a: &x {b: 1}\nc: *x\n", SetValue(("a", "b"), 2), "through an anchor"),
-        ("a: &x {b: 1}\nc: *x\n", Remove(("c", "b")), "c is written elsewhere: it is an alias"),
-        ("a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n", RenameKey(("c", "b"), "e"), "c.b is not written in this place"),
-        ("a: 1\n", Remove(("b",)), "there is no b"),
-        ("? a\n: 1\n", Remove(("b",)), "there is no b"),
+        ("a: &x {b: 1}\nc: *x\n", Remove(("c", "b")), "c is an alias (*x): edit the value at its anchor"),
+        ("a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n", RenameKey(("c", "b"), "e"), "c.b has no text of its own here"),
+        ("a: 1\n", Remove(("b",)), "b not found"),
+        ("? a\n: 1\n", Remove(("b",)), "b not found"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_reason(text: str, edit: Edit, reason: str) -> None:
+def test_impossible_edit_is_an_error_with_a_reason(text: str, edit: Edit, reason: str) -> None:
     with pytest.raises(EditError) as error:
-        after(text, edit)
+        rewritten(text, edit)
     assert reason in str(error.value)
 
 
-def test_an_alias_can_be_replaced_and_a_merge_overruled() -> None:
-    assert after("a: &x {b: 1}\nc: *x # c\n", SetValue(("c",), 2)) == "a: &x {b: 1}\nc: 2 # c\n"
-    assert after("a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n", SetValue(("c", "e"), 2)) == (
+def test_alias_can_be_replaced_and_merge_overridden() -> None:
+    assert rewritten("a: &x {b: 1}\nc: *x # c\n", SetValue(("c",), 2)) == "a: &x {b: 1}\nc: 2 # c\n"
+    assert rewritten("a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n", SetValue(("c", "e"), 2)) == (
         "a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n  e: 2\n"
     )
 
 
-def test_a_file_that_has_changed_is_left_alone() -> None:
+def test_changed_file_is_an_error() -> None:
     document = load_text("a: 1\n", "f.yaml").documents[0]
     with pytest.raises(EditError, match=r"f\.yaml has changed since it was read"):
         rewrite("a: 2\n", "f.yaml", [(document, SetValue(("a",), 3))])

@@ -1,4 +1,4 @@
-"""What edits mean for the tree of a document, and which do not fit it."""
+"""Edits of the tree of a document, and edits that do not fit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def requests(*edits: Edit) -> Any:
     return apply_edits(CLAIM, edits)["spec"]["requests"]
 
 
-def test_several_edits_have_the_paths_of_the_document_as_it_is_written() -> None:
+def test_all_edits_use_paths_of_the_original_document() -> None:
     path = ("spec", "requests")
     assert requests(
         Nest((*path, 0), ("class", "count"), "exactly"),
@@ -50,18 +50,18 @@ def test_several_edits_have_the_paths_of_the_document_as_it_is_written() -> None
     assert requests(Remove((*path, 0)), SetValue((*path, 1, "name"), "c"), InsertItem(path, 1, 0)) == [0, {"name": "c"}]
 
 
-def test_changes_of_one_string_count_from_the_string_as_it_is_written() -> None:
+def test_offsets_refer_to_the_original_string() -> None:
     changes = [ReplaceText(("kind",), 0, 8, "Device"), ReplaceText(("kind",), 8, 13, "Class")]
     assert apply_edits(CLAIM, changes)["kind"] == apply_edits(CLAIM, changes[::-1])["kind"] == "DeviceClass"
 
 
-def test_fields_come_where_they_are_wanted() -> None:
+def test_fields_are_added_at_the_requested_position() -> None:
     assert list(requests(SetValue(("spec", "requests", 0, "z"), 0, first=True))[0]) == ["z", "name", "class", "count"]
     assert list(requests(SetValue(("spec", "requests", 0, "z"), 0, after="name"))[0]) == ["name", "z", "class", "count"]
     assert list(requests(SetValue(("spec", "requests", 0, "z"), 0, after="none"))[0]) == ["name", "class", "count", "z"]
 
 
-def test_null_is_an_empty_mapping_or_list() -> None:
+def test_null_is_treated_as_an_empty_mapping_or_list() -> None:
     assert apply_edits(CLAIM, [SetValue(("spec", "empty", "a"), 1)])["spec"]["empty"] == {"a": 1}
     assert apply_edits(CLAIM, [InsertItem(("spec", "empty"), 0, 1)])["spec"]["empty"] == [1]
 
@@ -69,39 +69,39 @@ def test_null_is_an_empty_mapping_or_list() -> None:
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [
-        ([Remove(("spec", "nothing"))], "there is no spec.nothing"),
-        ([SetValue(("spec", "nothing", "more"), 1)], "there is no spec.nothing"),
-        ([SetValue(("spec", "requests", 2), 1)], "there is no spec.requests[2]"),
+        ([Remove(("spec", "nothing"))], "spec.nothing not found"),
+        ([SetValue(("spec", "nothing", "more"), 1)], "spec.nothing not found"),
+        ([SetValue(("spec", "requests", 2), 1)], "spec.requests[2] not found"),
         ([SetValue((), 1)], "a document cannot be removed or replaced as a whole"),
-        ([RenameKey(("spec", "source"), "requests")], "requests is there already, beside spec.source"),
-        ([Lift(("spec", "requests"))], "spec.requests is no mapping"),
-        (
-            [Lift(("spec", "requests", 0))],
-            "spec.requests[0] is an item of a list: it has no name, and no fields around it",
-        ),
-        ([Nest(("kind",), ("a",), "b")], "kind is no mapping"),
+        ([RenameKey(("spec", "source"), "requests")], "requests already exists next to spec.source"),
+        ([Lift(("spec", "requests"))], "spec.requests is not a mapping"),
+        ([Lift(("spec", "requests", 0))], "spec.requests[0] is a list item: it has no key and no sibling fields"),
+        ([Nest(("kind",), ("a",), "b")], "kind is not a mapping"),
         ([Nest(("spec", "source"), ("a", "b"), "c")], "spec.source has no a or b"),
-        ([Nest(("spec",), ("source",), "requests")], "requests is there already, in spec"),
-        ([SetValue(("spec", "source", "requests"), 1), Lift(("spec", "source"))], "requests is there already"),
-        ([InsertItem(("spec", "source"), 0, 1)], "spec.source is no list"),
-        ([InsertItem(("spec", "requests"), 3, 1)], "spec.requests has 2 items, none can become number 3"),
-        ([ReplaceText(("spec",), 0, 1, "")], "spec is no string"),
-        ([ReplaceText(("kind",), 0, 99, "")], "kind is a string of 13 characters, not of 99"),
-        ([ReplaceText(("kind",), 0, 3, ""), ReplaceText(("kind",), 2, 4, "")], "two changes of the same part of kind"),
+        ([Nest(("spec",), ("source",), "requests")], "requests already exists in spec"),
+        ([SetValue(("spec", "source", "requests"), 1), Lift(("spec", "source"))], "requests already exists"),
+        ([InsertItem(("spec", "source"), 0, 1)], "spec.source is not a list"),
+        ([InsertItem(("spec", "requests"), 3, 1)], "spec.requests has 2 items: cannot insert one at index 3"),
+        ([ReplaceText(("spec",), 0, 1, "")], "spec is not a string"),
+        ([ReplaceText(("kind",), 0, 99, "")], "kind has 13 characters: cannot replace 0:99"),
+        (
+            [ReplaceText(("kind",), 0, 3, ""), ReplaceText(("kind",), 2, 4, "")],
+            "two edits change the same part of kind",
+        ),
         (
             [Remove(("spec", "requests", 0)), SetValue(("spec", "requests", 0, "name"), 1)],
-            "removed and changed at once",
+            "is both removed and changed",
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(edits: list[Edit], reason: str) -> None:
+def test_edit_that_does_not_fit_is_an_error(edits: list[Edit], reason: str) -> None:
     with pytest.raises(EditError) as error:
         apply_edits(CLAIM, edits)
     assert reason in str(error.value)
 
 
 @given(st.integers())
-def test_the_given_tree_never_changes(seed: int) -> None:
+def test_input_tree_is_not_changed(seed: int) -> None:
     random = Random(seed)
     given_tree = tree(random)
     before = copy.deepcopy(given_tree)
@@ -110,7 +110,7 @@ def test_the_given_tree_never_changes(seed: int) -> None:
     assert json_equal(given_tree, before)
 
 
-def test_one_and_true_are_two_values() -> None:
+def test_json_equal_distinguishes_types() -> None:
     assert json_equal({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})
-    for one, other in [(1, True), (1, 1.0), ("1", 1), ([1], [1, 1]), ({"a": 1}, {"b": 1})]:
-        assert not json_equal(one, other)
+    for left, right in [(1, True), (1, 1.0), ("1", 1), ([1], [1, 1]), ({"a": 1}, {"b": 1})]:
+        assert not json_equal(left, right)

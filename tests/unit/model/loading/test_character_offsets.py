@@ -1,4 +1,4 @@
-"""Each character of a string is known where it is written, in every style of YAML and in JSON."""
+"""Offsets of the characters of strings, in every YAML style and in JSON."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from allotment.model.loading.character_offsets import character_offsets
 
 
 def document(text: str) -> Document:
-    (only,) = load_text(text, "a.yaml").documents
-    return only
+    (loaded_document,) = load_text(text, "a.yaml").documents
+    return loaded_document
 
 
-def shown(text: str, part: tuple[int, int], path: str = "a") -> str:
-    """What is written where a part of the string at ``path`` stands."""
+def text_of_part(text: str, part: tuple[int, int], path: str = "a") -> str:
+    """The text of a part of the string at ``path``."""
     start, end = document(text).extent(path, part=part)
     lines = text.split("\n")
     if start.line == end.line:
@@ -29,7 +29,7 @@ def shown(text: str, part: tuple[int, int], path: str = "a") -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "part", "written"),
+    ("text", "part", "expected"),
     [
         ("a: one two\n", (4, 7), "two"),
         ("a: one\n  two\n", (2, 5), "e\n  t"),
@@ -45,13 +45,13 @@ def shown(text: str, part: tuple[int, int], path: str = "a") -> str:
         ("a: &x !!str one\nb: *x\n", (1, 3), "ne"),
     ],
 )
-def test_a_part_of_a_string_is_found_where_it_is_written(text: str, part: tuple[int, int], written: str) -> None:
+def test_part_of_a_string_maps_to_its_text(text: str, part: tuple[int, int], expected: str) -> None:
     path = "b[0].a" if text.startswith("b") else "a"
-    assert shown(text, part, path) == written
+    assert text_of_part(text, part, path) == expected
 
 
-def test_a_part_beyond_the_string_is_the_whole_value() -> None:
-    assert shown("a: one\n", (2, 9)) == "one"
+def test_part_beyond_the_string_returns_the_whole_value() -> None:
+    assert text_of_part("a: one\n", (2, 9)) == "one"
 
 
 _LINE = st.text(alphabet="ab '\"#:\\é😀-", max_size=6)
@@ -59,13 +59,13 @@ _TEXT = st.lists(_LINE, max_size=4).map("\n".join)
 
 
 @given(_TEXT, st.sampled_from("'\""), st.integers(1, 8))
-def test_quoted_scalars_are_read_as_libyaml_reads_them(value: str, style: str, width: int) -> None:
-    agrees(yaml.safe_dump({"a": value}, default_style=style, width=width, allow_unicode=True))
+def test_quoted_scalars_match_libyaml(value: str, style: str, width: int) -> None:
+    check_scalars(yaml.safe_dump({"a": value}, default_style=style, width=width, allow_unicode=True))
 
 
 @given(_TEXT, st.sampled_from("|>"), st.integers(1, 8))
-def test_block_scalars_written_by_others(value: str, style: str, width: int) -> None:
-    agrees(yaml.safe_dump({"a": {"b": value}}, default_style=style, width=width, allow_unicode=True))
+def test_block_scalars_from_pyyaml_match_libyaml(value: str, style: str, width: int) -> None:
+    check_scalars(yaml.safe_dump({"a": {"b": value}}, default_style=style, width=width, allow_unicode=True))
 
 
 @given(
@@ -75,24 +75,26 @@ def test_block_scalars_written_by_others(value: str, style: str, width: int) -> 
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
 )
-def test_block_scalars_as_people_write_them(kind: str, header: str, lines: list[str], end: str, ended: bool) -> None:
+def test_hand_written_block_scalars_match_libyaml(
+    kind: str, header: str, lines: list[str], end: str, ended: bool
+) -> None:
     text = end.join(["a:", f"  b: {kind}{header}", *lines]) + (end if ended else "")
-    agrees(text)
+    check_scalars(text)
 
 
 @given(st.text(alphabet="a '\"\\n\n\r\t#:x", max_size=14), st.sampled_from(["'{}'", '"{}"', "{}"]))
-def test_flow_scalars_as_people_write_them(inner: str, form: str) -> None:
-    agrees("a:\n  b: " + form.format(inner) + "\n")
+def test_hand_written_flow_scalars_match_libyaml(inner: str, form: str) -> None:
+    check_scalars("a:\n  b: " + form.format(inner) + "\n")
 
 
 @given(st.text(max_size=8))
-def test_strings_of_json(value: str) -> None:
+def test_json_strings(value: str) -> None:
     text = json.dumps(value)
     assert character_offsets(text, 0, len(text), -1).value == value
 
 
-def agrees(text: str) -> None:
-    """Every scalar of a text, if it can be read, has the letters that libyaml finds."""
+def check_scalars(text: str) -> None:
+    """Check that every scalar of a text, if it can be parsed, has the value that libyaml returns."""
     try:
         events = [event for event in yaml.parse(text, yaml.CSafeLoader) if isinstance(event, yaml.ScalarEvent)]
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""What is a comment and what is text only looks like one."""
+"""Comments, and text that only looks like a comment."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ e: >-
 """
 
 
-def test_comments_stand_outside_of_scalars() -> None:
-    found = [(comment.line, comment.text.strip(), comment.alone) for comment in find_comments(BLOCK).comments]
+def test_comments_are_outside_of_scalars() -> None:
+    found = [(comment.line, comment.text.strip(), comment.own_line) for comment in find_comments(BLOCK).comments]
     assert found == [
         (1, "head", True),
         (2, "of the block", False),
@@ -40,24 +40,24 @@ def test_comments_stand_outside_of_scalars() -> None:
     ]
 
 
-def test_scalars_of_several_lines_and_starts_of_documents_are_told() -> None:
+def test_multiline_scalars_and_document_starts_are_reported() -> None:
     found = find_comments(BLOCK)
-    assert found.scalars == ((2, 5), (7, 8), (9, 10), (14, 15))
-    assert found.documents == (2, 14)
+    assert found.multiline_scalars == ((2, 5), (7, 8), (9, 10), (14, 15))
+    assert found.document_starts == (2, 14)
 
 
-def test_columns_point_at_the_hash() -> None:
+def test_column_is_that_of_the_hash() -> None:
     (comment,) = find_comments("\ufeffa: 1   #x\n").comments
     assert (comment.line, comment.column, comment.text) == (1, 8, "x")
 
 
 @pytest.mark.parametrize("text", ["", "# only", "{", "a: [", 'a: "#', "\t#", "%YAML 1.1\n---\na: 1 # x\n"])
-def test_any_text_has_comments_or_none(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     assert all(comment.line >= 1 for comment in find_comments(text).comments)
 
 
 @given(st.text(alphabet="ab:#'\"|>[]{}- \n\t&*!"))
-def test_every_comment_begins_with_its_hash(text: str) -> None:
+def test_every_comment_starts_with_a_hash(text: str) -> None:
     lines = text.splitlines()
     for comment in find_comments(text).comments:
         assert lines[comment.line - 1][comment.column - 1] == "#"

@@ -1,4 +1,4 @@
-"""Texts to documents: separators, lists, positions, and one clear problem for whatever cannot be read."""
+"""Splitting text into documents: separators, lists, positions, and problems of invalid text."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def problems(text: str | bytes, file: str = "t.yaml") -> list[str]:
     return [f"{problem.code} {problem}" for problem in loaded.problems]
 
 
-def test_documents_stand_between_separators_and_empty_ones_are_skipped() -> None:
+def test_separators_delimit_documents_and_empty_documents_are_skipped() -> None:
     text = "---\na: 1\n--- # comment\n---\n# nothing\n---\n{b: 2}\n...\n---\n"
     assert trees(text) == [{"a": 1}, {"b": 2}]
 
 
-def test_directives_belong_to_the_document_that_follows() -> None:
+def test_directives_belong_to_the_next_document() -> None:
     assert trees("# first\n%YAML 1.1\n---\na: 1\n") == [{"a": 1}]
 
 
-def test_a_separator_inside_a_block_scalar_is_text_only_when_indented() -> None:
+def test_indented_separator_in_a_block_scalar_is_text() -> None:
     assert trees("a: |\n  ---\n  b\n") == [{"a": "---\nb\n"}]
 
 
-def test_json_documents_may_follow_each_other_and_mix_with_yaml() -> None:
+def test_json_values_can_follow_each_other_and_mix_with_yaml() -> None:
     assert trees('{"a":\t1}\n{"b": [true, null, 1.5]}\n---\nc: yes\n') == [
         {"a": 1},
         {"b": [True, None, 1.5]},
@@ -44,14 +44,14 @@ def test_json_documents_may_follow_each_other_and_mix_with_yaml() -> None:
     ]
 
 
-def test_flow_style_that_is_no_json_is_yaml() -> None:
+def test_flow_style_that_is_not_json_is_yaml() -> None:
     assert trees("{a: b, c: [d]}") == [{"a": "b", "c": ["d"]}]
     assert problems("{a: b}", "t.json") == [
         "bad-json t.json:1:2: not JSON: expecting property name enclosed in double quotes"
     ]
 
 
-def test_lists_become_their_items_and_keep_positions() -> None:
+def test_lists_are_replaced_by_items_with_positions() -> None:
     loaded = load_text(
         "apiVersion: v1\nkind: List\nitems:\n- kind: Pod\n  metadata:\n    name: a\n- kind: Node\n", "t.yaml"
     )
@@ -61,13 +61,13 @@ def test_lists_become_their_items_and_keep_positions() -> None:
     assert str(loaded.documents[1].position()) == "t.yaml:7:3"
 
 
-def test_items_of_typed_lists_inherit_what_the_list_says() -> None:
+def test_items_of_typed_lists_inherit_version_and_kind() -> None:
     text = '{"kind":"ResourceClaimList","apiVersion":"resource.k8s.io/v1","items":[{"metadata":{"name":"a"}}]}'
     document = only(text)
     assert (document.api_version, document.kind, document.name) == ("resource.k8s.io/v1", "ResourceClaim", "a")
 
 
-def test_an_empty_list_holds_nothing() -> None:
+def test_empty_list_has_no_documents() -> None:
     assert trees("kind: List\napiVersion: v1\nitems:\n") == []
 
 
@@ -101,15 +101,15 @@ spec:
         (("nowhere", "at", "all"), "2:1"),
     ],
 )
-def test_positions_are_those_of_the_nearest_thing_written(path: tuple[str | int, ...] | str, place: str) -> None:
+def test_position_is_that_of_the_nearest_ancestor(path: tuple[str | int, ...] | str, place: str) -> None:
     assert str(only(YAML).position(path)) == f"t.yaml:{place}"
 
 
-def test_the_key_of_a_value_has_a_position_too() -> None:
+def test_position_of_a_key() -> None:
     assert str(only(YAML).position(("spec", "devices", "requests", 0, "count"), at="key")) == "t.yaml:10:7"
 
 
-def test_devices_of_v1beta1_are_found_under_basic() -> None:
+def test_attributes_of_v1beta1_devices_are_under_basic() -> None:
     text = (
         "kind: ResourceSlice\nspec:\n  devices:\n  - name: a\n    basic:\n      attributes:\n        x: {string: y}\n"
     )
@@ -117,21 +117,21 @@ def test_devices_of_v1beta1_are_found_under_basic() -> None:
     assert str(document.position("spec.devices[0].attributes[x].string")) == "t.yaml:7:21"
 
 
-def test_positions_in_json_and_behind_other_documents() -> None:
+def test_positions_in_json_after_other_documents() -> None:
     loaded = load_text('---\na: 1\n---\n{"x": {"y": [1,\n  {"z": "\\"q"}]}}\n{"b": 2}', "t.yaml")
     assert str(loaded.documents[1].position(("x", "y", 1, "z"))) == "t.yaml:5:9"
     assert str(loaded.documents[1].position(("x", "y", 1, "z"), at="key")) == "t.yaml:5:4"
     assert str(loaded.documents[2].position(("b",))) == "t.yaml:6:7"
 
 
-def test_positions_behind_aliases_and_merges() -> None:
+def test_positions_with_aliases_and_merge_keys() -> None:
     document = only("kind: A\nbase: &b {x: 1, z: 3}\nmore:\n  <<: *b\n  x: 2\nsame: *b\n")
     assert document.tree["more"] == {"x": 2, "z": 3}
     assert str(document.position(("same", "x"))) == "t.yaml:2:14"
     assert str(document.position(("more", "z"))) == "t.yaml:3:1"
 
 
-def test_a_broken_document_does_not_hide_the_others() -> None:
+def test_syntax_error_does_not_hide_other_documents() -> None:
     loaded = load_text("a: 1\n---\nb: [\n---\nc: 3\n---\n- 1\n", "t.yaml")
     assert [document.tree for document in loaded.documents] == [{"a": 1}, {"c": 3}]
     assert [(problem.code, problem.position.line) for problem in loaded.problems] == [
@@ -152,7 +152,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("a: 'b", "bad-yaml t.yaml:1:6: not YAML: while scanning a quoted scalar, found unexpected end of stream"),
         ("a: &x [*x]", "cyclic-anchor t.yaml:1:8: anchor &x contains itself"),
         ("a: &x {b: {c: *x}}", "cyclic-anchor t.yaml:1:15: anchor &x contains itself"),
-        ("a: *y", "bad-yaml t.yaml:1:4: alias *y names no anchor above it"),
+        ("a: *y", "bad-yaml t.yaml:1:4: alias *y refers to no anchor above it"),
         (BOMB, "alias-bomb t.yaml:6:29: aliases expand to more than 1,000,000 values"),
         ("[" * 100_000, "too-deep t.yaml:1:1: nested deeper than 200 levels"),
         ("a: " + "[ " * 5000, "too-deep t.yaml:1:402: nested deeper than 200 levels"),
@@ -175,7 +175,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("kind: PodList\nitems: [null]", "not-an-object t.yaml:2:9: items[0]: expected an object, found null"),
     ],
 )  # fmt: skip
-def test_one_clear_problem(text: str | bytes, problem: str) -> None:
+def test_invalid_text_is_one_problem(text: str | bytes, problem: str) -> None:
     (found,) = problems(text)
     assert found.startswith(problem)  # the two YAML parsers end some sentences differently
 
@@ -183,34 +183,37 @@ def test_one_clear_problem(text: str | bytes, problem: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"a": NaN}', "bad-json t.json:1:1: not JSON for Kubernetes: NaN is no JSON value"),
+        ('{"a": NaN}', "bad-json t.json:1:1: not JSON for Kubernetes: NaN is not a JSON value"),
         ('{"a": 1e999}', "bad-json t.json:1:1: not JSON for Kubernetes: number 1e999 is out of range"),
-        ('{"a":' + "9" * 5000 + "}", "bad-json t.json:1:1: not JSON for Kubernetes: an integer of thousands of digits"),
+        (
+            '{"a":' + "9" * 5000 + "}",
+            "bad-json t.json:1:1: not JSON for Kubernetes: an integer with thousands of digits",
+        ),
         ('{"a": 1,}', "bad-json t.json:1:8: not JSON: illegal trailing comma before end of object"),
     ],
 )
-def test_json_problems(text: str, problem: str) -> None:
+def test_invalid_json_is_one_problem(text: str, problem: str) -> None:
     found = problems(text, "t.json")
-    # The parser's own words differ between Python releases; the place does not.
+    # The parser's messages differ between Python releases; the position does not.
     assert len(found) == 1
     assert (
         found[0].partition(": not JSON")[0].rpartition(":")[0] == problem.partition(": not JSON")[0].rpartition(":")[0]
     )
 
 
-def test_where_a_broken_thing_began() -> None:
+def test_hint_contains_the_start_of_the_construct() -> None:
     (problem,) = load_text("a: 1\nb: [1,2\n").problems
-    assert (problem.position.line, problem.hint) == (3, "begun on line 2")
+    assert (problem.position.line, problem.hint) == (3, "started on line 2")
 
 
-def test_keys_that_stand_twice_are_named_with_both_lines() -> None:
+def test_duplicate_keys_are_reported_with_both_lines() -> None:
     assert problems("kind: A\nspec: [{a: 1, a: 2}]\nkind: B\n") == [
-        'duplicate-field t.yaml:2:15: duplicate field "spec[0].a" (first given on line 2)',
-        'duplicate-field t.yaml:3:1: duplicate field "kind" (first given on line 1)',
+        'duplicate-field t.yaml:2:15: duplicate field "spec[0].a" (first set on line 2)',
+        'duplicate-field t.yaml:3:1: duplicate field "kind" (first set on line 1)',
     ]
     assert problems('---\n{"m": {"x": 1,\n "x": [{"y": 2, "y": 3}]}}') == [
-        'duplicate-field t.yaml:3:2: duplicate field "m.x" (first given on line 2)',
-        'duplicate-field t.yaml:3:17: duplicate field "m.x[0].y" (first given on line 3)',
+        'duplicate-field t.yaml:3:2: duplicate field "m.x" (first set on line 2)',
+        'duplicate-field t.yaml:3:17: duplicate field "m.x[0].y" (first set on line 3)',
     ]
 
 
@@ -222,5 +225,5 @@ def test_keys_that_stand_twice_are_named_with_both_lines() -> None:
      "{" + "a: 1, " * 20_000 + "}", "a: &a 1\n" + "b: *a\n" * 20_000, "'" * 99_999, "%a\n" * 10_000,
      "a:\n" + " " * 99_999],
 )  # fmt: skip
-def test_nothing_hostile_hangs(text: str) -> None:
+def test_hostile_text_does_not_hang(text: str) -> None:
     load_text(text, "t.yaml")

@@ -1,4 +1,4 @@
-"""Plain scalars as kubectl sees them."""
+"""Plain scalars, resolved as by kubectl."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_plain_scalars(text: str, value: object) -> None:
         ("value: 40", {"value": 40}),
     ],
 )
-def test_tags_quotes_and_keys(text: str, tree: object) -> None:
+def test_tags_quotes_and_keys_are_resolved(text: str, tree: object) -> None:
     loaded = load_text(text)
     assert [document.tree for document in loaded.documents] == [tree]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.engine.refusal import Change, Diagnosis, Refused
+from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
 from allotment.node_fit.filters import judge
 from allotment.node_fit.nodes import Machines
 from allotment.scheduler.reporting import fit_error, resource_shortage
@@ -30,7 +30,7 @@ _LINES = st.builds(str.__add__, st.sampled_from(_BEGINNINGS), st.text(max_size=3
 
 @given(st.lists(_LINES, max_size=20), st.text(min_size=1, max_size=1200))
 def test_event_never_exceeds_its_bytes_and_keeps_first_and_last(told: list[str], words: str) -> None:
-    note = messages.event(told, words)
+    note = messages.event_note(told, words)
     assert len(note.encode()) <= messages.EVENT_BYTES
     if len(words.encode()) <= 600:
         assert note.endswith(words)
@@ -43,7 +43,7 @@ def test_event_keeps_what_to_change_and_the_nearest_miss_before_the_way_there() 
     remedy = ["  to make it fit on a: ask for 1 device", "    ResourceClaim ns/c", "    spec:", "      1"]
     told = ["3 devices asked, the node has 1 (too-few-devices)", *way, "  nearest miss: gpu-0", *remedy, "  b: no"]
     words = "0/2 nodes are available: 2 cannot allocate all claims."
-    noted = messages.event(told, words).splitlines()
+    noted = messages.event_note(told, words).splitlines()
     first, some = noted[0], noted[1 : noted.index("  …")]
     assert first == told[0]
     assert some == way[: len(some)]
@@ -52,17 +52,17 @@ def test_event_keeps_what_to_change_and_the_nearest_miss_before_the_way_there() 
 
 
 def test_advice_stands_where_no_change_is_known() -> None:
-    refused = Refused(code="driver-missing", summary="no ResourceSlice offers a device to the node")
-    told = messages.of_diagnosis("ns/p", Diagnosis(headline=refused))
+    refused = AllocationRefusal(code="driver-missing", summary="no ResourceSlice offers a device to the node")
+    told = messages.diagnosis_lines("ns/p", Diagnosis(headline=refused))
     assert told[-1].startswith("  what to do: Install the DRA driver on the node")
 
 
 def test_nobody_is_told_to_write_a_status() -> None:
-    free = Change(
+    free = SuggestedChange(
         text="free claim ns/b", object="ResourceClaim ns/b", path="status.allocation", node="a", remedy="wait"
     )
-    refused = Refused(code="devices-in-use", summary="every matching device is in use", changes=(free,))
-    told = messages.of_diagnosis("ns/p", Diagnosis(headline=refused))
+    refused = AllocationRefusal(code="devices-in-use", summary="every matching device is in use", changes=(free,))
+    told = messages.diagnosis_lines("ns/p", Diagnosis(headline=refused))
     assert told == ["every matching device is in use (devices-in-use)", "  to make it fit on a: free claim ns/b"]
 
 

@@ -117,7 +117,7 @@ def test_impossible_fix_is_reported_and_does_not_block_others() -> None:
     fixed = run_fixer("a: 1\nb: 1\n", impossible, replacing("b", 1, 2))
     assert fixed.texts == {"file.yaml": "a: 1\nb: 2\n"}
     assert codes(fixed) == (["S102"], ["S101"])
-    assert [(finding.code, reason) for finding, reason in fixed.unfixable] == [("S101", "there is no nothing")]
+    assert [(finding.code, reason) for finding, reason in fixed.unfixable] == [("S101", "nothing not found")]
 
 
 def test_ineffective_fix_is_applied_once() -> None:
@@ -189,7 +189,7 @@ def test_edits_of_several_files_are_atomic() -> None:
     }
     fixed = fix(bundle_of({"1": "a: 1\n", "2": "c: 2\nd: 3\n"}), unsafe=False, rules=rules)
     assert fixed.texts == {}
-    assert [reason for _, reason in fixed.unfixable] == ["d is there already, beside c"]
+    assert [reason for _, reason in fixed.unfixable] == ["d already exists next to c"]
 
 
 def test_excluded_documents_stay_excluded() -> None:

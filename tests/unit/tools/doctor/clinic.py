@@ -9,11 +9,11 @@ from typing import Any
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.doctor.examination import examine
-from allotment.tools.doctor.finding import Finding
-from allotment.tools.doctor.reading import read
-from allotment.tools.doctor.snapshot import Found
-from allotment.tools.permissions.access_reviews import Ask
+from allotment.tools.doctor.examination import run_checks
+from allotment.tools.doctor.finding import ClusterFinding
+from allotment.tools.doctor.reading import read_objects
+from allotment.tools.doctor.snapshot import ClusterSnapshot
+from allotment.tools.permissions.access_reviews import AccessRequest
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = "2026-06-01T08:00:00Z"
@@ -30,7 +30,7 @@ class Cluster:
         self.version = "v1.36.2"
         self.served: dict[str, Sequence[str]] = {"resourceclaims": ("v1", "v1beta2"), "devicetaintrules": ("v1beta2",)}
         self.gates = {name: Features("1.36").enabled(name) for name in GATES} | {"DRADeviceTaintRules": True}
-        self.denied: Sequence[Ask] = ()
+        self.denied: Sequence[AccessRequest] = ()
         self.unread: dict[str, str] = {}
         fleet = cluster_of(parse_fleet(["node=2xt4:2"]), "1.36")
         for node in fleet.nodes:
@@ -166,11 +166,11 @@ class Cluster:
 
     # --- the doctor --------------------------------------------------------------------------------------------------
 
-    def found(self) -> Found:
+    def found(self) -> ClusterSnapshot:
         """What an examination works on."""
-        seen = read(self.trees)
+        seen = read_objects(self.trees)
         assert seen.failed == ()
-        return Found(
+        return ClusterSnapshot(
             features=Features("1.36", {name: on for name, on in self.gates.items() if name in GATES}),
             values=seen.values,
             now=NOW,
@@ -181,11 +181,11 @@ class Cluster:
             unread=self.unread,
         )
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[ClusterFinding, ...]:
         """What is wrong with it."""
-        return examine(self.found())
+        return run_checks(self.found())
 
-    def told(self, code: str) -> Finding:
+    def told(self, code: str) -> ClusterFinding:
         """The one finding of a check."""
         (found,) = (one for one in self.findings() if one.code == code)
         return found

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from allotment.tools.permissions.access_reviews import Ask
+from allotment.tools.permissions.access_reviews import AccessRequest
 from tests.unit.tools.doctor.clinic import DRA, LONG_AGO, NVIDIA, Cluster
 
 
@@ -34,7 +34,7 @@ def _kubelet(c: Cluster) -> None:
 
 
 def _denied(c: Cluster) -> None:
-    c.denied = [Ask("list", "", "events", "", "", "", "", "what was said about pods")]
+    c.denied = [AccessRequest("list", "", "events", "", "", "", "", "what was said about pods")]
 
 
 def _unknown_version(c: Cluster) -> None:

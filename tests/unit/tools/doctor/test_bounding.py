@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.examination import MOST, bounded, examine
-from allotment.tools.doctor.finding import Finding, Severity
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.cluster_index import ClusterIndex
+from allotment.tools.doctor.examination import MAX_FINDINGS_PER_CHECK, limit_findings, run_checks
+from allotment.tools.doctor.finding import ClusterFinding, Severity
+from allotment.tools.doctor.workload_groups import pods_text
 from tests.unit.tools.doctor.clinic import Cluster
 
 
 def test_a_few_are_told_in_full_and_the_rest_is_named() -> None:
-    many = [Finding("D603", "error", f"pod ml/p-{number}", "e", "r", (f"ml/p-{number}",)) for number in range(20)]
-    told = list(bounded(many))
-    assert told[: MOST - 1] == many[: MOST - 1]
-    assert len(told) == MOST
+    many = [ClusterFinding("D603", "error", f"pod ml/p-{number}", "e", "r", (f"ml/p-{number}",)) for number in range(20)]
+    told = list(limit_findings(many))
+    assert told[: MAX_FINDINGS_PER_CHECK - 1] == many[: MAX_FINDINGS_PER_CHECK - 1]
+    assert len(told) == MAX_FINDINGS_PER_CHECK
     assert told[-1].subject == "16 more"
     assert told[-1].evidence == "the same kind of trouble: pod ml/p-4, pod ml/p-5, pod ml/p-6 and 13 more"
     assert "$ allot doctor --only D603 -o wide" in told[-1].remedy
@@ -27,9 +27,9 @@ SEVERITY: st.SearchStrategy[Severity] = st.sampled_from(("error", "note"))
 
 @given(st.lists(st.tuples(st.sampled_from(("D501", "D603")), SEVERITY)))
 def test_nothing_is_lost_and_nothing_is_long(kinds: list[tuple[str, Severity]]) -> None:
-    found = [Finding(c, s, f"s{n}", "e", "", (f"o{n}",)) for n, (c, s) in enumerate(sorted(kinds))]
-    told = list(bounded(found))
-    assert len(told) <= 4 * MOST
+    found = [ClusterFinding(c, s, f"s{n}", "e", "", (f"o{n}",)) for n, (c, s) in enumerate(sorted(kinds))]
+    told = list(limit_findings(found))
+    assert len(told) <= 4 * MAX_FINDINGS_PER_CHECK
     assert [name for finding in told for name in finding.objects] == [f"o{n}" for n in range(len(found))]
 
 
@@ -53,12 +53,12 @@ def test_pods_are_told_by_what_makes_them() -> None:
         replica = cluster.pod(f"b-{number}", owner=("ReplicaSet", "b-5f6d"))
         replica["metadata"]["labels"]["pod-template-hash"] = "5f6d"
     cluster.pod("alone")
-    case = Case(cluster.found())
+    case = ClusterIndex(cluster.found())
     names = [f"ml/a-{number}" for number in range(4)]
-    assert crowd(case, names) == "4 pods of Job ml/a"
-    assert crowd(case, names[:1]) == "pod ml/a-0"
-    assert crowd(case, ["ml/alone", "ml/web"]) == "2 pods (ml/alone, ml/web)"
-    assert crowd(case, [*names, "ml/b-0", "ml/b-1", "ml/alone"]) == (
+    assert pods_text(case, names) == "4 pods of Job ml/a"
+    assert pods_text(case, names[:1]) == "pod ml/a-0"
+    assert pods_text(case, ["ml/alone", "ml/web"]) == "2 pods (ml/alone, ml/web)"
+    assert pods_text(case, [*names, "ml/b-0", "ml/b-1", "ml/alone"]) == (
         "7 pods (4 of Job ml/a, 2 of Deployment ml/b, 1 made by hand)"
     )
 
@@ -67,5 +67,5 @@ def test_pods_that_wait_for_the_same_are_one_finding() -> None:
     cluster = Cluster()
     for number in range(200):
         cluster.waiting(f"p{number}", owner=("Job", f"j{number % 7}"))
-    found = [finding for finding in examine(cluster.found()) if finding.code == "D602"]
+    found = [finding for finding in run_checks(cluster.found()) if finding.code == "D602"]
     assert [(finding.severity, len(finding.objects)) for finding in found] == [("warning", 197)]

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from allotment.tools.doctor.checks import CHECKS
-from allotment.tools.doctor.examination import confirmed, examine, needs_second_look, skipped
-from allotment.tools.doctor.snapshot import Found
+from allotment.tools.doctor.examination import confirmed, needs_confirmation, run_checks, skipped_checks
+from allotment.tools.doctor.snapshot import ClusterSnapshot
 from tests.unit.tools.doctor.clinic import JUST_NOW, Cluster
 from tests.unit.tools.doctor.patients import PATIENTS, Patient
 
@@ -67,14 +67,14 @@ def test_a_check_is_silent_about_what_could_not_be_read(check: object) -> None:
         patient.break_(cluster)
         cluster.unread = {kind: "may not be read"}
         found = cluster.found()
-        assert one.code not in {finding.code for finding in examine(found)}
-        assert one in skipped(found)
+        assert one.code not in {finding.code for finding in run_checks(found)}
+        assert one in skipped_checks(found)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=[check.code for check in CHECKS])
 def test_an_empty_cluster_has_nothing_wrong(check: object) -> None:
     (one,) = (c for c in CHECKS if c is check)
-    found = examine(Found(Cluster().found().features), [one])
+    found = run_checks(ClusterSnapshot(Cluster().found().features), [one])
     assert found == ()
 
 
@@ -106,18 +106,18 @@ def test_what_lists_of_two_moments_show_is_looked_at_twice() -> None:
     lasting.claim("stale", "node-2/gpu-0", pods=["ghost"])
     first = busy.findings()
     assert [finding.code for finding in first] == ["D505"]
-    assert needs_second_look(first)
+    assert needs_confirmation(first)
     assert confirmed(first, idle.findings()) == ()
     assert confirmed(first, lasting.findings()) == (), "another claim, of which nobody knows whether it lasts"
     assert confirmed(first, first) == first
-    assert not needs_second_look(idle.findings())
+    assert not needs_confirmation(idle.findings())
 
 
 def test_what_lasts_by_itself_is_looked_at_once() -> None:
     cluster = Cluster()
     next(patient for patient in PATIENTS if patient.code == "D501").break_(cluster)
     found = cluster.findings()
-    assert not needs_second_look(found)
+    assert not needs_confirmation(found)
     assert confirmed((), found) == found
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.permissions.access_reviews import Ask, asks, attributes
+from allotment.tools.permissions.access_reviews import AccessRequest, access_requests, review_attributes
 from allotment.tools.permissions.admission_policy import own_node_policy
-from allotment.tools.permissions.components import PARTS
+from allotment.tools.permissions.components import COMPONENTS
 from allotment.tools.permissions.roles import manifests
-from allotment.tools.permissions.rule import Part, Rule
+from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
 
-PART = Part(
+PART = ComponentPermissions(
     "clerk",
     "keeps books",
     (
-        Rule(("", "events.k8s.io"), ("events",), ("create", "patch"), "says what it does"),
-        Rule((), (), ("get",), "counts", paths=("/metrics",)),
+        PermissionRule(("", "events.k8s.io"), ("events",), ("create", "patch"), "says what it does"),
+        PermissionRule((), (), ("get",), "counts", paths=("/metrics",)),
     ),
-    (Rule(("",), ("configmaps",), ("get",), "its own book", names=("book",)),),
+    (PermissionRule(("",), ("configmaps",), ("get",), "its own book", names=("book",)),),
 )
 
 
@@ -42,13 +42,13 @@ def test_a_part_is_an_account_its_roles_and_what_binds_them() -> None:
 
 
 def test_a_part_without_a_home_has_no_role_there() -> None:
-    assert [tree["kind"] for tree in manifests(PARTS["reader"])] == [
+    assert [tree["kind"] for tree in manifests(COMPONENTS["reader"])] == [
         "ServiceAccount", "ClusterRole", "ClusterRoleBinding"
     ]  # fmt: skip
 
 
 def test_every_permission_is_a_question_of_its_own() -> None:
-    assert [(ask.verb, str(ask), ask.name, ask.namespace) for ask in asks(PART, "shop")] == [
+    assert [(ask.verb, str(ask), ask.name, ask.namespace) for ask in access_requests(PART, "shop")] == [
         ("create", "events", "", ""),
         ("patch", "events", "", ""),
         ("create", "events.events.k8s.io", "", ""),
@@ -62,27 +62,27 @@ def test_every_permission_is_a_question_of_its_own() -> None:
     ("ask", "spec"),
     [
         (
-            Ask("update", "resource.k8s.io", "resourceclaims", "binding", "", "", "", ""),
+            AccessRequest("update", "resource.k8s.io", "resourceclaims", "binding", "", "", "", ""),
             {"resourceAttributes": {
                 "verb": "update", "group": "resource.k8s.io", "resource": "resourceclaims", "subresource": "binding",
             }},
         ),
         (
-            Ask("get", "", "configmaps", "", "book", "shop", "", ""),
+            AccessRequest("get", "", "configmaps", "", "book", "shop", "", ""),
             {"resourceAttributes": {"verb": "get", "resource": "configmaps", "name": "book", "namespace": "shop"}},
         ),
         (
-            Ask("get", "", "", "", "", "", "/metrics", ""),
+            AccessRequest("get", "", "", "", "", "", "/metrics", ""),
             {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}},
         ),
     ],
 )  # fmt: skip
-def test_a_question_is_what_access_reviews_ask(ask: Ask, spec: dict[str, object]) -> None:
-    assert attributes(ask) == spec
+def test_a_question_is_what_access_reviews_ask(ask: AccessRequest, spec: dict[str, object]) -> None:
+    assert review_attributes(ask) == spec
 
 
 def test_the_policy_is_about_one_account() -> None:
-    policy, binding = own_node_policy(PARTS["driver"], namespace="gpu", account="nvidia")
+    policy, binding = own_node_policy(COMPONENTS["driver"], namespace="gpu", account="nvidia")
     (condition,) = policy["spec"]["matchConditions"]
     assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:gpu:nvidia'"
     assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}

@@ -14,9 +14,9 @@ from allotment.model.meta import Object
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.trees import Tree, to_value
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.planning import plan
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 
 FEATURES = Features(kube="1.36")
 GPU = "gpu.nvidia.com"
@@ -121,12 +121,12 @@ def steps(count: int) -> KeepGoing:
 
 
 def planned(
-    values: Sequence[Object], catalog: Sequence[InstanceType], limits: Limits | None = None,
+    values: Sequence[Object], catalog: Sequence[InstanceType], limits: PlanLimits | None = None,
     features: Features = FEATURES,
-) -> Plan:  # fmt: skip
-    return plan(values, catalog, limits or Limits(), features, keep_going=steps(20), reasons=False)
+) -> ProvisioningPlan:  # fmt: skip
+    return plan(values, catalog, limits or PlanLimits(), features, keep_going=steps(20), reasons=False)
 
 
-def machines(found: Plan) -> list[str]:
+def machines(found: ProvisioningPlan) -> list[str]:
     """The types that a plan buys."""
     return sorted(machine.instance for machine in found.machines)

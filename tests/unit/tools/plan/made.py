@@ -7,8 +7,16 @@ from decimal import Decimal
 from typing import Any
 
 from allotment.model.meta import ObjectKey
-from allotment.tools.explain.report import GivenClaim, GivenDevice
-from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Relaxation, Seat, TypeVerdict, Unserved
+from allotment.tools.explain.report import ClaimAllocation, DeviceAllocation
+from allotment.tools.plan.report import (
+    GroupVerdicts,
+    PlannedMachine,
+    PodPlacement,
+    ProvisioningPlan,
+    Relaxation,
+    TypeVerdict,
+    UnservedPod,
+)
 
 GI = 1 << 30
 
@@ -16,20 +24,20 @@ GI = 1 << 30
 def seat(
     pod: str, node: str, *devices: str, owner: str = "", share: str = "", cpu: int = 2000, claim: str = "",
     namespace: str = "default", memory: int = 8 * GI,
-) -> Seat:  # fmt: skip
+) -> PodPlacement:  # fmt: skip
     """A pod with devices of one claim; ``share``: of the memory of each."""
     amounts = {"memory": share} if share else {}
     given = tuple(
-        GivenDevice(request="gpu", driver="gpu.nvidia.com", pool=node, device=device, share=amounts)
+        DeviceAllocation(request="gpu", driver="gpu.nvidia.com", pool=node, device=device, share=amounts)
         for device in devices
     )
-    claims = (GivenClaim(name=claim or f"{namespace}/{pod}-gpu", devices=given),) if given else ()
+    claims = (ClaimAllocation(name=claim or f"{namespace}/{pod}-gpu", devices=given),) if given else ()
     key = ObjectKey(namespace, pod)
-    return Seat(pod=key, node=node, owner=owner, claims=claims, cpu_milli=cpu, memory=memory)
+    return PodPlacement(pod=key, node=node, owner=owner, claims=claims, cpu_milli=cpu, memory=memory)
 
 
 def machine(
-    node: str, instance: str, form: str, usd: str, *seats: Seat, zone: str = "us-east-1a", spot: bool = False,
+    node: str, instance: str, form: str, usd: str, *seats: PodPlacement, zone: str = "us-east-1a", spot: bool = False,
     cpu: int = 8000, memory: int = 32 * GI, layout: tuple[tuple[str, ...], ...] = (),
 ) -> PlannedMachine:  # fmt: skip
     return PlannedMachine(
@@ -38,13 +46,13 @@ def machine(
     )  # fmt: skip
 
 
-def plan_of(machines: Sequence[PlannedMachine], share_of_bound: str = "0.985", **more: Any) -> Plan:
+def plan_of(machines: Sequence[PlannedMachine], share_of_bound: str = "0.985", **more: Any) -> ProvisioningPlan:
     """``share_of_bound``: the bound as a fraction of the total."""
     total = sum((one.usd_per_hour for one in machines), Decimal(0))
-    return Plan(machines=tuple(machines), total=total, bound=total * Decimal(share_of_bound), **more)
+    return ProvisioningPlan(machines=tuple(machines), total=total, bound=total * Decimal(share_of_bound), **more)
 
 
-def mixed() -> Plan:
+def mixed() -> ProvisioningPlan:
     """Whole GPUs, MIG, shares, a node that is there, a pod without a place, reasons, a concession."""
     owner = "StatefulSet default/notebook"
     notebooks = [seat(f"notebook-{n}", "a2-1", f"gpu-0-mig-1g5gb-19-{n}", owner=owner, cpu=1000) for n in range(5)]
@@ -65,7 +73,7 @@ def mixed() -> Plan:
             seat("api-1", "g5-1", "gpu-0", owner="Deployment default/api", share="9Gi"),
         ),
     ]  # fmt: skip
-    train = Choice(
+    train = GroupVerdicts(
         pods=(ObjectKey("default", "train-0"), ObjectKey("default", "train-1")),
         owner="Job default/train",
         verdicts=(
@@ -81,7 +89,7 @@ def mixed() -> Plan:
             TypeVerdict(instance="aws/p5e.48xlarge", code="price-unknown", text="its price is not known"),
         ),
     )  # fmt: skip
-    huge = Unserved(
+    huge = UnservedPod(
         pod=ObjectKey("default", "huge-0"), owner="Job default/huge", code="never", text="no type has 16 H200",
         nearest=("aws/p5en.48xlarge",),
     )  # fmt: skip
@@ -96,7 +104,7 @@ def mixed() -> Plan:
     )  # fmt: skip
 
 
-def many(machines: int, sorts: int) -> Plan:
+def many(machines: int, sorts: int) -> ProvisioningPlan:
     """A plan of so many machines of so many sorts."""
     found = []
     for number in range(machines):

@@ -22,8 +22,8 @@ from allotment.scheduler.attempt import Attempts, Chosen
 from allotment.scheduler.claim_ledger import Ledger
 from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import WaitingPod, claims_of
-from allotment.tools.plan.pending_pods.demand import Waiting, demand_of
-from allotment.tools.plan.report import Plan, PlannedMachine
+from allotment.tools.plan.pending_pods.demand import PendingPod, read_demand
+from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
 
 
 class _NoGroups:
@@ -41,7 +41,7 @@ class _NoGroups:
 ORDERS: Final = ("at once", "at last")
 
 
-def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceType], features: Features) -> list[str]:
+def not_bound(values: Sequence[Object], plan: ProvisioningPlan, catalog: Iterable[InstanceType], features: Features) -> list[str]:
     """Planned pods that the scheduler does not bind where the plan says, and what it does instead.
 
     All pods that wait are tried in their turn, those of no plan too, but for those of which nobody can know. Whoever
@@ -52,9 +52,9 @@ def not_bound(values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceTy
 
 
 def _not_bound(
-    values: Sequence[Object], plan: Plan, catalog: Iterable[InstanceType], features: Features, order: str
+    values: Sequence[Object], plan: ProvisioningPlan, catalog: Iterable[InstanceType], features: Features, order: str
 ) -> list[str]:
-    demand = demand_of(values, features)
+    demand = read_demand(values, features)
     inventory = Inventory(features)
     machines = Machines(inventory)
     types = {one.key: one for one in catalog}
@@ -62,27 +62,27 @@ def _not_bound(
         machines.put(_node(machine, types[machine.instance], features.kube))
         for one in _slices(machine, features.kube):
             inventory.put_slice(one)
-    for node in demand.given.nodes:
+    for node in demand.objects.nodes:
         machines.put(to_tree(node))
     for value in values:
         if isinstance(value, ResourceSlice):
             inventory.put_slice(value)
-    for device_class in (*(one for vendor in CLASSES.values() for one in vendor), *demand.given.classes.values()):
+    for device_class in (*(one for vendor in CLASSES.values() for one in vendor), *demand.objects.classes.values()):
         inventory.put_class(device_class)
     for resident, where in demand.residents:
         machines.seat(resident, where)
     ledger = Ledger(inventory)
-    for claim in demand.given.claims.values():
+    for claim in demand.objects.claims.values():
         ledger.put(_tree(claim))
     groups = cast(Grouping, _NoGroups())
     attempts = Attempts(machines, ledger, Allocator(inventory), features, {}, groups)
     expected = {seat.pod: seat.node for seat in (*plan.existing, *(s for m in plan.machines for s in m.seats))}
     untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only", "order")}
     demands = Demands()
-    left: list[Waiting] = []
+    left: list[PendingPod] = []
     found: dict[ObjectKey, str] = {}
 
-    def take(waiting: Waiting) -> bool:
+    def take(waiting: PendingPod) -> bool:
         tree = _pod(waiting, expected.get(waiting.key, ""))
         place = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
         if place:
@@ -94,7 +94,7 @@ def _not_bound(
         while (lucky := next((one for one in left if take(one)), None)) is not None:
             left.remove(lucky)
 
-    for waiting in demand.waiting:
+    for waiting in demand.pending:
         if waiting.key in untold or (waiting.key not in expected and _hangs_on_topology(waiting)):
             continue
         for claim in waiting.claims.pending:
@@ -107,12 +107,12 @@ def _not_bound(
     again()
     return [
         f"{one.key}: planned on {expected.get(one.key)!r}, the scheduler, trying again {order}, says {place!r}"
-        for one in demand.waiting
+        for one in demand.pending
         if (place := found.get(one.key)) != expected.get(one.key)
     ]
 
 
-def _hangs_on_topology(waiting: Waiting) -> bool:
+def _hangs_on_topology(waiting: PendingPod) -> bool:
     """Whether its claims ask for what nobody knows of a machine before it runs."""
     constraints = [one for claim in waiting.claims.pending for one in claim.spec.devices.constraints]
     return any("pcieRoot" in (one.match_attribute or one.distinct_attribute or "") for one in constraints)
@@ -136,7 +136,7 @@ def _place(attempts: Attempts, pod: WaitingPod) -> str:
     return outcome.node
 
 
-def _pod(waiting: Waiting, node: str) -> Tree:
+def _pod(waiting: PendingPod, node: str) -> Tree:
     tree = to_tree(waiting.pod)
     tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(waiting.key)
     made = {
@@ -150,7 +150,7 @@ def _pod(waiting: Waiting, node: str) -> Tree:
     return tree
 
 
-def _tree(claim: ResourceClaim, waiting: Waiting | None = None) -> Tree:
+def _tree(claim: ResourceClaim, waiting: PendingPod | None = None) -> Tree:
     tree = to_tree(claim)
     tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(claim.key)
     for owner in tree["metadata"].get("ownerReferences") or ():

@@ -12,9 +12,9 @@ from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.model.trees import to_value
 from allotment.model.workloads import DaemonSet
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.planning import plan
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.unit.tools.plan.demands import (
     FEATURES,
     MIG,
@@ -43,7 +43,7 @@ CATALOG = (T4, T4X4, A10G, H100, A100, A100X8, CPU)
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
 
 
-def sound(values: Sequence[Object], catalog: tuple[InstanceType, ...] = CATALOG, limits: Limits | None = None) -> Plan:
+def sound(values: Sequence[Object], catalog: tuple[InstanceType, ...] = CATALOG, limits: PlanLimits | None = None) -> ProvisioningPlan:
     """A plan that the scheduler carries out."""
     found = planned(values, catalog, limits)
     assert not_bound(values, found, catalog, FEATURES) == []
@@ -141,10 +141,10 @@ def test_shares_of_a_gpu_where_a_claim_asks_for_an_amount() -> None:
 
 def test_modes_that_are_allowed_by_name() -> None:
     values = [claim_template("share", request(capacity={"memory": "4Gi"})), *pods(3, template="share")]
-    assert planned(values, (T4,), Limits(modes=("shared",))).machines[0].form == "t4/shared"
+    assert planned(values, (T4,), PlanLimits(modes=("shared",))).machines[0].form == "t4/shared"
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'
     slices = [claim_template("slice", request(profile, of=MIG)), *pods(7, template="slice")]
-    found = sound(slices, (H100,), Limits(modes=("dynamic-mig",)))
+    found = sound(slices, (H100,), PlanLimits(modes=("dynamic-mig",)))
     assert found.machines[0].form == "h100/dynamic-mig"
 
 
@@ -214,11 +214,11 @@ def test_node_selectors_choose_type_and_zone() -> None:
 def test_spot_where_the_policy_and_the_pods_allow_it() -> None:
     catalog = (instance("cpu", "", 0, "1.0", spot="0.3"),)
     assert planned([pod("a")], catalog).total == Decimal("1.0")
-    found = planned([pod("a")], catalog, Limits(capacity="cheapest"))
+    found = planned([pod("a")], catalog, PlanLimits(capacity="cheapest"))
     assert (found.machines[0].capacity_type, found.total) == ("spot", Decimal("0.3"))
     steady = pod("b", nodeSelector={"karpenter.sh/capacity-type": "on-demand"})
-    assert planned([steady], catalog, Limits(capacity="cheapest")).machines[0].capacity_type == "on-demand"
-    half = planned(pods(4, cpu="16"), catalog, Limits(capacity="cheapest", spot_share=Decimal("0.5")))
+    assert planned([steady], catalog, PlanLimits(capacity="cheapest")).machines[0].capacity_type == "on-demand"
+    half = planned(pods(4, cpu="16"), catalog, PlanLimits(capacity="cheapest", spot_share=Decimal("0.5")))
     assert sorted(machine.capacity_type for machine in half.machines) == ["on-demand", "on-demand", "spot", "spot"]
 
 
@@ -226,7 +226,7 @@ def test_a_share_of_spot_is_of_all_machines_those_that_are_there_too() -> None:
     catalog = (instance("cheap", "", 0, "1", spot="0.3"),)
 
     def spot(count: int, *standing: int) -> int:
-        limits = Limits(capacity="cheapest", spot_share=Decimal("0.5"), standing=(standing[0], standing[1]))
+        limits = PlanLimits(capacity="cheapest", spot_share=Decimal("0.5"), existing_machines=(standing[0], standing[1]))
         found = planned(pods(count, cpu="16"), catalog, limits)
         assert found.unserved == ()
         return sum(machine.capacity_type == "spot" for machine in found.machines)
@@ -245,10 +245,10 @@ def test_gangs_start_whole_or_not_at_all() -> None:
         *pods(3, "gang", template="any", labels=gang),
         pod("alone", template="any"),
     ]
-    found = planned(values, (T4,), Limits(machines=2))
+    found = planned(values, (T4,), PlanLimits(max_machines=2))
     assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["alone"]
     assert {one.code for one in found.unserved} == {"gang"}
-    assert len(planned(values, (T4,), Limits(machines=4)).machines) == 4
+    assert len(planned(values, (T4,), PlanLimits(max_machines=4)).machines) == 4
 
 
 def test_daemons_take_their_room_on_new_machines() -> None:
@@ -287,7 +287,7 @@ def test_nodes_that_are_alike_are_told_apart_by_name_only() -> None:
 
 def test_reasons_come_with_a_plan_when_they_are_wanted() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
-    told = plan(values, CATALOG, Limits(), FEATURES, keep_going=steps(5)).choices
+    told = plan(values, CATALOG, PlanLimits(), FEATURES, keep_going=steps(5)).choices
     assert [verdict.instance for verdict in told[0].verdicts[:2]] == ["cloud/t4", "cloud/a10g"]
     assert planned(values, CATALOG).choices == ()
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.meta import Object
-from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.limits import PlanLimits
 from tests.unit.tools.plan.demands import FEATURES, MIG, claim, claim_template, instance, node, planned, pod, request
 from tests.unit.tools.plan.replaying import not_bound
 
@@ -122,17 +122,17 @@ def waiting(draw: st.DrawFn) -> list[Object]:
     return values
 
 
-def _limits() -> st.SearchStrategy[Limits]:
+def _limits() -> st.SearchStrategy[PlanLimits]:
     return st.sampled_from([
-        Limits(), Limits(), Limits(), Limits(capacity="cheapest"), Limits(machines=2), Limits(budget=Decimal(3)),
-        Limits(modes=("dynamic-mig",)), Limits(modes=("static-mig", "shared")), Limits(zones=("z1", "z2")),
-        Limits(capacity="cheapest", spot_share=Decimal("0.5")),
+        PlanLimits(), PlanLimits(), PlanLimits(), PlanLimits(capacity="cheapest"), PlanLimits(max_machines=2), PlanLimits(budget=Decimal(3)),
+        PlanLimits(modes=("dynamic-mig",)), PlanLimits(modes=("static-mig", "shared")), PlanLimits(zones=("z1", "z2")),
+        PlanLimits(capacity="cheapest", spot_share=Decimal("0.5")),
     ])  # fmt: skip
 
 
 @settings(max_examples=40)
 @given(values=waiting(), limits=_limits())
-def test_every_planned_pod_is_bound_where_the_plan_says(values: list[Object], limits: Limits) -> None:
+def test_every_planned_pod_is_bound_where_the_plan_says(values: list[Object], limits: PlanLimits) -> None:
     found = planned(values, CATALOG, limits)
     assert not_bound(values, found, CATALOG, FEATURES) == []
     assert found.bound <= found.total
@@ -140,6 +140,6 @@ def test_every_planned_pod_is_bound_where_the_plan_says(values: list[Object], li
     pods = sorted(str(key) for key in (*seated, *(one.pod for one in found.unserved)))
     assert pods == sorted(f"ml/{value.metadata.name}" for value in values if type(value).__name__ == "Pod")
     assert limits.budget is None or found.total <= limits.budget
-    assert limits.machines is None or len(found.machines) <= limits.machines
+    assert limits.max_machines is None or len(found.machines) <= limits.max_machines
     spot = sum(machine.capacity_type == "spot" for machine in found.machines)
     assert limits.spot_share is None or spot <= len(found.machines) * limits.spot_share

@@ -17,11 +17,11 @@ from allotment.model.loading import load_text
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.reading import read
+from allotment.tools.doctor.reading import read_objects
 from allotment.tools.doctor.vendors import is_driver
 from allotment.tools.explain import explain
 from allotment.tools.redact import redacted
-from allotment.tools.redact.pseudonyms import Names
+from allotment.tools.redact.pseudonyms import Pseudonyms
 
 POD: Tree = {
     "apiVersion": "v1",
@@ -273,10 +273,10 @@ def test_yes_and_no_stay_in_annotations() -> None:
 
 @given(st.sets(st.text(alphabet="abc-019", min_size=1, max_size=6), min_size=1, max_size=30))
 def test_pseudonyms_stand_in_the_order_of_the_names(originals: set[str]) -> None:
-    names = Names()
+    names = Pseudonyms()
     for name in originals:
         names.of("pod", name)
-    names.give()
+    names.assign()
     given_ = [names.of("pod", name) for name in sorted(originals)]
     assert given_ == sorted(set(given_))
 
@@ -362,6 +362,6 @@ def test_a_driver_is_still_known_by_its_folders() -> None:
     }  # fmt: skip
     (found,) = redacted([pod])
     assert "acme" not in json.dumps(found)
-    (read_again,) = read([found]).values
+    (read_again,) = read_objects([found]).values
     assert isinstance(read_again, Pod)
     assert is_driver(read_again, "pseudonym")

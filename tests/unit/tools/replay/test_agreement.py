@@ -14,13 +14,13 @@ from allotment.tools.replay.manifests import name_of
 from allotment.tools.replay.policies.first_fit import FIRST_FIT
 from allotment.tools.replay.simulation import run
 from allotment.tools.replay.trace import TraceNode, TracePod, read_nodes, read_pods
-from allotment.tools.replay.workload import Event, workload_of
+from allotment.tools.replay.workload import PodEvent, workload_of
 from tests.unit.tools.replay.kubernetes import first_fit
 
 
 def simulated(pods: Sequence[TracePod], nodes: Sequence[TraceNode]) -> list[tuple[str, tuple[str, ...]]]:
     workload = workload_of(pods)
-    events = [Event(number) for number in range(len(pods))]
+    events = [PodEvent(number) for number in range(len(pods))]
     placed = run(workload, workload.shape_of, events, nodes, FIRST_FIT, 0).placements
     return [
         (name_of(nodes[one.node]), tuple(sorted(f"gpu-{gpu}" for gpu in one.gpus))) if one.node >= 0 else ("", ())

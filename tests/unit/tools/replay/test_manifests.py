@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, Pod
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.tools.replay.manifests import SOLD, name_of, nodes_of, objects_of
+from allotment.tools.replay.manifests import PRODUCTS, name_of, nodes_of, objects_of
 from allotment.tools.replay.trace import TraceNode, TracePod
 
 
@@ -79,5 +79,5 @@ def test_names_are_made_fit_for_kubernetes() -> None:
 
 def test_every_product_that_stands_for_a_model_is_sold_somewhere() -> None:
     sold = {one.accelerator.product for one in catalog() if one.accelerator is not None}
-    for model, products in SOLD.items():
+    for model, products in PRODUCTS.items():
         assert sold & set(products), model

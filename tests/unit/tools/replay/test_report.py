@@ -8,18 +8,18 @@ from decimal import Decimal
 
 from allotment.cli.replay.options import prices_of
 from allotment.fleet.catalog import catalog
-from allotment.tools.replay.manifests import SOLD
-from allotment.tools.replay.report import Mark, Outcome, Spread, cost, curves_of, to_csv
+from allotment.tools.replay.manifests import PRODUCTS
+from allotment.tools.replay.report import CurvePoint, Range, RunOutcome, cost_per_hour, curves_of, to_csv
 
 
-def outcome(policy: str, seed: int, *allocated: float, usd: float | None = 2.0, seconds: float = 1.0) -> Outcome:
-    marks = tuple(Mark(float(n), share, 1.0, 0.0, 3, usd) for n, share in enumerate(allocated))
-    return Outcome("f", policy, seed, seconds, marks)
+def outcome(policy: str, seed: int, *allocated: float, usd: float | None = 2.0, seconds: float = 1.0) -> RunOutcome:
+    marks = tuple(CurvePoint(float(n), share, 1.0, 0.0, 3, usd) for n, share in enumerate(allocated))
+    return RunOutcome("f", policy, seed, seconds, marks)
 
 
 def test_mean_least_and_most_over_seeds() -> None:
     [curve] = curves_of([outcome("a", 1, 0.0, 10.0), outcome("a", 2, 0.0, 20.0, seconds=3.0)])
-    assert curve.steps[1].allocated == Spread(15.0, 10.0, 20.0)
+    assert curve.steps[1].allocated == Range(15.0, 10.0, 20.0)
     assert (curve.steps[1].runs, curve.seconds) == (2, 2.0)
 
 
@@ -43,13 +43,13 @@ def test_throughout_a_run_is_its_mean_but_for_what_was_refused() -> None:
 
 def test_nodes_that_nobody_uses_cost_nothing_and_need_no_price() -> None:
     prices = {"T4": Decimal("0.5")}
-    assert cost([("T4", 4), ("unheard-of", 8)], [2, 0], prices) == 4.0
-    assert cost([("T4", 4), ("unheard-of", 8)], [2, 1], prices) is None
-    assert cost([("", 0)], [1], prices) is None
+    assert cost_per_hour([("T4", 4), ("unheard-of", 8)], [2, 0], prices) == 4.0
+    assert cost_per_hour([("T4", 4), ("unheard-of", 8)], [2, 1], prices) is None
+    assert cost_per_hour([("", 0)], [1], prices) is None
 
 
 def test_a_gpu_costs_its_part_of_the_cheapest_machine_that_has_it() -> None:
-    prices = prices_of(catalog(), SOLD)
+    prices = prices_of(catalog(), PRODUCTS)
     assert prices["T4"] == Decimal("0.526")  # the smallest machine with one T4
     assert "unheard-of" not in prices
     assert all(price > 0 for price in prices.values())

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.tools.replay.experiment import policy_named
-from allotment.tools.replay.policies import POLICIES, Policy
-from allotment.tools.replay.simulation import Run, run
+from allotment.tools.replay.experiment import find_policy
+from allotment.tools.replay.policies import POLICIES, PlacementPolicy
+from allotment.tools.replay.simulation import ReplayRun, run
 from allotment.tools.replay.trace import TraceNode, TracePod
-from allotment.tools.replay.workload import Event, arrivals, by_time, capacity_of, workload_of
+from allotment.tools.replay.workload import PodEvent, capacity_of, events_by_time, random_arrivals, workload_of
 
 
 def pod(
@@ -27,15 +27,15 @@ def node(gpus: int, cpu: int = 64_000, memory: int | None = 65_536, model: str =
     return TraceNode("n", cpu, memory, gpus, model)
 
 
-def named(name: str) -> Policy:
-    policy = policy_named(name)
+def named(name: str) -> PlacementPolicy:
+    policy = find_policy(name)
     assert policy is not None
     return policy
 
 
-def replay(pods: Sequence[TracePod], nodes: Sequence[TraceNode], policy: str, seed: int = 0) -> Run:
+def replay(pods: Sequence[TracePod], nodes: Sequence[TraceNode], policy: str, seed: int = 0) -> ReplayRun:
     workload = workload_of(pods)
-    events = [Event(number) for number in range(len(pods))]
+    events = [PodEvent(number) for number in range(len(pods))]
     return run(workload, workload.shape_of, events, nodes, named(policy), seed)
 
 
@@ -105,7 +105,7 @@ def test_idle_gpus_that_no_pod_can_use_are_fragmented() -> None:
 def test_what_goes_gives_back_what_it_had() -> None:
     pods = [pod(1, 600, created=0.0, deleted=10.0), pod(1, 600, created=5.0), pod(1, 600, created=10.0)]
     workload = workload_of(pods)
-    found = run(workload, workload.shape_of, by_time(pods), [node(1)], named("first-fit"), 0)
+    found = run(workload, workload.shape_of, events_by_time(pods), [node(1)], named("first-fit"), 0)
     assert [placement.node for placement in found.placements] == [0, -1, 0]
     assert found.points[-1].allocated == 600
 
@@ -113,23 +113,23 @@ def test_what_goes_gives_back_what_it_had() -> None:
 def test_by_the_clock_pods_go_before_others_come_and_nothing_happens_after_the_last_has_come() -> None:
     times = [(0.0, 9.0), (9.0, 9.0), (None, None), (3.0, 99.0)]
     pods = [pod(1, created=created, deleted=deleted) for created, deleted in times]
-    assert by_time(pods) == (Event(0), Event(2), Event(3), Event(0, comes=False), Event(1))
+    assert events_by_time(pods) == (PodEvent(0), PodEvent(2), PodEvent(3), PodEvent(0, arrives=False), PodEvent(1))
 
 
 def test_arrivals_go_on_until_enough_is_asked_for_and_depend_on_the_seed_alone() -> None:
     workload = workload_of([pod(1, 500), pod(2), pod(0, 0)])
-    events, shape_of = arrivals(workload, 100_000, 1.3, 7)
+    events, shape_of = random_arrivals(workload, 100_000, 1.3, 7)
     asked = sum(workload.shapes[number].amount for number in shape_of)
     assert 130_000 <= asked < 132_000
     assert len(events) == len(shape_of)
-    assert arrivals(workload, 100_000, 1.3, 7) == (events, shape_of)
-    assert arrivals(workload, 100_000, 1.3, 8) != (events, shape_of)
+    assert random_arrivals(workload, 100_000, 1.3, 7) == (events, shape_of)
+    assert random_arrivals(workload, 100_000, 1.3, 8) != (events, shape_of)
     assert Counter(shape_of)[2] > 1  # pods without GPUs are drawn again, too
 
 
 def test_every_pod_of_the_trace_comes_even_if_they_ask_for_more() -> None:
     workload = workload_of([pod(1)] * 9)
-    assert len(arrivals(workload, 1000, 1.3, 0)[0]) == 9
+    assert len(random_arrivals(workload, 1000, 1.3, 0)[0]) == 9
 
 
 _PODS = st.lists(
@@ -155,10 +155,10 @@ _NODES = st.lists(
 @settings(max_examples=60)
 @given(pods=_PODS, nodes=_NODES, policy=st.sampled_from(POLICIES), seed=st.integers(0, 3), times=st.booleans())
 def test_nothing_is_given_twice_and_everything_is_given_back(
-    pods: list[TracePod], nodes: list[TraceNode], policy: Policy, seed: int, times: bool
+    pods: list[TracePod], nodes: list[TraceNode], policy: PlacementPolicy, seed: int, times: bool
 ) -> None:
     workload = workload_of(pods)
-    events = by_time(pods) if times else [Event(number) for number in range(len(pods))]
+    events = events_by_time(pods) if times else [PodEvent(number) for number in range(len(pods))]
     found = run(workload, workload.shape_of, events, nodes, policy, seed)
     cpu = [one.cpu_milli for one in nodes]
     memory = [one.memory_mib for one in nodes]
@@ -194,10 +194,10 @@ def test_nothing_is_given_twice_and_everything_is_given_back(
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_a_pod_finds_a_place_whenever_there_is_one(policy: Policy) -> None:
+def test_a_pod_finds_a_place_whenever_there_is_one(policy: PlacementPolicy) -> None:
     pods = [pod(1, 300)] * 5 + [pod(2)] + [pod(0, 0)]
     workload = workload_of(pods)
-    found = run(workload, workload.shape_of, [Event(number) for number in range(7)], [node(4)], policy, 1)
+    found = run(workload, workload.shape_of, [PodEvent(number) for number in range(7)], [node(4)], policy, 1)
     placed = [placement.node for placement in found.placements]
     # Shares may lie on four GPUs, so that the large pod may find none; the others always find one.
     assert placed[:5] == [0] * 5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.tools.replay.trace import TraceNode, TracePod, UnreadableTrace, read_nodes, read_pods
+from allotment.tools.replay.trace import TraceError, TraceNode, TracePod, read_nodes, read_pods
 
 OPENB = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
@@ -19,7 +19,7 @@ DLRM = (
 
 
 def wrong(text: str, read: Callable[[str, str], object] = read_pods) -> list[str]:
-    with pytest.raises(UnreadableTrace) as caught:
+    with pytest.raises(TraceError) as caught:
         read(text, "t.csv")
     return [str(problem) for problem in caught.value.problems]
 

@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.tools.replay.fragmentation import Usable
-from allotment.tools.replay.node_states import Ints, Patterns
+from allotment.tools.replay.fragmentation import UsableCapacity
+from allotment.tools.replay.node_states import GpuPatterns, Ints
 from allotment.tools.replay.potential import Potential
 from allotment.tools.replay.trace import TracePod
-from allotment.tools.replay.workload import Shape, workload_of
+from allotment.tools.replay.workload import PodShape, workload_of
 
-WHOLE = Shape(cpu=8_000, memory=1, gpus=1, milli=1000)
-HALF = Shape(cpu=2_000, memory=1, gpus=1, milli=500)
+WHOLE = PodShape(cpu=8_000, memory=1, gpus=1, milli=1000)
+HALF = PodShape(cpu=2_000, memory=1, gpus=1, milli=500)
 
 
 def one(value: int) -> Ints:
     return np.array([value], np.int64)
 
 
-def usable(shapes: dict[Shape, float], left: tuple[int, ...], cpu: int = 64_000, model: str = "A") -> float:
-    patterns = Patterns(ordered=False)
+def usable(shapes: dict[PodShape, float], left: tuple[int, ...], cpu: int = 64_000, model: str = "A") -> float:
+    patterns = GpuPatterns(ordered=False)
     number = patterns.number(left)
-    mean = Usable(tuple(shapes), tuple(shapes.values()), (model,), patterns)
+    mean = UsableCapacity(tuple(shapes), tuple(shapes.values()), (model,), patterns)
     return float(mean(one(0), one(cpu), one(1 << 20), one(number))[0])
 
 
@@ -40,11 +40,11 @@ def test_where_a_pod_does_not_fit_all_is_useless_to_it() -> None:
 
 
 def test_pods_without_gpus_use_none() -> None:
-    assert usable({Shape(1, 1, 0, 0): 0.5, WHOLE: 0.5}, (1000,)) == 500
+    assert usable({PodShape(1, 1, 0, 0): 0.5, WHOLE: 0.5}, (1000,)) == 500
 
 
 def potential(pods: list[TracePod], left: tuple[int, ...], cpu: int) -> float:
-    patterns = Patterns(ordered=False)
+    patterns = GpuPatterns(ordered=False)
     number = patterns.number(left)
     return float(Potential(workload_of(pods), ("A",), patterns)(one(0), one(cpu), one(number))[0])
 

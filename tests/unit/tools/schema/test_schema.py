@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from allotment.model.features import RELEASES, Features
-from allotment.tools.schema import USUAL, UnknownKind, schema
+from allotment.tools.schema import DEFAULT_KINDS, UnknownKindError, schema
 from allotment.vocabulary import installed_classes
 from tests.unit.tools.schema.judging import faults
 
-KINDS = (*USUAL, "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
+KINDS = (*DEFAULT_KINDS, "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
 
 
 @cache
@@ -203,7 +203,7 @@ def test_every_release_has_a_schema(kube: str) -> None:
 
 
 def test_kinds_that_nobody_has_are_refused() -> None:
-    with pytest.raises(UnknownKind) as caught:
+    with pytest.raises(UnknownKindError) as caught:
         schema(Features("1.36"), ["ResourceClam"])
     assert "ResourceClaim" in caught.value.known
 
@@ -211,6 +211,6 @@ def test_kinds_that_nobody_has_are_refused() -> None:
 def test_kinds_of_a_later_release_are_refused() -> None:
     made = schema(Features("1.37"), ["DeviceTaintRule"])
     assert made["allOf"][0]["if"]["properties"]["apiVersion"] == {"const": "resource.k8s.io/v1"}
-    with pytest.raises(UnknownKind) as caught:
+    with pytest.raises(UnknownKindError) as caught:
         schema(Features("1.36"), ["DeviceTaintRule"])
     assert "DeviceTaintRule" not in caught.value.known

@@ -7,10 +7,10 @@ from textwrap import dedent
 import pytest
 
 from allotment.model.loading import load_text
-from allotment.tools.views.pod_specs import PodSpecAt, pod_specs
+from allotment.tools.views.pod_specs import PodSpecLocation, pod_specs
 
 
-def specs(text: str) -> list[PodSpecAt]:
+def specs(text: str) -> list[PodSpecLocation]:
     """The specs of the only document of a text."""
     (document,) = load_text(dedent(text), "app.yaml").documents
     return list(pod_specs(document))
@@ -36,7 +36,7 @@ def told(text: str) -> list[tuple[str, int]]:
     ],
 )
 def test_a_kind_of_kubernetes_has_one_place(head: str, path: tuple[str, ...], replicas: int) -> None:
-    assert specs(head) == [PodSpecAt(path, replicas)]
+    assert specs(head) == [PodSpecLocation(path, replicas)]
 
 
 def test_each_part_of_a_training_job_has_its_own() -> None:
@@ -147,4 +147,4 @@ def test_what_has_no_pods_has_none(text: str) -> None:
 
 
 def test_a_fragment_is_one() -> None:
-    assert specs("containers: [{name: a}]") == [PodSpecAt((), 1)]
+    assert specs("containers: [{name: a}]") == [PodSpecLocation((), 1)]

@@ -1,8 +1,8 @@
-"""What the API server fills in: defaults belong to types, so a container has its own wherever it stands.
+"""Defaults of the API server, by type: a container gets the same defaults wherever it occurs.
 
-For every kind a plan is compiled once: which of its fields lead to types that have defaults. An object's outer types
-are filled before its inner ones, as Kubernetes does. Nothing given is changed; what needs no default is the same value
-afterwards. Claims, classes and slices have theirs in :mod:`allotment.model.defaults`.
+For each kind a plan is compiled once: the fields that lead to types with defaults. The outer types of an object are
+defaulted before the inner ones, as in Kubernetes. Arguments are not modified; a value that needs no default is returned
+as it is. Claims, classes and slices have their defaults in :mod:`allotment.model.defaults`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from allotment.apiserver.kinds.defaults import cluster, core, pods, workloads
-from allotment.apiserver.kinds.defaults.combinators import Fill, absent, empty
-from allotment.apiserver.kinds.defaults.quantities import rounded_up
+from allotment.apiserver.kinds.defaults.combinators import Fill, fill_absent, fill_empty
+from allotment.apiserver.kinds.defaults.quantities import round_up
 from allotment.model.fields import GROUP, TypeShape, shape_of
 from allotment.model.trees import Tree
 
@@ -24,14 +24,14 @@ TYPES: Final[Mapping[str, Fill]] = {**pods.TYPES, **core.TYPES, **workloads.TYPE
 
 @functools.cache
 def defaults_for(api_version: str, kind: str) -> Callable[[Tree, Tree | None], Tree]:
-    """How an object of a kind, in a version, gets its defaults: the object, and its stored state if it has one.
+    """The defaulting function of a kind in a version: takes the object and its stored state, if any.
 
-    Parts that are the stored state's have theirs, and are not looked at again.
+    Parts that are identical to the stored state are already defaulted and are skipped.
     """
     shape = shape_of(api_version, kind)
     if shape is None or api_version.partition("/")[0] == GROUP:
         return _unchanged
-    return _compiled(shape, {}) or _unchanged
+    return _compile(shape, {}) or _unchanged
 
 
 def _unchanged(tree: Tree, stored: Tree | None) -> Tree:
@@ -39,88 +39,88 @@ def _unchanged(tree: Tree, stored: Tree | None) -> Tree:
 
 
 class _Plan(NamedTuple):
-    """Own defaults, and the fields that lead to more; those that Go never has without a value come with a True."""
+    """Own defaults, and fields with inner defaults; True marks struct fields that always have a value in Go."""
 
     own: Fill | None
     inner: tuple[tuple[str, Walk, bool], ...]
 
 
-def _compiled(shape: TypeShape, known: dict[int, Walk | None]) -> Walk | None:
-    """What to do with a value of a type; None where nothing within has defaults."""
+def _compile(shape: TypeShape, compiled: dict[int, Walk | None]) -> Walk | None:
+    """The defaulting function of values of a type; None if there are no defaults within."""
     key = id(shape)
-    if key in known:
-        return known[key]
-    known[key] = None  # types that hold themselves (schemas of custom resources) have no defaults within
-    made: Walk | None = None
+    if key in compiled:
+        return compiled[key]
+    compiled[key] = None  # recursive types (schemas of custom resources) have no defaults within
+    result: Walk | None = None
     if shape.name == "v1.ResourceList":
-        made = rounded_up
+        result = round_up
     elif shape.form == "struct":
         inner = tuple(
             (name, walk, field.shape.form == "struct" and not field.pointer)
             for name, field in shape.fields.items()
-            if (walk := _compiled(field.shape, known)) is not None
+            if (walk := _compile(field.shape, compiled)) is not None
         )
-        own = _own(shape)
-        if own is not None or inner:
-            made = functools.partial(_struct, _Plan(own, inner))
+        own_defaults = _struct_defaults(shape)
+        if own_defaults is not None or inner:
+            result = functools.partial(_struct, _Plan(own_defaults, inner))
     elif shape.element is not None:
-        element = _compiled(shape.element, known)
+        element = _compile(shape.element, compiled)
         if element is not None:
-            made = functools.partial(_list if shape.form == "slice" else _map, element)
-    known[key] = made
-    return made
+            result = functools.partial(_list if shape.form == "slice" else _map, element)
+    compiled[key] = result
+    return result
 
 
-def _own(shape: TypeShape) -> Fill | None:
-    """The defaults of a struct: those its type declares field by field, and those that need a thought."""
+def _struct_defaults(shape: TypeShape) -> Fill | None:
+    """The defaults of a struct: declared ones of its fields, and custom functions."""
     pointers = {
         name: field.default for name, field in shape.fields.items() if field.default is not None and field.pointer
     }
     values = {name: field.default for name, field in shape.fields.items() if field.default and not field.pointer}
-    thought = TYPES.get(f"{shape.package.removeprefix('k8s.io/api/')}.{shape.bare_name}") or TYPES.get(
+    custom = TYPES.get(f"{shape.package.removeprefix('k8s.io/api/')}.{shape.bare_name}") or TYPES.get(
         f"{shape.package.rpartition('/apis/')[2]}.{shape.bare_name}"
     )
     if not pointers and not values:
-        return thought
+        return custom
 
     def fill(tree: Tree) -> Tree:
-        tree = empty(absent(tree, pointers), values)
-        return tree if thought is None else thought(tree)
+        tree = fill_empty(fill_absent(tree, pointers), values)
+        return tree if custom is None else custom(tree)
 
     return fill
 
 
 def _struct(plan: _Plan, tree: Tree, stored: Tree | None = None) -> Tree:
-    own, inner = plan
-    filled = tree if own is None else own(tree)
+    own_defaults, inner = plan
+    filled = tree if own_defaults is None else own_defaults(tree)
     for name, walk, is_value in inner:
         value = filled.get(name)
         if value is None:
             if not is_value:
                 continue
-            value = _NOTHING
+            value = _EMPTY
         elif stored is not None and value is stored.get(name):
             continue
-        made = walk(value)
-        if made is not value:
+        new = walk(value)
+        if new is not value:
             if filled is tree:
                 filled = dict(tree)
-            filled[name] = made
+            filled[name] = new
     return filled
 
 
-_NOTHING: Final[Tree] = {}
+_EMPTY: Final[Tree] = {}
 
 
 def _list(walk: Walk, values: list[Any]) -> list[Any]:
-    made = [value if value is None else walk(value) for value in values]
-    return values if all(map(_is, made, values)) else made
+    filled = [value if value is None else walk(value) for value in values]
+    return values if all(map(_is, filled, values)) else filled
 
 
 def _map(walk: Walk, values: Tree) -> Tree:
-    made = {key: value if value is None else walk(value) for key, value in values.items()}
-    return values if all(map(_is, made.values(), values.values())) else made
+    filled = {key: value if value is None else walk(value) for key, value in values.items()}
+    return values if all(map(_is, filled.values(), values.values())) else filled
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _is(left: object, right: object) -> bool:
+    return left is right

@@ -1,47 +1,52 @@
-"""Defaults of networking, storage, access and of what extends the API."""
+"""Defaults of the groups networking, discovery, storage, rbac, apiextensions and others."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.apiserver.kinds.defaults.combinators import Fill, absent, empty, when_absent, when_empty, within
+from allotment.apiserver.kinds.defaults.combinators import (
+    Fill,
+    fill_absent,
+    fill_empty,
+    fill_within,
+    when_absent,
+    when_empty,
+)
 from allotment.model.trees import Tree
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def network_policy(tree: Tree) -> Tree:
-    """A policy that does not say so is about what comes in, and about what goes out if it has rules for that."""
+    """The default policyTypes are Ingress, and Egress if there are egress rules."""
 
     def spec(inner: Tree) -> Tree:
         types = ["Ingress", "Egress"] if inner.get("egress") else ["Ingress"]
-        return empty(inner, {"policyTypes": types})
+        return fill_empty(inner, {"policyTypes": types})
 
-    return within(tree, "spec", spec)
+    return fill_within(tree, "spec", spec)
 
 
 def ingress_class(tree: Tree) -> Tree:
-    """Parameters are the cluster's."""
+    """The default scope of parameters is Cluster."""
     spec = tree.get("spec") or {}
     if spec.get("parameters") is None:
         return tree
-    return {**tree, "spec": within(spec, "parameters", when_absent(scope="Cluster"))}
+    return {**tree, "spec": fill_within(spec, "parameters", when_absent(scope="Cluster"))}
 
 
 def _role_binding(tree: Tree) -> Tree:
-    return within(tree, "roleRef", when_empty(apiGroup=_RBAC))
+    return fill_within(tree, "roleRef", when_empty(apiGroup=_RBAC))
 
 
 def subject(tree: Tree) -> Tree:
-    """Users and groups are RBAC's; service accounts are the core group's."""
-    return empty(tree, {"apiGroup": _RBAC}) if tree.get("kind") in ("User", "Group") else tree
+    """The default group of users and groups is RBAC's; service accounts are in the core group."""
+    return fill_empty(tree, {"apiGroup": _RBAC}) if tree.get("kind") in ("User", "Group") else tree
 
 
 def csi_driver(tree: Tree) -> Tree:
-    """What a driver does unless it says otherwise."""
-
     def spec(inner: Tree) -> Tree:
-        inner = absent(
+        inner = fill_absent(
             inner,
             {
                 "attachRequired": True,
@@ -52,9 +57,9 @@ def csi_driver(tree: Tree) -> Tree:
                 "seLinuxMount": False,
             },
         )
-        return empty(inner, {"volumeLifecycleModes": ["Persistent"]})
+        return fill_empty(inner, {"volumeLifecycleModes": ["Persistent"]})
 
-    return within(tree, "spec", spec)
+    return fill_within(tree, "spec", spec)
 
 
 def custom_resource_definition(tree: Tree) -> Tree:
@@ -62,15 +67,15 @@ def custom_resource_definition(tree: Tree) -> Tree:
 
     def names(inner: Tree) -> Tree:
         kind = inner.get("kind") or ""
-        inner = empty(inner, {"singular": kind.lower()})
-        return empty(inner, {"listKind": f"{kind}List"}) if kind else inner
+        inner = fill_empty(inner, {"singular": kind.lower()})
+        return fill_empty(inner, {"listKind": f"{kind}List"}) if kind else inner
 
     def spec(inner: Tree) -> Tree:
-        return absent(within(inner, "names", names), {"conversion": {"strategy": "None"}})
+        return fill_absent(fill_within(inner, "names", names), {"conversion": {"strategy": "None"}})
 
-    tree = within(tree, "spec", spec)
+    tree = fill_within(tree, "spec", spec)
     stored = [version.get("name", "") for version in tree["spec"].get("versions") or () if version.get("storage")]
-    return within(tree, "status", when_empty(storedVersions=stored[:1])) if stored else tree
+    return fill_within(tree, "status", when_empty(storedVersions=stored[:1])) if stored else tree
 
 
 _ANY_SELECTOR: Final[Tree] = {}

@@ -1,7 +1,7 @@
-"""What a default is made of: a value for what is unset, given without changing what is there.
+"""Building blocks of defaults: set values of unset fields without modifying the argument.
 
-Go tells two sorts of unset: a pointer that is nil, and a value that is zero. The tables of defaults keep the two apart,
-for ``replicas: 0`` must stay and ``timeoutSeconds: 0`` means the default.
+Go has two kinds of unset values: nil pointers and zero values. The default tables distinguish them, for ``replicas: 0``
+is kept and ``timeoutSeconds: 0`` means the default.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from allotment.model.trees import Tree
 Fill = Callable[[Tree], Tree]
 
 
-def absent(tree: Tree, defaults: Mapping[str, Any]) -> Tree:
-    """The tree with these values where nothing is given, or null."""
+def fill_absent(tree: Tree, defaults: Mapping[str, Any]) -> Tree:
+    """The tree with defaults set where a field is absent or null."""
     for name in defaults:
         if tree.get(name) is None:
             return {**tree, **{name: value for name, value in defaults.items() if tree.get(name) is None}}
     return tree
 
 
-def empty(tree: Tree, defaults: Mapping[str, Any]) -> Tree:
-    """The tree with these values where nothing is given, or a zero."""
+def fill_empty(tree: Tree, defaults: Mapping[str, Any]) -> Tree:
+    """The tree with defaults set where a field is absent, null or a zero value."""
     for name in defaults:
         if not tree.get(name):
             return {**tree, **{name: value for name, value in defaults.items() if not tree.get(name)}}
     return tree
 
 
-def within(tree: Tree, name: str, fill: Fill) -> Tree:
-    """The tree with one map inside filled; an absent one is filled from nothing."""
+def fill_within(tree: Tree, name: str, fill: Fill) -> Tree:
+    """The tree with one nested map filled; an absent map counts as empty."""
     inner = tree.get(name) or {}
     filled = fill(inner)
     return tree if filled is inner and name in tree else {**tree, name: filled}
 
 
-def each(tree: Tree, name: str, fill: Fill) -> Tree:
-    """The tree with every item of a list inside filled."""
+def fill_each(tree: Tree, name: str, fill: Fill) -> Tree:
+    """The tree with every item of a nested list filled."""
     items = tree.get(name)
     if not items:
         return tree
@@ -49,10 +49,10 @@ def each(tree: Tree, name: str, fill: Fill) -> Tree:
 
 
 def when_absent(**defaults: Any) -> Fill:
-    """A fill of nil pointers."""
-    return lambda tree: absent(tree, defaults)
+    """A function that sets defaults of nil pointers."""
+    return lambda tree: fill_absent(tree, defaults)
 
 
 def when_empty(**defaults: Any) -> Fill:
-    """A fill of zero values."""
-    return lambda tree: empty(tree, defaults)
+    """A function that sets defaults of zero values."""
+    return lambda tree: fill_empty(tree, defaults)

@@ -1,11 +1,18 @@
-"""Defaults of the core group's other kinds."""
+"""Defaults of the core group, except for pods."""
 
 from __future__ import annotations
 
 import base64
 from typing import Final
 
-from allotment.apiserver.kinds.defaults.combinators import Fill, absent, each, empty, when_empty, within
+from allotment.apiserver.kinds.defaults.combinators import (
+    Fill,
+    fill_absent,
+    fill_each,
+    fill_empty,
+    fill_within,
+    when_empty,
+)
 from allotment.model.trees import Tree
 
 _CLIENT_IP_SECONDS: Final = 10800
@@ -13,27 +20,26 @@ _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 def namespace(tree: Tree) -> Tree:
-    """A namespace is labelled with its name, so that selectors can name it (KEP-2161)."""
+    """A namespace gets a label with its name, for selectors (KEP-2161)."""
     metadata = tree.get("metadata") or {}
     name = metadata.get("name")
     if name and (metadata.get("labels") or {}).get(_NAME_LABEL) != name:
         labels = {**(metadata.get("labels") or {}), _NAME_LABEL: name}
         tree = {**tree, "metadata": {**metadata, "labels": labels}}
-    return within(tree, "status", when_empty(phase="Active"))
+    return fill_within(tree, "status", when_empty(phase="Active"))
 
 
 def service(tree: Tree) -> Tree:
-    """Types, ports and policies."""
     spec: Tree = tree.get("spec") or {}
-    filled = _affinity(empty(spec, {"sessionAffinity": "None", "type": "ClusterIP"}))
-    filled = each(filled, "ports", _target)
+    filled = _affinity(fill_empty(spec, {"sessionAffinity": "None", "type": "ClusterIP"}))
+    filled = fill_each(filled, "ports", _target_port)
     type_ = filled["type"]
     if type_ in ("LoadBalancer", "NodePort") or (type_ == "ClusterIP" and filled.get("externalIPs")):
-        filled = empty(filled, {"externalTrafficPolicy": "Cluster"})
+        filled = fill_empty(filled, {"externalTrafficPolicy": "Cluster"})
     if type_ in ("LoadBalancer", "NodePort", "ClusterIP"):
-        filled = absent(filled, {"internalTrafficPolicy": "Cluster"})
+        filled = fill_absent(filled, {"internalTrafficPolicy": "Cluster"})
     if type_ == "LoadBalancer":
-        filled = absent(filled, {"allocateLoadBalancerNodePorts": True})
+        filled = fill_absent(filled, {"allocateLoadBalancerNodePorts": True})
         tree = _with_ip_modes(tree)
     return tree if filled is spec and "spec" in tree else {**tree, "spec": filled}
 
@@ -47,7 +53,7 @@ def _affinity(spec: Tree) -> Tree:
     return spec
 
 
-def _target(port: Tree) -> Tree:
+def _target_port(port: Tree) -> Tree:
     return port if port.get("targetPort") else {**port, "targetPort": port.get("port") or 0}
 
 
@@ -56,15 +62,15 @@ def _with_ip_modes(tree: Tree) -> Tree:
     balancer = status.get("loadBalancer") or {}
 
     def mode(ingress: Tree) -> Tree:
-        return absent(ingress, {"ipMode": "VIP"}) if ingress.get("ip") else ingress
+        return fill_absent(ingress, {"ipMode": "VIP"}) if ingress.get("ip") else ingress
 
-    filled = each(balancer, "ingress", mode)
+    filled = fill_each(balancer, "ingress", mode)
     return tree if filled is balancer else {**tree, "status": {**status, "loadBalancer": filled}}
 
 
 def secret(tree: Tree) -> Tree:
-    """``stringData`` becomes ``data``."""
-    tree = empty(tree, {"type": "Opaque"})
+    """The default type, and ``stringData`` merged into ``data``."""
+    tree = fill_empty(tree, {"type": "Opaque"})
     texts = tree.get("stringData")
     if texts is None:
         return tree
@@ -76,45 +82,45 @@ def secret(tree: Tree) -> Tree:
 
 
 def replication_controller(tree: Tree) -> Tree:
-    """Labels of the template select and name the controller."""
+    """Selector and labels default to the labels of the template."""
     spec: Tree = tree.get("spec") or {}
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if not labels:
         return tree
     if not spec.get("selector"):
         tree = {**tree, "spec": {**spec, "selector": labels}}
-    return within(tree, "metadata", when_empty(labels=labels))
+    return fill_within(tree, "metadata", when_empty(labels=labels))
 
 
 def persistent_volume(tree: Tree) -> Tree:
-    """A volume that was made by hand is kept."""
-    tree = within(tree, "status", when_empty(phase="Pending"))
+    """The reclaim policy of manually created volumes is Retain."""
+    tree = fill_within(tree, "status", when_empty(phase="Pending"))
 
     def spec(inner: Tree) -> Tree:
-        return absent(empty(inner, {"persistentVolumeReclaimPolicy": "Retain"}), {"volumeMode": "Filesystem"})
+        return fill_absent(fill_empty(inner, {"persistentVolumeReclaimPolicy": "Retain"}), {"volumeMode": "Filesystem"})
 
-    return within(tree, "spec", spec)
+    return fill_within(tree, "spec", spec)
 
 
 def node_spec(tree: Tree) -> Tree:
-    """One range and the list of ranges tell the same."""
-    one, several = tree.get("podCIDR"), tree.get("podCIDRs")
-    if one and (not several or several[0] != one):
-        return {**tree, "podCIDRs": [one]}
-    if several and not one:
-        return {**tree, "podCIDR": several[0]}
+    """podCIDR and podCIDRs default to each other."""
+    cidr, cidrs = tree.get("podCIDR"), tree.get("podCIDRs")
+    if cidr and (not cidrs or cidrs[0] != cidr):
+        return {**tree, "podCIDRs": [cidr]}
+    if cidrs and not cidr:
+        return {**tree, "podCIDR": cidrs[0]}
     return tree
 
 
 def node_status(tree: Tree) -> Tree:
-    """What a node has can be given out, unless it says otherwise."""
+    """Allocatable defaults to the capacity."""
     if not tree.get("allocatable") and tree.get("capacity"):
         return {**tree, "allocatable": tree["capacity"]}
     return tree
 
 
 def limit_range_item(tree: Tree) -> Tree:
-    """For containers: limits from the maximum, requests from limits, else from the minimum."""
+    """For containers: limits default to the maximum, requests to the limits, else to the minimum."""
     if tree.get("type") != "Container":
         return tree
     limits = {**(tree.get("max") or {}), **(tree.get("default") or {})}

@@ -1,4 +1,4 @@
-"""Defaults of pods and of everything that holds a pod's specification."""
+"""Defaults of pods, pod specs, containers and volumes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import functools
 import re
 from typing import Final
 
-from allotment.apiserver.kinds.defaults.combinators import Fill, absent, each, empty, when_absent, when_empty, within
+from allotment.apiserver.kinds.defaults.combinators import (
+    Fill,
+    fill_absent,
+    fill_each,
+    fill_empty,
+    fill_within,
+    when_absent,
+    when_empty,
+)
 from allotment.model.pod_resources import with_default_requests
 from allotment.model.trees import Tree
 
@@ -18,44 +26,44 @@ _REFERENCE: Final = re.compile(
     r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?"
 )
 _IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
-_LONGEST: Final = 4096
+_MAX_REFERENCE_LENGTH: Final = 4096
 
 
 @functools.lru_cache(2048)
 def pull_policy(image: str) -> str:
-    """``Always`` for what has the tag ``latest`` or neither tag nor digest; ``IfNotPresent`` for the rest.
+    """``Always`` for images with the tag ``latest`` or without tag and digest; ``IfNotPresent`` for others.
 
-    References that cannot be read have no tag either way, so they are the rest.
+    References that cannot be parsed have no tag and get ``IfNotPresent``.
     """
     return "Always" if _tag(image) == "latest" else "IfNotPresent"
 
 
 def _tag(image: str) -> str:
-    if len(image) > _LONGEST or _IDENTIFIER.fullmatch(image):
+    if len(image) > _MAX_REFERENCE_LENGTH or _IDENTIFIER.fullmatch(image):
         return ""
-    first, slash, rest = image.partition("/")
-    if not slash or not ("." in first or ":" in first or first == "localhost" or first != first.lower()):
-        first, rest = "docker.io", image
-    found = _REFERENCE.fullmatch(f"{first}/{rest}")
-    if found is None or len(found["name"]) > 255:
+    host, slash, remainder = image.partition("/")
+    if not slash or not ("." in host or ":" in host or host == "localhost" or host != host.lower()):
+        host, remainder = "docker.io", image
+    match = _REFERENCE.fullmatch(f"{host}/{remainder}")
+    if match is None or len(match["name"]) > 255:
         return ""
-    return found["tag"] or ("" if found["digest"] else "latest")
+    return match["tag"] or ("" if match["digest"] else "latest")
 
 
 _DEFAULT_MODE: Final = 0o644
 _HOUR: Final = 3600
-#: Annotations of Kubernetes 1.5 that stood for init containers.
+#: Annotations that specified init containers in Kubernetes 1.5.
 _OLD_INIT_CONTAINERS: Final = frozenset(
     f"pod.{stage}.kubernetes.io/init-container{what}" for stage in ("alpha", "beta") for what in ("s", "-statuses")
 )
 
 
 def pod(tree: Tree) -> Tree:
-    """What only a pod itself gets, and a template of one does not."""
+    """Defaults of pods that pod templates do not get."""
     spec: Tree = tree.get("spec") or {}
-    filled = absent(with_default_requests(spec), {"enableServiceLinks": True})
+    filled = fill_absent(with_default_requests(spec), {"enableServiceLinks": True})
     if filled.get("hostNetwork"):
-        filled = each(each(filled, "containers", _host_ports), "initContainers", _host_ports)
+        filled = fill_each(fill_each(filled, "containers", _host_ports), "initContainers", _host_ports)
     if (filled.get("terminationGracePeriodSeconds") or 0) < 0:
         filled = {**filled, "terminationGracePeriodSeconds": 1}
     tree = tree if filled is spec and "spec" in tree else {**tree, "spec": filled}
@@ -64,13 +72,13 @@ def pod(tree: Tree) -> Tree:
 
 def _host_ports(container: Tree) -> Tree:
     def port(tree: Tree) -> Tree:
-        return empty(tree, {"hostPort": tree.get("containerPort") or 0}) if tree.get("containerPort") else tree
+        return fill_empty(tree, {"hostPort": tree.get("containerPort") or 0}) if tree.get("containerPort") else tree
 
-    return each(container, "ports", port)
+    return fill_each(container, "ports", port)
 
 
 def template(tree: Tree) -> Tree:
-    """Annotations that no kubelet reads any more go."""
+    """Remove obsolete annotations."""
     annotations = (tree.get("metadata") or {}).get("annotations")
     if not annotations or _OLD_INIT_CONTAINERS.isdisjoint(annotations):
         return tree
@@ -79,10 +87,11 @@ def template(tree: Tree) -> Tree:
 
 
 def pod_spec(tree: Tree) -> Tree:
-    """A specification wherever it stands."""
-    tree = empty(tree, {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler"})
-    tree = absent(tree, {"securityContext": {}, "terminationGracePeriodSeconds": 30})
-    # The older name of the same field follows the newer one.
+    tree = fill_empty(
+        tree, {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler"}
+    )
+    tree = fill_absent(tree, {"securityContext": {}, "terminationGracePeriodSeconds": 30})
+    # The deprecated name of the field follows the new one.
     account = tree.get("serviceAccountName") or tree.get("serviceAccount")
     if account and not (tree.get("serviceAccountName") == tree.get("serviceAccount") == account):
         tree = {**tree, "serviceAccountName": account, "serviceAccount": account}
@@ -92,7 +101,7 @@ def pod_spec(tree: Tree) -> Tree:
 
 
 def pod_status(tree: Tree) -> Tree:
-    """One address and the list of addresses tell the same."""
+    """podIP and podIPs default to each other."""
     address, addresses = tree.get("podIP"), tree.get("podIPs")
     if address and (not addresses or addresses[0].get("ip") != address):
         return {**tree, "podIPs": [{"ip": address}]}
@@ -102,19 +111,18 @@ def pod_status(tree: Tree) -> Tree:
 
 
 def container(tree: Tree) -> Tree:
-    """A container of any sort."""
     if not tree.get("imagePullPolicy"):
         tree = {**tree, "imagePullPolicy": pull_policy(tree.get("image") or "")}
-    return empty(tree, {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"})
+    return fill_empty(tree, {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"})
 
 
-#: Sources of volumes: what stands beside a volume's name.
-_NOT_A_SOURCE: Final = frozenset({"name"})
+#: Fields of a volume that are not sources.
+_NON_SOURCE_FIELDS: Final = frozenset({"name"})
 
 
 def volume(tree: Tree) -> Tree:
-    """A volume without a source is an empty directory."""
-    if all(tree[name] is None or name in _NOT_A_SOURCE for name in tree):
+    """A volume without a source is an emptyDir."""
+    if all(tree[name] is None or name in _NON_SOURCE_FIELDS for name in tree):
         tree = {**tree, "emptyDir": {}}
     image = tree.get("image")
     if image is not None and not image.get("pullPolicy"):
@@ -122,7 +130,7 @@ def volume(tree: Tree) -> Tree:
     return tree
 
 
-_FILES: Final = when_absent(defaultMode=_DEFAULT_MODE)
+_DEFAULT_FILE_MODE: Final = when_absent(defaultMode=_DEFAULT_MODE)
 
 TYPES: Final[dict[str, Fill]] = {
     "core/v1.Pod": pod,
@@ -133,14 +141,14 @@ TYPES: Final[dict[str, Fill]] = {
     "core/v1.EphemeralContainer": container,
     "core/v1.Volume": volume,
     "core/v1.HostPathVolumeSource": when_absent(type=""),
-    "core/v1.SecretVolumeSource": _FILES,
-    "core/v1.ConfigMapVolumeSource": _FILES,
-    "core/v1.DownwardAPIVolumeSource": _FILES,
-    "core/v1.ProjectedVolumeSource": _FILES,
+    "core/v1.SecretVolumeSource": _DEFAULT_FILE_MODE,
+    "core/v1.ConfigMapVolumeSource": _DEFAULT_FILE_MODE,
+    "core/v1.DownwardAPIVolumeSource": _DEFAULT_FILE_MODE,
+    "core/v1.ProjectedVolumeSource": _DEFAULT_FILE_MODE,
     "core/v1.ServiceAccountTokenProjection": when_absent(expirationSeconds=_HOUR),
     "core/v1.ObjectFieldSelector": when_empty(apiVersion="v1"),
     "core/v1.HTTPGetAction": when_empty(path="/", scheme="HTTP"),
     "core/v1.Probe": when_empty(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
     "core/v1.PersistentVolumeClaimSpec": when_absent(volumeMode="Filesystem"),
-    "core/v1.PersistentVolumeClaim": lambda tree: within(tree, "status", when_empty(phase="Pending")),
+    "core/v1.PersistentVolumeClaim": lambda tree: fill_within(tree, "status", when_empty(phase="Pending")),
 }

@@ -1,4 +1,4 @@
-"""Amounts in defaults: rounded to what the API keeps."""
+"""Rounding of quantities to the precision of the API."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _rounded(text: str) -> str:
         return text
     if quantity.nano % _MILLI == 0:
         return text
-    # Away from zero, as Go rounds.
+    # Rounds away from zero, as Go does.
     millis = -(-abs(quantity.nano) // _MILLI) * quantity.sign()
     return str(Quantity.parse(f"{millis}m"))
 
 
-def rounded_up(amounts: Amounts) -> Amounts:
-    """Amounts of resources, none finer than a thousandth."""
+def round_up(amounts: Amounts) -> Amounts:
+    """Resource amounts, rounded up to a thousandth."""
     for value in amounts.values():
         text = value if type(value) is str else str(value)
         if _rounded(text) != text:

@@ -1,62 +1,66 @@
-"""Defaults of what makes pods: deployments and their kin, jobs, autoscalers."""
+"""Defaults of workloads: deployments, daemon sets, stateful sets, jobs, cron jobs, autoscalers."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.apiserver.kinds.defaults.combinators import Fill, absent, each, empty, when_absent, when_empty, within
+from allotment.apiserver.kinds.defaults.combinators import (
+    Fill,
+    fill_absent,
+    fill_each,
+    fill_empty,
+    fill_within,
+    when_absent,
+    when_empty,
+)
 from allotment.model.trees import Tree
 
-_MOST: Final = 2**31 - 1
-#: Where a daemon set's count of template changes has lived since the field went; whoever counts starts at 1.
+_MAX_INT32: Final = 2**31 - 1
+#: Annotation that replaces the removed field templateGeneration of daemon sets; counting starts at 1.
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
-def _rolling(strategy: Tree, defaults: Tree) -> Tree:
-    """How to roll; where another strategy is asked for all the same, what it does not say is zero."""
+def _rolling_update(strategy: Tree, defaults: Tree) -> Tree:
+    """Defaults of rollingUpdate; with another strategy type, unset fields of an existing one are zero."""
     if strategy["type"] != "RollingUpdate":
         if strategy.get("rollingUpdate") is None:
             return strategy
         defaults = dict.fromkeys(defaults, 0)
-    return within(strategy, "rollingUpdate", lambda inner: absent(inner, defaults))
+    return fill_within(strategy, "rollingUpdate", lambda inner: fill_absent(inner, defaults))
 
 
 def deployment(tree: Tree) -> Tree:
-    """One replica, replaced a quarter at a time."""
-
     def strategy(inner: Tree) -> Tree:
-        return _rolling(empty(inner, {"type": "RollingUpdate"}), {"maxUnavailable": "25%", "maxSurge": "25%"})
+        return _rolling_update(
+            fill_empty(inner, {"type": "RollingUpdate"}), {"maxUnavailable": "25%", "maxSurge": "25%"}
+        )
 
     def spec(inner: Tree) -> Tree:
-        inner = absent(inner, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
-        return within(inner, "strategy", strategy)
+        inner = fill_absent(inner, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
+        return fill_within(inner, "strategy", strategy)
 
-    return within(tree, "spec", spec)
+    return fill_within(tree, "spec", spec)
 
 
 def daemon_set(tree: Tree) -> Tree:
-    """Replaced one at a time."""
-
     def strategy(inner: Tree) -> Tree:
-        return _rolling(empty(inner, {"type": "RollingUpdate"}), {"maxUnavailable": 1, "maxSurge": 0})
+        return _rolling_update(fill_empty(inner, {"type": "RollingUpdate"}), {"maxUnavailable": 1, "maxSurge": 0})
 
     def spec(inner: Tree) -> Tree:
-        return within(absent(inner, {"revisionHistoryLimit": 10}), "updateStrategy", strategy)
+        return fill_within(fill_absent(inner, {"revisionHistoryLimit": 10}), "updateStrategy", strategy)
 
     def metadata(inner: Tree) -> Tree:
-        return within(inner, "annotations", when_absent(**{TEMPLATE_GENERATION: "0"}))
+        return fill_within(inner, "annotations", when_absent(**{TEMPLATE_GENERATION: "0"}))
 
-    return within(within(tree, "spec", spec), "metadata", metadata)
+    return fill_within(fill_within(tree, "spec", spec), "metadata", metadata)
 
 
 def stateful_set(tree: Tree) -> Tree:
-    """Started in order; its claims outlive it."""
-
     def strategy(inner: Tree) -> Tree:
         if not inner.get("type"):
-            inner = absent({**inner, "type": "RollingUpdate"}, {"rollingUpdate": {}})
+            inner = fill_absent({**inner, "type": "RollingUpdate"}, {"rollingUpdate": {}})
         if inner.get("rollingUpdate") is not None:
-            inner = within(inner, "rollingUpdate", when_absent(partition=0))
+            inner = fill_within(inner, "rollingUpdate", when_absent(partition=0))
         return inner
 
     def template(claim: Tree) -> Tree:
@@ -64,29 +68,29 @@ def stateful_set(tree: Tree) -> Tree:
         return claim if claim.items() >= named.items() else {**claim, **named}
 
     def spec(inner: Tree) -> Tree:
-        inner = empty(inner, {"podManagementPolicy": "OrderedReady"})
-        inner = absent(inner, {"replicas": 1, "revisionHistoryLimit": 10})
-        inner = within(inner, "updateStrategy", strategy)
-        inner = within(
+        inner = fill_empty(inner, {"podManagementPolicy": "OrderedReady"})
+        inner = fill_absent(inner, {"replicas": 1, "revisionHistoryLimit": 10})
+        inner = fill_within(inner, "updateStrategy", strategy)
+        inner = fill_within(
             inner, "persistentVolumeClaimRetentionPolicy", when_empty(whenDeleted="Retain", whenScaled="Retain")
         )
-        return each(inner, "volumeClaimTemplates", template)
+        return fill_each(inner, "volumeClaimTemplates", template)
 
-    return within(tree, "spec", spec)
+    return fill_within(tree, "spec", spec)
 
 
 def job(tree: Tree) -> Tree:
-    """One pod, tried six more times."""
+    """One pod and six retries by default."""
     spec: Tree = tree.get("spec") or {}
     filled = spec
     if spec.get("completions") is None and spec.get("parallelism") is None:
         filled = {**filled, "completions": 1}
     per_index = spec.get("backoffLimitPerIndex") is not None
-    filled = absent(
+    filled = fill_absent(
         filled,
         {
             "parallelism": 1,
-            "backoffLimit": _MOST if per_index else 6,
+            "backoffLimit": _MAX_INT32 if per_index else 6,
             "completionMode": "NonIndexed",
             "suspend": False,
             "podReplacementPolicy": "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed",
@@ -95,24 +99,22 @@ def job(tree: Tree) -> Tree:
     )
     tree = tree if filled is spec and "spec" in tree else {**tree, "spec": filled}
     labels = ((filled.get("template") or {}).get("metadata") or {}).get("labels")
-    return within(tree, "metadata", when_empty(labels=labels)) if labels else tree
+    return fill_within(tree, "metadata", when_empty(labels=labels)) if labels else tree
 
 
 def cron_job(tree: Tree) -> Tree:
-    """Jobs may overlap; a few of the finished ones stay."""
-
     def spec(inner: Tree) -> Tree:
-        inner = empty(inner, {"concurrencyPolicy": "Allow"})
-        return absent(inner, {"suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1})
+        inner = fill_empty(inner, {"concurrencyPolicy": "Allow"})
+        return fill_absent(inner, {"suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1})
 
-    return within(tree, "spec", spec)
+    return fill_within(tree, "spec", spec)
 
 
 _CPU_METRIC: Final = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
-_UP: Final = {
+_SCALE_UP: Final = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
     "policies": [
@@ -120,31 +122,31 @@ _UP: Final = {
         {"type": "Percent", "value": 100, "periodSeconds": 15},
     ],
 }
-_DOWN: Final = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
+_SCALE_DOWN: Final = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
 
 
-def _rules(tree: Tree, defaults: Tree) -> Tree:
-    # An empty list of policies does not outlive the store, so it is none.
-    return absent(empty(tree, {"policies": defaults["policies"]}), defaults)
+def _scaling_rules(tree: Tree, defaults: Tree) -> Tree:
+    # An empty list of policies is not preserved by the store, so it counts as unset.
+    return fill_absent(fill_empty(tree, {"policies": defaults["policies"]}), defaults)
 
 
 def autoscaler(tree: Tree) -> Tree:
-    """By CPU, between one and the maximum."""
-
     def behavior(inner: Tree) -> Tree:
-        return within(
-            within(inner, "scaleUp", lambda up: _rules(up, _UP)), "scaleDown", lambda down: _rules(down, _DOWN)
+        return fill_within(
+            fill_within(inner, "scaleUp", lambda up: _scaling_rules(up, _SCALE_UP)),
+            "scaleDown",
+            lambda down: _scaling_rules(down, _SCALE_DOWN),
         )
 
     def spec(inner: Tree) -> Tree:
-        inner = empty(absent(inner, {"minReplicas": 1}), {"metrics": [_CPU_METRIC]})
-        return inner if inner.get("behavior") is None else within(inner, "behavior", behavior)
+        inner = fill_empty(fill_absent(inner, {"minReplicas": 1}), {"metrics": [_CPU_METRIC]})
+        return inner if inner.get("behavior") is None else fill_within(inner, "behavior", behavior)
 
-    return within(tree, "spec", spec)
+    return fill_within(tree, "spec", spec)
 
 
 def _replicas(tree: Tree) -> Tree:
-    return within(tree, "spec", when_absent(replicas=1))
+    return fill_within(tree, "spec", when_absent(replicas=1))
 
 
 TYPES: Final[dict[str, Fill]] = {
@@ -155,6 +157,6 @@ TYPES: Final[dict[str, Fill]] = {
     "batch/v1.Job": job,
     "batch/v1.CronJob": cron_job,
     "batch/v1.PodFailurePolicyOnPodConditionsPattern": when_empty(status="True"),
-    "autoscaling/v1.HorizontalPodAutoscaler": lambda tree: within(tree, "spec", when_absent(minReplicas=1)),
+    "autoscaling/v1.HorizontalPodAutoscaler": lambda tree: fill_within(tree, "spec", when_absent(minReplicas=1)),
     "autoscaling/v2.HorizontalPodAutoscaler": autoscaler,
 }

@@ -52,7 +52,7 @@ _NAMES: dict[str, Type] = {
 # fmt: on
 
 
-def _split(text: str) -> list[str]:
+def _split_parameters(text: str) -> list[str]:
     """Splits a parameter list at the commas outside of parentheses."""
     parts: list[str] = []
     depth = start = 0
@@ -80,7 +80,7 @@ def parse_type(text: str) -> Type:
         if len(head) == 1:
             return types.param(head)
         return _NAMES[head]
-    params = [parse_type(p) for p in _split(rest[:-1])]
+    params = [parse_type(p) for p in _split_parameters(rest[:-1])]
     match head:
         case "list":
             return types.list_of(params[0])
@@ -125,7 +125,7 @@ def parse_table(table: str) -> list[tuple[str, Overload]]:
             depth += {"(": 1, ")": -1}.get(signature[close_at], 0)
             if depth == 0:
                 break
-        params = [parse_type(p) for p in _split(signature[open_at + 1 : close_at])]
+        params = [parse_type(p) for p in _split_parameters(signature[open_at + 1 : close_at])]
         if open_at:
             params.insert(0, parse_type(signature[: open_at - 1]))
         rows.append((name, overload(id, params, parse_type(signature[close_at + 1 :].strip()), bool(open_at))))

@@ -1,4 +1,5 @@
-"""The Kubernetes CEL libraries: URLs, regular expressions, lists, quantities, versions, networks, formats, ``includes``.
+"""The Kubernetes CEL libraries: URLs, regular expressions, lists, quantities, versions, networks, formats,
+``includes``.
 
 The authorizer functions are declared too, but no selector has a value to call them on.
 """

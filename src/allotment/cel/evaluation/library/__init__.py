@@ -1,9 +1,8 @@
-"""The functions of CEL at run time, keyed by overload id; one module per library.
+"""Implementations of CEL's functions, keyed by overload id; one module per library.
 
-``OVERLOADS`` are called only with arguments of their declared types (the planner guards them) except for those in
-``UNGUARDED``; ``SINGLETONS`` are keyed by function name, take anything and complain themselves. Both raise
-:class:`~allotment.cel.evaluation.values.Failure`. What a call costs is the business of
-:mod:`allotment.cel.evaluation.cost`.
+The planner guards ``OVERLOADS`` so that they are called only with arguments of their declared types, except for those
+in ``UNGUARDED``. ``SINGLETONS`` are keyed by function name and check the types of their arguments themselves. Both
+raise :class:`~allotment.cel.evaluation.values.CelError`. Costs are in :mod:`allotment.cel.evaluation.cost`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The operators on values: arithmetic, order, membership, size.
+"""Operators on values: arithmetic, order, membership, size.
 
-Each is one function for all types, as upstream has it. What an operator says about operands that it does not know
-depends on the type of the left one: strings, timestamps and durations answer ``no such overload``, others are not even
-asked and the operator is named.
+Each is one function for all types, as upstream. The error for unsupported operands depends on the type of the left one:
+``no such overload`` for strings, timestamps and durations, otherwise the text also contains the operator.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from allotment.cel.evaluation.values import (
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
-#: Longer strings than this cannot be paid for within the cost limit.
+#: Longer strings exceed the cost limit.
 MAX_STRING_LENGTH: Final = 1 << 24
 
 _RECEIVER_TYPES: Final = frozenset({str, Timestamp, Duration})
@@ -37,7 +36,7 @@ _MODULO_TYPES: Final = frozenset({int, Uint})
 
 
 def raise_no_such_overload(operator: str, left: Value) -> NoReturn:
-    """Raise what upstream says when the type of the left operand has no such operation."""
+    """Raises upstream's error for an operator that the type of the left operand does not support."""
     raise CelError(NO_SUCH_OVERLOAD if type(left) in _RECEIVER_TYPES else f"no such overload: {operator}")
 
 
@@ -46,14 +45,14 @@ def _raise_mismatch() -> NoReturn:
 
 
 def checked_int64(value: int) -> int:
-    """An int64, or the overflow failure."""
+    """Returns an int64. Raises CelError on overflow."""
     if _INT64_MIN <= value <= _INT64_MAX:
         return value
     raise CelError("integer overflow")
 
 
 def checked_uint64(value: int) -> Uint:
-    """A uint64, or the overflow failure."""
+    """Returns a uint64. Raises CelError on overflow."""
     if 0 <= value <= _UINT64_MAX:
         return Uint(value)
     raise CelError("unsigned integer overflow")
@@ -107,7 +106,7 @@ def subtract(left: Value, right: Value) -> Value:
     if kind is float:
         return left - right
     if kind is Timestamp:
-        # Upstream computes the seconds first, so what the nanoseconds would mend has overflowed.
+        # Upstream subtracts the seconds first, which can overflow although the whole difference does not.
         checked_int64((left.ns // timestamps.SECOND - right.ns // timestamps.SECOND) * timestamps.SECOND)
     return timestamps.duration(left.ns - right.ns)
 
@@ -127,7 +126,7 @@ def multiply(left: Value, right: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """``left / right``: integers truncate, doubles are IEEE."""
+    """``left / right``: truncated for integers, IEEE 754 for doubles."""
     kind = type(left)
     if kind not in _MULTIPLY_TYPES:
         raise_no_such_overload("_/_", left)
@@ -184,14 +183,14 @@ def negate(value: Value) -> Value:
     raise_no_such_overload("-_", value)
 
 
-def _ordering(operator: str, accepts: tuple[int, ...]) -> Callable[[Value, Value], bool]:
+def _ordering(operator: str, accepted: tuple[int, ...]) -> Callable[[Value, Value], bool]:
     def order(left: Value, right: Value) -> bool:
         kind = type(left)
         if kind is int and type(right) is int:
-            return ((left > right) - (left < right)) in accepts
+            return ((left > right) - (left < right)) in accepted
         if kind not in COMPARABLE:
             raise_no_such_overload(operator, left)
-        return compare(left, right) in accepts
+        return compare(left, right) in accepted
 
     return order
 
@@ -203,7 +202,7 @@ greater_equals = _ordering("_>=_", (1, 0))
 
 
 def is_in(needle: Value, haystack: Value) -> bool:
-    """``needle in haystack``: equality with an element, or a key of a map."""
+    """``needle in haystack``: an equal element of a list, or a key of a map."""
     kind = type(haystack)
     if kind is ListValue:
         for item in haystack.items:  # noqa: SIM110 - deep values must not recurse through C
@@ -211,7 +210,7 @@ def is_in(needle: Value, haystack: Value) -> bool:
                 return True
         return False
     if kind is MapValue:
-        return haystack.holds(needle)
+        return haystack.contains_key(needle)
     _raise_mismatch()
 
 
@@ -222,7 +221,7 @@ def size(value: Value) -> int:
     raise_no_such_overload("size", value)
 
 
-#: Functions that dispatch on values themselves, by name; calls to them are never guarded by declared types.
+#: Functions by name that check the types of their arguments themselves; their calls have no type guards.
 SINGLETONS: Final[dict[str, Callable[..., Value]]] = {
     "_+_": add, "_-_": subtract, "_*_": multiply, "_/_": divide, "_%_": modulo, "-_": negate,
     "_<_": less, "_<=_": less_equals, "_>_": greater, "_>=_": greater_equals,

@@ -28,7 +28,7 @@ def _unconvertible(target: str) -> CelError:
 
 
 def _digits(text: str, limit: int) -> int | None:
-    """The number that plain digits spell, None when it is far beyond 64 bits."""
+    """The value of signed decimal digits; None if there are more than ``limit`` significant ones."""
     significant = text.lstrip("+-").lstrip("0")
     if len(significant) > limit:
         return None
@@ -86,7 +86,7 @@ def string_to_bool(text: str) -> bool:
 
 
 def int_to_duration(number: int) -> Duration:
-    """Declared, but upstream's conversion from int does not exist."""
+    """Declared upstream, but not implemented: it always fails."""
     raise CelError("type conversion error from 'int' to 'google.protobuf.Duration'")
 
 
@@ -99,7 +99,7 @@ def string_to_duration(text: str) -> Duration:
 
 
 def string_to_timestamp(text: str) -> Timestamp:
-    """RFC 3339."""
+    """Parses RFC 3339."""
     found = timestamps.parse_timestamp(text)
     if found is None:
         raise _unconvertible("google.protobuf.Timestamp")
@@ -107,21 +107,21 @@ def string_to_timestamp(text: str) -> Timestamp:
 
 
 def double_to_int(value: float) -> int:
-    """Truncation of a double strictly inside the range of int64."""
+    """Truncates a double, which must be strictly inside the range of int64."""
     if not -(2.0**63) < value < 2.0**63:
         raise CelError("integer overflow")
     return int(value)
 
 
 def double_to_uint(value: float) -> Uint:
-    """Truncation of a double from 0 to below 2^64."""
+    """Truncates a double, which must be >= 0 and < 2^64."""
     if not 0 <= value < 2.0**64:
         raise CelError("unsigned integer overflow")
     return Uint(int(value))
 
 
 def bytes_to_string(value: bytes) -> str:
-    """UTF-8 only."""
+    """Decodes UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -129,7 +129,7 @@ def bytes_to_string(value: bytes) -> str:
 
 
 def string_to_bytes(text: str) -> bytes:
-    """UTF-8."""
+    """Encodes UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -139,12 +139,12 @@ def type_of(value: Value) -> TypeValue:
 
 
 def same(value: Value) -> Value:
-    """A conversion to what the value already is."""
+    """A conversion to the type that the value already has."""
     return value
 
 
 def to_text(value: Value) -> str:
-    """``string(value)`` for the types that have one; ``%s`` of ``format`` uses it too."""
+    """``string(value)`` for the types that support it, also used by ``%s`` of ``format``."""
     return _TEXTS[type(value)](value)
 
 
@@ -173,5 +173,5 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
 
 SINGLETONS: Final[dict[str, Callable[..., Value]]] = {"type": type_of, "dyn": same}
 
-#: Functions whose calls on constants are folded when the selector is compiled.
+#: Functions whose calls on constants are folded at compile time.
 FOLDED: Final = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})

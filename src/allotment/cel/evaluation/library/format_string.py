@@ -1,7 +1,7 @@
-"""``string.format(list)`` by the rules before version 4 of the strings library.
+"""``string.format(list)`` with the rules before version 4 of the strings library.
 
-Upstream prints ``%f`` and ``%e`` in American English: thousands separated by commas, exponents as superscripts behind a
-multiplication sign. The clauses themselves are parsed by `checking.format_clauses`, for the static check too.
+Upstream formats ``%f`` and ``%e`` in American English: commas between thousands, exponents as superscripts after a
+multiplication sign. `checking.format_clauses` parses the clauses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from allotment.cel.evaluation.values import (
 from allotment.model.quoting import quote
 
 _DEFAULT_PRECISION: Final = 6
-#: No double has more digits behind the point.
+#: The maximum number of fraction digits of a double.
 _ALL_DIGITS: Final = 1074
 _SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SPECIAL: Final = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -40,7 +40,7 @@ _NOT_A_STRING: Final = (
 
 
 class _OutputBudget:
-    """How much more may be printed; values that share parts could print without end."""
+    """The remaining length of the output: the text of values that share parts can grow exponentially."""
 
     __slots__ = ("remaining",)
 
@@ -55,7 +55,7 @@ class _OutputBudget:
 
 
 def format_string(text: str, arguments: ListValue) -> str:
-    """The text with its clauses replaced by the arguments."""
+    """Replaces the clauses of a format string by the formatted arguments."""
     budget = _OutputBudget()
     parts: list[str] = []
     try:
@@ -127,8 +127,8 @@ def _double(value: Value, clause: str) -> float:
 
 
 def _fixed(value: Value, precision: int) -> str:
-    """``%.Nf``. Upstream keeps the precision in narrow integers: N modulo 2^8 is the least number of digits behind the
-    point, N modulo 2^16 the highest, and as a negative number that means as many as needed."""
+    """``%.Nf``. Upstream stores the precision in narrow integers: N modulo 2^8 is the minimum number of fraction
+    digits, N modulo 2^16, as an int16, the maximum; a negative maximum means as many as needed."""
     number = _double(value, "fixed-point")
     if not math.isfinite(number):
         return _not_finite(number)
@@ -144,7 +144,7 @@ def _fixed(value: Value, precision: int) -> str:
 
 
 def _scientific(value: Value, precision: int) -> str:
-    """``%.Ne``. Upstream takes the precision for a width; there are always six digits behind the point."""
+    """``%.Ne``. Upstream uses the precision as a width; there are always six fraction digits."""
     number = _double(value, "scientific")
     width = precision & 0xFFFF
     if not math.isfinite(number):
@@ -187,7 +187,7 @@ def _octal(value: Value) -> str:
     raise CelError(f"octal clause can only be used on integers, was given {type_name(value)}")
 
 
-# --- inside lists and maps, values are printed as CEL literals -----------------------------------------------------
+# --- values inside lists and maps, formatted as CEL literals -------------------------------------------------------
 
 
 def _literal(value: Value, budget: _OutputBudget) -> str:

@@ -1,7 +1,6 @@
-"""Functions on lists: Kubernetes' own, lists v3, sets, and ``includes``.
+"""Functions on lists: the Kubernetes list library, lists v3, sets, and ``includes``.
 
-Elements are compared as values: where upstream meets an error in a search or a sum it counts as no match, which the
-functions here keep.
+As upstream, an error in the comparison of two elements counts as no match.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _extreme(name: str, replaced_when: int) -> Callable[[ListValue], Value]:
 
 
 def index_of(values: ListValue, element: Value) -> int:
-    """Where an element first occurs, or -1."""
+    """The index of the first equal element, or -1."""
     for i, item in enumerate(values.items):
         if equal_in_search(item, element):
             return i
@@ -91,7 +90,7 @@ def index_of(values: ListValue, element: Value) -> int:
 
 
 def last_index_of(values: ListValue, element: Value) -> int:
-    """Where an element last occurs, or -1."""
+    """The index of the last equal element, or -1."""
     for i in range(values.size - 1, -1, -1):
         if equal_in_search(values.items[i], element):
             return i
@@ -102,7 +101,7 @@ def last_index_of(values: ListValue, element: Value) -> int:
 
 
 def slice_list(values: ListValue, start: int, end: int) -> ListValue:
-    """The elements from ``start`` up to ``end``."""
+    """The elements from ``start`` to ``end``, exclusive."""
     if start < 0 or end < 0:
         raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -113,19 +112,19 @@ def slice_list(values: ListValue, start: int, end: int) -> ListValue:
 
 
 def _type_with_parameters(value: Value) -> str:
-    """A type with its parameters, which are not known at run time."""
+    """The type of a value with its parameters, which are dyn at run time."""
     return {"list": "list(dyn)", "map": "map(dyn, dyn)"}.get(type_name(value), type_name(value))
 
 
 def flatten(values: Value) -> ListValue:
-    """Lists among the elements replaced by their elements."""
+    """Replaces elements that are lists by their elements."""
     if type(values) is not ListValue:
         raise CelError(f"no such overload: {_type_with_parameters(values)}.flatten()")
     return _flattened(values, 1)
 
 
 def flatten_depth(values: Value, depth: Value) -> ListValue:
-    """``flatten`` to a depth."""
+    """``flatten`` up to a depth of nesting."""
     if type(values) is not ListValue or type(depth) is not int:
         raise CelError(f"no such overload: {_type_with_parameters(values)}.flatten({_type_with_parameters(depth)})")
     return _flattened(values, depth)
@@ -159,7 +158,7 @@ def sort(values: Value) -> ListValue:
 
 
 def sort_by_keys(values: Value, keys: Value) -> ListValue:
-    """The elements in the order of the keys at the same positions: what ``sortBy`` becomes."""
+    """The elements in the order of the keys at the same positions; ``sortBy`` expands to this function."""
     if type(values) is not ListValue:
         arithmetic.raise_no_such_overload("@sortByAssociatedKeys", values)
     order_by = keys.items
@@ -183,7 +182,7 @@ def _sorted_positions(keys: Sequence[Value]) -> list[int]:
     if len(keys) > _MAX_INSERTION_SORT:
         positions.sort(key=functools.cmp_to_key(order))
         return positions
-    # Go sorts short lists by insertion, which tells where keys without an order (NaN) end up.
+    # Go uses insertion sort for short lists, which determines the positions of keys without an order (NaN).
     for i in range(1, len(positions)):
         j = i
         while j and _order(keys[positions[j]], keys[positions[j - 1]]) == -1:
@@ -193,7 +192,7 @@ def _sorted_positions(keys: Sequence[Value]) -> list[int]:
 
 
 def range_list(count: int) -> ListValue:
-    """The integers from 0 up to ``count``."""
+    """The integers from 0 to ``count``, exclusive."""
     return ListValue(range(max(count, 0)))
 
 
@@ -206,7 +205,7 @@ _HASHABLE_TYPES: Final = frozenset({str, int})
 
 
 def distinct(values: ListValue) -> ListValue:
-    """Each element once, where it first occurs."""
+    """The distinct elements in the order of their first occurrence."""
     if not values.size:
         return values
     items = values.items
@@ -223,12 +222,12 @@ def distinct(values: ListValue) -> ListValue:
 
 
 def first(values: ListValue) -> Optional:
-    """The first element, if any."""
+    """The first element as an optional."""
     return Optional(values.at(0)) if values.size else NONE
 
 
 def last(values: ListValue) -> Optional:
-    """The last element, if any."""
+    """The last element as an optional."""
     return Optional(values.at(values.size - 1)) if values.size else NONE
 
 
@@ -236,7 +235,7 @@ def last(values: ListValue) -> Optional:
 
 
 def sets_contains(values: ListValue, subset: ListValue) -> bool:
-    """Whether every element of ``parts`` is in ``values``."""
+    """Whether every element of ``subset`` is in ``values``."""
     for element in subset.items:  # noqa: SIM110 - deep values must not recurse through C
         if not arithmetic.is_in(element, values):
             return False
@@ -260,22 +259,24 @@ def sets_equivalent(left: ListValue, right: ListValue) -> bool:
 
 
 def includes(target: Value, element: Value) -> bool:
-    """Whether a list attribute holds a value, or a scalar one equals it."""
+    """Whether a list attribute contains a value, or a scalar attribute equals it."""
     if type(target) is not ListValue:
         return equal_in_search(target, element)
     for i, item in enumerate(target.items):
         if i >= _MAX_INCLUDES_ELEMENTS:
-            raise CelError(f"'includes' function cannot be applied to lists longer than {_MAX_INCLUDES_ELEMENTS} values")
+            raise CelError(
+                f"'includes' function cannot be applied to lists longer than {_MAX_INCLUDES_ELEMENTS} values"
+            )
         if equal_in_search(item, element):
             return True
     return False
 
 
-# --- what the transformMap macros expand to ----------------------------------------------------------------------
+# --- functions that the transformMap macros expand to ------------------------------------------------------------
 
 
 def insert(target: MapValue, key: Value, value: Value) -> MapValue:
-    """Add an entry to a map that is still being built; a key that is there already is a failure."""
+    """Adds an entry to a map under construction. Raises CelError for a duplicate key."""
     if target.find(key) is not ABSENT:
         raise CelError(f"insert failed: key {go_format(key)} already exists")
     target.entries[map_key(key)] = (key, value)
@@ -283,7 +284,7 @@ def insert(target: MapValue, key: Value, value: Value) -> MapValue:
 
 
 def insert_all(target: MapValue, entries: MapValue) -> MapValue:
-    """Add all entries of a map, in the order of its keys."""
+    """Adds all entries of a map, in the order of its keys."""
     for key in entries.ordered_keys():
         insert(target, key, entries.find(key))
     return target

@@ -1,4 +1,4 @@
-"""Named formats (``format.dns1123Label().validate("x")``) with Kubernetes' own messages."""
+"""Named formats (``format.dns1123Label().validate("x")``) with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-def _rule(pattern: str, most: int, message: str) -> Callable[[str], list[str]]:
+def _pattern_rule(pattern: str, max_length: int, message: str) -> Callable[[str], list[str]]:
     compiled = re.compile(pattern, re.ASCII)
 
     def check(text: str) -> list[str]:
-        problems = [f"must be no more than {most} characters"] if _bytes(text) > most else []
+        problems = [f"must be no more than {max_length} characters"] if _bytes(text) > max_length else []
         if not compiled.fullmatch(text):
             problems.append(f"{message}, regex used for validation is '{pattern}')")
         return problems
@@ -41,17 +41,17 @@ def _rule(pattern: str, most: int, message: str) -> Callable[[str], list[str]]:
     return check
 
 
-_subdomain = _rule(
+_subdomain = _pattern_rule(
     _SUBDOMAIN, 253,
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'example.com'",
 )  # fmt: skip
-_label_only = _rule(
+_label_only = _pattern_rule(
     _LABEL, 63,
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc'",
 )  # fmt: skip
-_label_1035 = _rule(
+_label_1035 = _pattern_rule(
     _LABEL_1035, 63,
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
     "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123'",
@@ -66,7 +66,7 @@ def _label(text: str) -> list[str]:
 
 
 def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """Names that get something appended may end in a dash. Upstream replaces the last *two* bytes by one letter."""
+    """Prefixes can end in a dash. Upstream replaces the last *two* bytes by one letter before the check."""
 
     def check_prefix(text: str) -> list[str]:
         if len(text) > 1 and text.endswith("-"):
@@ -99,7 +99,7 @@ def _qualified_name(text: str) -> list[str]:
 
 
 def _content_subdomain(text: str) -> list[str]:
-    # The newer rules that qualified names use count in bytes and say so.
+    # The newer rules for qualified names report the limit in bytes.
     return [problem.replace("253 characters", "253 bytes") for problem in _subdomain(text)]
 
 
@@ -138,17 +138,17 @@ def _is_datetime(text: str) -> bool:
     return clock is not None and clock.group(1) <= "23" and clock.group(2) <= "59" and clock.group(3) <= "59"
 
 
-def _either(test: Callable[[str], bool], message: str) -> Callable[[str], list[str]]:
+def _predicate(test: Callable[[str], bool], message: str) -> Callable[[str], list[str]]:
     return lambda text: [] if test(text) else [message]
 
 
 class NamedFormat:
-    """A named format: ``check`` gives the problems of a text, ``regex_size`` the pattern length that costs assume."""
+    """A named format: ``check`` returns the errors of a text, ``regex_size`` is the pattern length for its cost."""
 
     __slots__ = ("check", "name", "regex_size")
     cel_type: ClassVar = "kubernetes.NamedFormat"
     go_type: ClassVar = "cel.Format"
-    #: Upstream's struct holds a function, so it cannot be looked up in a map.
+    #: Upstream's struct contains a function, so it cannot be a map key.
     go_unhashable: ClassVar = True
 
     def __init__(self, name: str, check: Callable[[str], list[str]], regex_size: int) -> None:
@@ -173,15 +173,15 @@ FORMATS: Final[dict[str, NamedFormat]] = {
     "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_label_1035), 30),
     "labelValue": NamedFormat("LabelValue", _label_value, 40),
     "uri": NamedFormat("URI", _uri, 1103),
-    "uuid": NamedFormat("uuid", _either(lambda t: bool(_UUID.fullmatch(t)), "does not match the UUID format"), 70),
-    "byte": NamedFormat("byte", _either(lambda t: bool(_BASE64.fullmatch(t)), "invalid base64"), 84),
-    "date": NamedFormat("date", _either(_is_date, "invalid date"), 71),
-    "datetime": NamedFormat("datetime", _either(_is_datetime, "invalid datetime"), 71),
+    "uuid": NamedFormat("uuid", _predicate(lambda t: bool(_UUID.fullmatch(t)), "does not match the UUID format"), 70),
+    "byte": NamedFormat("byte", _predicate(lambda t: bool(_BASE64.fullmatch(t)), "invalid base64"), 84),
+    "date": NamedFormat("date", _predicate(_is_date, "invalid date"), 71),
+    "datetime": NamedFormat("datetime", _predicate(_is_datetime, "invalid datetime"), 71),
 }
 
 
 def validate(named: NamedFormat, text: str) -> Optional:
-    """The problems of a text, none when it is valid."""
+    """The errors of a text as an optional list; none if it is valid."""
     problems = named.check(text)
     return Optional(ListValue(list(problems))) if problems else NONE
 

@@ -1,7 +1,6 @@
 """``net.IP`` and ``net.CIDR`` with Go's parsing rules and error texts.
 
-Zones and IPv4-mapped IPv6 addresses are refused, octets have no leading zeros, and a prefix keeps the address that it
-was written with.
+Zones, IPv4-mapped IPv6 addresses and octets with leading zeros are rejected. A CIDR keeps the host bits of its address.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _CIDR_ERROR: Final = "network address parse error during conversion from string:
 
 
 class AddressError(ValueError):
-    """Raised for text that is no address; the text is Go's ``ParseAddr(…): …``."""
+    """Raised for an invalid address; the text is Go's ``ParseAddr(…): …``."""
 
     def __init__(self, text: str, problem: str, at: str | None = None) -> None:
         where = "" if at is None else f" (at {quote(at)})"
@@ -28,7 +27,7 @@ class AddressError(ValueError):
 
 
 class IP:
-    """An address: its number and whether it is IPv6."""
+    """An IP address: its number, and whether it is IPv6."""
 
     __slots__ = ("cel_size", "number", "v6")
     cel_type: ClassVar = "net.IP"
@@ -43,7 +42,7 @@ class IP:
         return _print_v6(self.number) if self.v6 else _print_v4(self.number)
 
     def go_key(self) -> object:
-        """What map keys are compared by."""
+        """The map key of the address."""
         return self.number, self.v6
 
     def __eq__(self, other: object) -> bool:
@@ -54,7 +53,7 @@ class IP:
 
 
 class CIDR:
-    """An address and the length of its network part."""
+    """A network: an address and its prefix length in bits."""
 
     __slots__ = ("bits", "cel_size", "ip")
     cel_type: ClassVar = "net.CIDR"
@@ -69,7 +68,7 @@ class CIDR:
         return f"{self.ip}/{self.bits}"
 
     def go_key(self) -> object:
-        """What map keys are compared by."""
+        """The map key of the network."""
         return self.ip.go_key(), self.bits
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +105,7 @@ def _print_v6(number: int) -> str:
 
 
 def parse_address(text: str) -> tuple[IP, str]:
-    """An address and its zone, as Go's ``netip.ParseAddr`` reads them."""
+    """Parses an address and its zone as Go's ``netip.ParseAddr``. Raises AddressError."""
     for character in text:
         if character == ".":
             return IP(_parse_v4(text, text), False), ""
@@ -203,7 +202,7 @@ def _is_mapped(ip: IP) -> bool:
 
 
 def ip(text: str) -> IP:
-    """An address from text."""
+    """Parses an address. Raises CelError."""
     try:
         address, zone = parse_address(text)
     except AddressError as error:
@@ -216,7 +215,7 @@ def ip(text: str) -> IP:
 
 
 def cidr(text: str) -> CIDR:
-    """A network from text."""
+    """Parses a network. Raises CelError."""
     try:
         found = _parse_prefix(text)
     except AddressError as error:
@@ -229,7 +228,7 @@ def cidr(text: str) -> CIDR:
 
 
 def _parse_prefix(text: str) -> CIDR | str:
-    """A network, or what Go says is wrong with it."""
+    """Parses a network; returns Go's error text if the prefix is invalid. Raises AddressError."""
     address_text, slash, bits_text = text.rpartition("/")
     if not slash:
         return "no '/'"
@@ -255,14 +254,14 @@ def _succeeds(parse: Callable[[str], Value]) -> Callable[[str], bool]:
 
 
 def contains_ip(network: CIDR, address: IP) -> bool:
-    """Whether an address lies in a network."""
+    """Whether a network contains an address."""
     if network.ip.v6 != address.v6:
         return False
     return network.network(network.bits) == CIDR(address, network.bits).network(network.bits)
 
 
 def contains_ip_text(network: CIDR, text: str) -> bool:
-    """``containsIP`` with text; text that is no address is ``no such overload``."""
+    """``containsIP`` with a string; an invalid address gives ``no such overload``."""
     try:
         address = ip(text)
     except CelError:
@@ -271,14 +270,14 @@ def contains_ip_text(network: CIDR, text: str) -> bool:
 
 
 def contains_cidr(network: CIDR, other: CIDR) -> bool:
-    """Whether a network lies in another."""
+    """Whether a network contains another one."""
     if network.ip.v6 != other.ip.v6 or network.bits > other.bits:
         return False
     return network.network(network.bits) == other.network(network.bits)
 
 
 def masked(network: CIDR) -> CIDR:
-    """The network with the bits behind its prefix cleared."""
+    """The network with its host bits set to zero."""
     rest = (128 if network.ip.v6 else 32) - network.bits
     return CIDR(IP(network.ip.number >> rest << rest, network.ip.v6), network.bits)
 

@@ -1,4 +1,4 @@
-"""Functions on optional values. ``or`` and ``orValue`` evaluate lazily and live in the planner."""
+"""Functions on optional values, except ``or`` and ``orValue``, which the planner implements because they are lazy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_VALUE: Final = "optional.none() dereference"
 
 
 def value_of(optional: Optional) -> Value:
-    """What an optional holds."""
+    """The content of an optional. Raises CelError if there is none."""
     value = optional.value
     if value is ABSENT:
         raise CelError(NO_VALUE)
@@ -35,7 +35,7 @@ def value_of(optional: Optional) -> Value:
 
 
 def of_non_zero(value: Value) -> Optional:
-    """An optional of the value, empty when the value is a zero, empty, false or null."""
+    """An optional of the value; none if the value is zero, empty, false or null."""
     return NONE if _is_zero(value) else Optional(value)
 
 
@@ -53,7 +53,7 @@ def _is_zero(value: Value) -> bool:
 
 
 def unwrap(optionals: ListValue) -> ListValue:
-    """The values of those optionals that have one."""
+    """The contents of the optionals that have one."""
     values: list[Value] = []
     for optional in optionals.items:
         if type(optional) is not Optional:

@@ -1,4 +1,4 @@
-"""Kubernetes' quantities and versions in CEL; the values themselves are those of the model."""
+"""Functions on Kubernetes quantities and semantic versions, whose values are those of :mod:`allotment.model`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INT64_SIGN: Final = 1 << 63
 
 
 def quantity(text: str) -> Quantity:
-    """A quantity from text."""
+    """Parses a quantity. Raises CelError."""
     try:
         return Quantity.parse(text)
     except QuantityError as error:
@@ -21,7 +21,7 @@ def quantity(text: str) -> Quantity:
 
 
 def is_quantity(text: str) -> bool:
-    """Whether the text is a quantity."""
+    """Whether the text is a valid quantity."""
     try:
         Quantity.parse(text)
     except QuantityError:
@@ -30,7 +30,7 @@ def is_quantity(text: str) -> bool:
 
 
 def as_integer(value: Quantity) -> int:
-    """The amount, when its representation is an integer."""
+    """The quantity as an int. Raises CelError unless upstream represents it as an integer."""
     try:
         return value.as_integer()
     except QuantityError as error:
@@ -47,7 +47,7 @@ def _compare_quantities(left: Quantity, right: Quantity) -> int:
 
 
 def semver(text: str, normalize: bool = False) -> Semver:
-    """A version from text."""
+    """Parses a semantic version. Raises CelError."""
     try:
         return Semver.parse(text, normalize)
     except SemverError as error:
@@ -55,7 +55,7 @@ def semver(text: str, normalize: bool = False) -> Semver:
 
 
 def is_semver(text: str, normalize: bool = False) -> bool:
-    """Whether the text is a version."""
+    """Whether the text is a valid semantic version."""
     try:
         Semver.parse(text, normalize)
     except SemverError:
@@ -64,13 +64,13 @@ def is_semver(text: str, normalize: bool = False) -> bool:
 
 
 def _signed(number: int) -> int:
-    """A uint64 read as int64, as Go converts it."""
+    """Converts a uint64 to int64 as Go does."""
     return number - (1 << 64) if number >= _INT64_SIGN else number
 
 
 def _minus_int(left: Quantity, right: int) -> QuantityPointer:
     if right == -(2**63) and left.is_integer() and left.sign() >= 0:
-        # Upstream adds the negated int64, and the least int64 is its own negation.
+        # Upstream adds the negated int64, and the minimum int64 is its own negation.
         return QuantityPointer.from_quantity(left.add(Quantity.of_int(right)))
     return QuantityPointer.from_quantity(left.sub(Quantity.of_int(right)))
 

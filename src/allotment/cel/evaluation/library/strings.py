@@ -1,4 +1,4 @@
-"""Functions on strings (strings library v2, the core tests, regular expressions). Positions are code points."""
+"""Functions on strings: strings library v2, the core predicates, regular expressions. Positions are code points."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _out_of_range(index: int) -> CelError:
 
 
 def char_at(text: str, index: int) -> str:
-    """The character at an index; the index just behind the end gives an empty string."""
+    """The character at an index; empty if the index is the length."""
     if not 0 <= index <= len(text):
         raise _out_of_range(index)
     return text[index : index + 1]
 
 
 def index_of(text: str, part: str, start: int = 0) -> int:
-    """Where ``part`` first occurs from ``start`` on, or -1."""
+    """The index of the first occurrence of ``part`` at or after ``start``, or -1."""
     if not part:
         return start
     if start < 0:
@@ -46,12 +46,12 @@ def index_of(text: str, part: str, start: int = 0) -> int:
 
 
 def last_index_of(text: str, part: str) -> int:
-    """Where ``part`` last occurs, or -1."""
+    """The index of the last occurrence of ``part``, or -1."""
     return text.rfind(part) if part else len(text)
 
 
 def last_index_of_from(text: str, part: str, start: int) -> int:
-    """Where ``part`` last occurs at or before ``start``, or -1; a start beyond the end gives -1 too."""
+    """The index of the last occurrence of ``part`` at or before ``start``, or -1; -1 for a start beyond the end."""
     if not part:
         return start
     if start < 0:
@@ -60,7 +60,7 @@ def last_index_of_from(text: str, part: str, start: int) -> int:
 
 
 def replace(text: str, old: str, new: str, limit: int = -1) -> str:
-    """Replace at most ``most`` occurrences, all when negative; an empty ``old`` occurs around every character."""
+    """Replaces at most ``limit`` occurrences, all if negative; an empty ``old`` occurs around every character."""
     if len(new) > len(old):
         times = len(text) + 1 if not old else text.count(old)
         if 0 <= limit < times:
@@ -71,7 +71,7 @@ def replace(text: str, old: str, new: str, limit: int = -1) -> str:
 
 
 def split(text: str, separator: str, limit: int = -1) -> ListValue:
-    """At most ``most`` parts, all when negative; an empty separator gives the characters."""
+    """Splits into at most ``limit`` parts, no limit if negative; an empty separator gives the characters."""
     if limit == 0:
         return ListValue([])
     if separator:
@@ -82,14 +82,14 @@ def split(text: str, separator: str, limit: int = -1) -> ListValue:
 
 
 def substring(text: str, start: int) -> str:
-    """From ``start`` to the end."""
+    """The characters from ``start`` to the end."""
     if not 0 <= start <= len(text):
         raise _out_of_range(start)
     return text[start:]
 
 
 def substring_range(text: str, start: int, end: int) -> str:
-    """From ``start`` up to ``end``."""
+    """The characters from ``start`` to ``end``, exclusive."""
     if start > end:
         raise CelError(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
@@ -105,7 +105,7 @@ def quote(text: str) -> str:
 
 
 def join(parts: ListValue, separator: str = "") -> str:
-    """The strings one after another."""
+    """Joins strings with a separator."""
     total = 0
     for part in parts.items:
         if type(part) is not str:
@@ -117,7 +117,7 @@ def join(parts: ListValue, separator: str = "") -> str:
 
 
 def _string_predicate(compute: Callable[[str, str], bool]) -> Callable[[Value, Value], bool]:
-    """The core tests carry no type guard; they look at their arguments themselves."""
+    """A core predicate: it has no type guard and checks its arguments itself."""
 
     def test(text: Value, part: Value) -> bool:
         if type(text) is not str or type(part) is not str:
@@ -131,7 +131,7 @@ def _string_predicate(compute: Callable[[str, str], bool]) -> Callable[[Value, V
 
 
 def matches(text: Value, pattern: Value) -> bool:
-    """Whether the pattern occurs in the text; for patterns that only the device knows."""
+    """Whether the pattern occurs in the text, for patterns computed at run time."""
     if type(text) is not str:
         raise_no_such_overload("matches", text)
     if type(pattern) is not str:
@@ -155,13 +155,13 @@ def find(text: str, pattern: str) -> str:
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> ListValue:
-    """At most ``most`` matches, all when negative."""
+    """At most ``limit`` matches, all if negative."""
     found = _compiled(pattern)
     return ListValue(list(found.find_all(text, limit))) if limit else ListValue([])
 
 
 def _as_native(value: Value, expected: type) -> Value:
-    """An argument by its native Go value: optionals count as what they hold, types as their names."""
+    """An argument as its native Go value: an optional as its content, a type as its name."""
     while type(value) is Optional:
         value = value.value
     if type(value) is TypeValue:
@@ -172,10 +172,7 @@ def _as_native(value: Value, expected: type) -> Value:
 
 
 def constant_pattern(function: str, pattern: str) -> Callable[..., Value]:
-    """``matches``, ``find`` or ``findAll`` for a pattern known beforehand; its arguments carry no guard.
-
-    Raises RegexError for a pattern that does not compile.
-    """
+    """``matches``, ``find`` or ``findAll`` for a constant pattern, without type guards. Raises RegexError."""
     compiled = regex.compile(pattern)
 
     def checked(text: Value) -> str:
@@ -219,7 +216,7 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "string_find_all_string_int": find_all,
 }
 
-#: Overloads that upstream calls without looking at the types of their arguments.
+#: Overloads that upstream calls without type guards.
 UNGUARDED: Final = frozenset({"contains_string", "ends_with_string", "starts_with_string"})
 
 SINGLETONS: Final[dict[str, Callable[..., Value]]] = {"matches": matches}

@@ -1,6 +1,6 @@
 """The fields of timestamps and durations: ``getHours()``, ``getFullYear("Europe/Paris")``.
 
-Time zones by name come from the system's zone files or the tzdata package, by way of :mod:`zoneinfo`.
+:mod:`zoneinfo` reads named time zones from the system's zone files or the tzdata package.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _offset(seconds: int, zone: str) -> int:
-    """Seconds east of UTC of a zone, given by name or as ``[+-]hh:mm``, at an instant."""
+    """The UTC offset in seconds, at an instant, of a zone given by name or as ``[+-]hh:mm``."""
     hours_text, colon, minutes_text = zone.partition(":")
     if colon:
         hours, minutes = _atoi(hours_text), _atoi(minutes_text)
         return (hours * 60 + (-minutes if zone[0] == "-" else minutes)) * 60
     rules = _zone(zone)
-    # Rules of zones do not reach beyond what datetime can hold; a day of margin keeps the local time inside it.
+    # Clamped so that the local time stays within the range of datetime; zone rules do not change near its ends.
     moment = min(max(seconds, FIRST_SECOND + 86400 * 2), LAST_SECOND - 86400 * 2)
     offset = (_EPOCH + timedelta(seconds=moment)).astimezone(rules).utcoffset()
     return int(offset.total_seconds()) if offset is not None else 0
@@ -94,7 +94,7 @@ def _field(name: str) -> Callable[..., int]:
 def _total(unit: int) -> Callable[[Duration], int]:
     def total(value: Duration) -> int:
         whole, rest = divmod(abs(value.ns), unit)
-        # Go adds the two parts as doubles before it truncates.
+        # Go adds the two parts as doubles and truncates the sum.
         return int(float(whole) + float(rest) / float(unit)) * (-1 if value.ns < 0 else 1)
 
     return total

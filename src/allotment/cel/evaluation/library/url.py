@@ -1,8 +1,8 @@
-"""``kubernetes.URL``: what Go's ``net/url`` accepts, and how it takes a URL apart.
+"""``kubernetes.URL``: validation and parsing of URLs as in Go's ``net/url``.
 
-A text is a URL when Go's ``ParseRequestURI`` takes it: an absolute URI or an absolute path. The parts then come from
-the more lenient ``Parse``, which also knows fragments. Work is done on UTF-8 bytes, as in Go; parts that are not UTF-8
-keep their bytes as surrogate escapes.
+A text is a valid URL if Go's ``ParseRequestURI`` accepts it: an absolute URI or an absolute path. It is then parsed by
+the more lenient ``Parse``, which supports fragments. As in Go, parsing works on UTF-8 bytes; invalid UTF-8 is
+represented by surrogate escapes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from allotment.cel.evaluation.values import CelError, ListValue, MapValue, Value
 from allotment.model.quoting import quote
 
 _ALPHANUMERIC: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-# What Go leaves as it is in each part of a URL (its encoding table for Go 1.26 and later).
+# Bytes that Go does not escape in each part of a URL (encoding table of Go 1.26 and later).
 _IN_PATH: Final = frozenset(_ALPHANUMERIC + b"$&+,-./:;=@_~")
 _IN_FRAGMENT: Final = frozenset(_ALPHANUMERIC + b"!$&()*+,-./:;=?@_~")
 _IN_HOST: Final = frozenset(_ALPHANUMERIC + b"!\"$&'()*+,-.:;<=>[]_~")
@@ -42,7 +42,8 @@ def _text(raw: bytes) -> str:
 
 
 class URL:
-    """A URL in parts; parts are unescaped bytes unless they say otherwise."""
+    """A parsed URL; the parts are unescaped bytes, except ``opaque``, ``query`` and those whose name starts with
+    ``raw_``."""
 
     __slots__ = (
         "force_query", "fragment", "host", "omit_host", "opaque", "path", "query", "raw_fragment", "raw_path", "scheme",
@@ -58,7 +59,7 @@ class URL:
         self.force_query = self.omit_host = False
 
     def escaped_path(self) -> bytes:
-        """The path as written when that is valid, else as Go escapes it."""
+        """The original path if its escaping is valid, else the path as Go escapes it."""
         return _escaped(self.path, self.raw_path, _IN_PATH)
 
     def __str__(self) -> str:
@@ -114,16 +115,16 @@ class URL:
 # --- escaping ----------------------------------------------------------------------------------------------------
 
 
-def _escape(raw: bytes, kept: frozenset[int]) -> bytes:
-    if kept.issuperset(raw):
+def _escape(raw: bytes, unescaped: frozenset[int]) -> bytes:
+    if unescaped.issuperset(raw):
         return raw
-    return b"".join(bytes((c,)) if c in kept else b"%%%02X" % c for c in raw)
+    return b"".join(bytes((c,)) if c in unescaped else b"%%%02X" % c for c in raw)
 
 
-def _escaped(plain: bytes, raw: bytes, kept: frozenset[int]) -> bytes:
-    if raw and all(c in kept or c in _ALSO_VALID for c in raw) and _decode(raw) == plain:
+def _escaped(plain: bytes, raw: bytes, unescaped: frozenset[int]) -> bytes:
+    if raw and all(c in unescaped or c in _ALSO_VALID for c in raw) and _decode(raw) == plain:
         return raw
-    return plain if plain == b"*" else _escape(plain, kept)
+    return plain if plain == b"*" else _escape(plain, unescaped)
 
 
 def _decode(raw: bytes) -> bytes:
@@ -131,7 +132,7 @@ def _decode(raw: bytes) -> bytes:
 
 
 def _unescape(raw: bytes, host: bool = False, zone: bool = False) -> bytes:
-    """Percent escapes resolved; hosts may escape only bytes beyond ASCII, zones only what could stand there."""
+    """Decodes percent escapes. Hosts can escape only non-ASCII bytes, zones only spaces and bytes valid in hosts."""
     at = 0
     while at < len(raw):
         character = raw[at]
@@ -216,7 +217,7 @@ def _parse_host(scheme: bytes, host: bytes) -> bytes:
         return _parse_bracketed(host)
     colon = host.find(b":")
     if colon >= 0:
-        # Lists of hosts with ports are tolerated, but not for the web.
+        # Lists of hosts with ports are accepted for schemes other than http and https.
         if scheme not in (b"http", b"https"):
             colon = host.rfind(b":")
         _check_port(host[colon:])
@@ -250,7 +251,7 @@ def _parse_bracketed(host: bytes) -> bytes:
 
 
 def request_uri_error(text: str) -> str | None:
-    """What Go's ``ParseRequestURI`` says is wrong with a text, None when it takes it."""
+    """The error text of Go's ``ParseRequestURI``, None for a valid URL."""
     try:
         _parse(_bytes(text), True)
     except _InvalidURL as problem:
@@ -259,7 +260,7 @@ def request_uri_error(text: str) -> str | None:
 
 
 def url(text: str) -> URL:
-    """A URL from text."""
+    """Parses a URL. Raises CelError."""
     wrong = "URL parse error during conversion from string: "
     problem = request_uri_error(text)
     if problem is not None:

@@ -1,7 +1,7 @@
-"""The controller of ComputeDomains: what each needs, where it is, and how it is.
+"""The controller of ComputeDomains: creates their objects, removes stale node labels, and updates their status.
 
-On a simulated fabric daemons have nothing to tell each other, so nobody but this controller says of a domain which
-nodes are in it: those on which its daemon's pod runs, in the clique that the daemon's claim tells.
+The daemons of a simulated fabric do not communicate, so only this controller determines the nodes of a domain: the
+nodes that run a pod of its DaemonSet, in the clique from the daemon's claim.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHANNEL_CONFIG: Final = "ComputeDomainChannelConfig"
 
 
 async def compute_domains(context: Context) -> None:
-    """The program."""
+    """Run the controller."""
     await _ComputeDomainController(context).run()
 
 
@@ -67,7 +67,7 @@ class _ComputeDomainController:
             ],
         )
 
-    # --- what calls for work ------------------------------------------------------------------------------------------
+    # --- event handlers -----------------------------------------------------------------------------------------------
 
     def _on_domain_change(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old
@@ -85,7 +85,7 @@ class _ComputeDomainController:
             for uid in _channels(item.tree) if item is not None else ():
                 self._queue.add(uid)
 
-    # --- one domain ---------------------------------------------------------------------------------------------------
+    # --- reconciliation------------------------------------------------------------------------------------------------
 
     async def _sync(self, uid: str) -> None:
         domain = next(iter(self._by_uid[uid]), None)
@@ -100,7 +100,7 @@ class _ComputeDomainController:
             await self._update_status(domain)
 
     async def _ensure_objects(self, domain: Item[Any]) -> None:
-        """The finalizer first: nothing may be made that would then be left behind."""
+        """Create the domain's objects. The finalizer is added first, so that no object is left behind."""
         finalizers = domain.metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             metadata = {**domain.metadata, "finalizers": [*finalizers, FINALIZER]}
@@ -125,7 +125,7 @@ class _ComputeDomainController:
         else:
             labels = cached.labels
         if labels.get(LABEL) != domain.uid:
-            text = f"{resource.kind} {namespace}/{name} is there already, and is not this ComputeDomain's"
+            text = f"{resource.kind} {namespace}/{name} already exists and does not belong to this ComputeDomain"
             self._recorder.event(domain.tree, "Warning", "NameTaken", text)
 
     async def _create(self, resource: Resource, tree: Tree, namespace: str) -> Tree:
@@ -134,16 +134,16 @@ class _ComputeDomainController:
         except StatusError as error:
             if error.code != 404 or namespace != self._namespace:
                 raise
-        # The drivers' own namespace is nobody else's to make.
+        # The controller creates only the drivers' own namespace.
         await self._client.create(NAMESPACES, {"metadata": {"name": namespace}})
         return await self._client.create(resource, tree, namespace)
 
     async def _remove_stale_labels(self, uid: str) -> None:
-        """Take the label off nodes on which no claim has a channel of the domain."""
+        """Remove the label from nodes on which no claim has a channel of the domain."""
         suspects = [node for node in self._nodes_of[uid] if node.name not in self._nodes_with_channels(uid)]
         if not suspects:
             return
-        # A node's label can be here before the claim that called for it: ask once more.
+        # The cache can have a node's label before the claim that caused it, so list the claims.
         listing = await self._client.list(CLAIMS)
         used = {node for claim in listing.items if uid in set(_channels(claim)) for node in _channel_nodes(claim)}
         for node in suspects:
@@ -155,7 +155,7 @@ class _ComputeDomainController:
         return {node for claim in self._channels_of[uid] for node in _channel_nodes(claim.tree)}
 
     async def _finalize(self, domain: Item[Any]) -> None:
-        """No new workload; daemons as long as there is an old one; then everything, then the finalizer."""
+        """Delete the workload's template; after the last workload the daemons, and finally the finalizer."""
         finalizers = domain.metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             return
@@ -172,7 +172,7 @@ class _ComputeDomainController:
         await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata})
 
     async def _delete_owned(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
-        """Delete what is the domain's; whether there was anything."""
+        """Delete an object of the domain; returns whether it existed."""
         cache = self._daemon_sets if resource is DAEMON_SETS else self._templates
         item = cache.item(namespace, name)
         if item is None or item.labels.get(LABEL) != uid:
@@ -185,7 +185,7 @@ class _ComputeDomainController:
                     raise
         return True
 
-    # --- how it is ----------------------------------------------------------------------------------------------------
+    # --- status -------------------------------------------------------------------------------------------------------
 
     async def _update_status(self, domain: Item[Any]) -> None:
         domain = self._domains.item(domain.namespace, domain.name) or domain
@@ -214,7 +214,7 @@ class _ComputeDomainController:
         return members
 
     def _clique(self, pod: Item[Any]) -> str:
-        """What the daemon's claim says of the node's place in the fabric."""
+        """The node's clique in the fabric, from the status of the daemon's claim."""
         for status in pod.status.get("resourceClaimStatuses") or ():
             claim = self._claims.item(pod.namespace, status.get("resourceClaimName") or "")
             for device in (claim.status.get("devices") or ()) if claim is not None else ():
@@ -224,7 +224,7 @@ class _ComputeDomainController:
 
 
 def _assign_indexes(members: Iterable[Tree]) -> None:
-    """Numbers within each clique: a member keeps its own, a new one gets the lowest that is free."""
+    """Assign indexes within each clique: a member keeps its index, a new one gets the lowest free index."""
     used_by_clique: defaultdict[str, set[int]] = defaultdict(set)
     members = list(members)
     for member in members:
@@ -248,7 +248,7 @@ def _domain_uids(item: Item[Any]) -> tuple[str, ...]:
 
 
 def _channels(claim: Tree) -> Iterable[str]:
-    """The domains of which an allocated claim has channels."""
+    """The domains of an allocated claim's channels."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     for entry in (allocation.get("devices") or {}).get("config") or ():
         opaque = entry.get("opaque") or {}
@@ -259,7 +259,7 @@ def _channels(claim: Tree) -> Iterable[str]:
 
 
 def _channel_nodes(claim: Tree) -> Iterable[str]:
-    """The nodes on which an allocated claim has channels: their pools are named for them."""
+    """The nodes of an allocated claim's channels: pools are named after nodes."""
     for result in claim["status"]["allocation"]["devices"].get("results") or ():
         if result["driver"] == COMPUTE_DOMAIN_DRIVER and result["device"].startswith("channel-"):
             yield result["pool"]

@@ -1,4 +1,4 @@
-"""The kind ComputeDomain, for a cluster to serve."""
+"""The CustomResourceDefinition of ComputeDomains, and its installation in a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.cluster.resources import CUSTOM_KINDS
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, GROUP
 from allotment.model.trees import Tree
 
-#: The name of its definition.
+#: The name of the CustomResourceDefinition.
 DEFINITION: Final = f"{COMPUTE_DOMAINS.plural}.{GROUP}"
 
 _STRING: Final[Tree] = {"type": "string"}
@@ -23,7 +23,7 @@ _NODE: Final[Tree] = {
         "name": _STRING,
         "ipAddress": _STRING,
         "cliqueID": {**_STRING, "description": "NVLink domain and clique of the node's GPUs; empty without NVLink."},
-        "index": {"type": "integer", "description": "The node's number in its clique."},
+        "index": {"type": "integer", "description": "The index of the node in its clique."},
         "status": {**_STATES, "description": "Whether the node's daemon is ready."},
     },
 }
@@ -37,7 +37,7 @@ _SPEC: Final[Tree] = {
             "type": "integer",
             "minimum": 0,
             "default": 0,
-            "description": "Deprecated. How many nodes must be ready for the domain to be.",
+            "description": "Deprecated. The number of nodes that must be ready for the domain to be ready.",
         },
         "channel": {
             "type": "object",
@@ -46,14 +46,14 @@ _SPEC: Final[Tree] = {
                 "resourceClaimTemplate": {
                     "type": "object",
                     "required": ["name"],
-                    "description": "The claim template that is made for the domain's workload.",
+                    "description": "The claim template that is created for the domain's workload.",
                     "properties": {"name": {**_STRING, "minLength": 1}},
                 },
                 "allocationMode": {
                     "type": "string",
                     "enum": ["Single", "All"],
                     "default": "Single",
-                    "description": "Whether a container gets one channel, or all of its node's.",
+                    "description": "Whether a container gets one channel or all channels of its node.",
                 },
             },
         },
@@ -75,7 +75,6 @@ _STATUS: Final[Tree] = {
 
 
 def compute_domain_crd() -> Tree:
-    """The CustomResourceDefinition."""
     resource = COMPUTE_DOMAINS
     names = {
         "kind": resource.kind,
@@ -85,7 +84,7 @@ def compute_domain_crd() -> Tree:
     }
     schema = {
         "type": "object",
-        "description": "NVLink between the nodes of a workload, for as long as the workload is there.",
+        "description": "NVLink between the nodes of a workload, for the lifetime of the workload.",
         "required": ["spec"],
         "properties": {
             "apiVersion": _STRING,
@@ -115,7 +114,7 @@ def compute_domain_crd() -> Tree:
 
 
 async def install(client: Client) -> None:
-    """Have a cluster serve the kind; one that does is left as it is."""
+    """Create the CustomResourceDefinition, unless it exists."""
     try:
         await client.create(CUSTOM_KINDS, compute_domain_crd())
     except StatusError as error:

@@ -1,4 +1,4 @@
-"""A driver's view of the ComputeDomains of its cluster."""
+"""The ComputeDomains of the cluster, as drivers look them up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.cluster.clock import Clock
 
 
 class ComputeDomain(NamedTuple):
-    """A ComputeDomain. ``ready``: the nodes whose daemons are."""
+    """A ComputeDomain. ``ready``: the nodes with a ready daemon."""
 
     uid: str
     namespace: str
@@ -20,19 +20,19 @@ class ComputeDomain(NamedTuple):
 
 
 class DomainLookup(Protocol):
-    """Where a driver looks domains up."""
+    """Looks up ComputeDomains by uid."""
 
     def find(self, uid: str) -> ComputeDomain | None:
-        """The domain of a uid, if it is there and nobody is deleting it."""
+        """The domain with a uid; None if it does not exist or is being deleted."""
         ...
 
     async def wait(self, uid: str, node: str, seconds: float) -> bool:
-        """Wait until a node is ready in a domain, at most so long; whether it is."""
+        """Wait at most ``seconds`` until a node is ready in a domain; returns whether it is."""
         ...
 
 
 class CachedDomains:
-    """Domains from a cache of them."""
+    """ComputeDomains from an informer cache."""
 
     def __init__(self, cache: Cache[Any], clock: Clock) -> None:
         self._cache = cache
@@ -40,7 +40,6 @@ class CachedDomains:
         self._by_uid = cache.index("uid", by_uid)
 
     def find(self, uid: str) -> ComputeDomain | None:
-        """The domain of a uid, if it is there and nobody is deleting it."""
         for item in self._by_uid[uid]:
             if not item.deleting:
                 nodes = item.status.get("nodes") or ()
@@ -49,7 +48,6 @@ class CachedDomains:
         return None
 
     async def wait(self, uid: str, node: str, seconds: float) -> bool:
-        """Wait until a node is ready in a domain, at most so long; whether it is."""
         changed = asyncio.Event()
         timed_out = False
 

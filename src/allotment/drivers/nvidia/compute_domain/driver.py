@@ -1,9 +1,9 @@
-"""The driver of a node's part in ComputeDomains: channels for workloads, daemons for domains.
+"""The driver for a node's ComputeDomains: channels for workloads, daemons for domains.
 
-Its devices are no hardware, and preparing them is a conversation: a channel is usable when the node's daemon is, and
-that starts only because the channel is being prepared. So preparing waits a while, less than a kubelet does; if that
-was not enough the claim is refused for now, the label stays, and the kubelet's next call finds the daemon further on.
-Whoever finds a label without a claim takes it away: that is the controller, because only the cluster knows.
+Its devices are not hardware. A channel is usable when the node's daemon is ready, and the daemon starts only because
+the channel is being prepared. So preparing waits for less time than the kubelet does. If the daemon is not ready by
+then, the claim is rejected for now, but the label stays, so that the kubelet's next call finds the daemon further
+along. A label without a claim is removed by the controller, because only the cluster state shows that it is stale.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER, domain_
 from allotment.model.trees import Tree
 from allotment.vocabulary.parameters.compute_domain import problems
 
-#: A node changes often: its kubelet says that it is alive.
+#: Of updating the node, which conflicts with the kubelet's frequent updates.
 _ATTEMPTS: Final = 5
 
-#: A kubelet hangs up after 45 s.
+#: Less than the kubelet's timeout of 45 s.
 READY_TIMEOUT_SECONDS: Final = 30.0
 
 _CONFIG_OF: Final[Mapping[str, type]] = {"channel": ComputeDomainChannelConfig, "daemon": ComputeDomainDaemonConfig}
 
 
 class ComputeDomainDriver:
-    """``client`` labels the driver's own ``node``; ``fabric`` is where the node is in NVLink."""
+    """The driver of one node. ``client`` labels the node; ``fabric`` is the node's location in NVLink."""
 
     def __init__(
         self,
@@ -68,36 +68,34 @@ class ComputeDomainDriver:
 
     @property
     def name(self) -> str:
-        """``compute-domain.nvidia.com``."""
         return COMPUTE_DOMAIN_DRIVER
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """Which domain a claim is for."""
         return CONFIGS
 
     async def discover(self) -> Sequence[DevicePool]:
-        """One channel and one daemon, on every node."""
+        """Return one channel and one daemon, on every node."""
         return (DevicePool((domain_devices(),)),)
 
     def config_applies(self, device: str, config: Any) -> bool:
-        """Channels and daemons have parameters of their own."""
+        """Whether the parameters are for the device's kind, channel or daemon."""
         return isinstance(config, _CONFIG_OF.get(_kind(device), ()))
 
     def validate(self, config: ComputeDomainChannelConfig | ComputeDomainDaemonConfig) -> None:
-        """A domain must be named. Raises Refused."""
+        """Check that the domain is named. Raises ClaimError."""
         for problem in problems(config):
             raise ClaimError(str(problem), permanent=True)
 
     def plan(self, claim: AllocatedClaim) -> Tree:
-        """Which domain, and as what. Raises Refused."""
+        """Return the domain and the device kind. Raises ClaimError."""
         if len(claim.devices) != 1:
             devices = ", ".join(allocated.device for allocated in claim.devices)
-            raise ClaimError(f"devices {devices}: wanted one channel or one daemon in a claim", permanent=True)
+            raise ClaimError(f"devices {devices}: expected one channel or one daemon in a claim", permanent=True)
         (allocated,) = claim.devices
         domain = self._domain(allocated)
         kind = _kind(allocated.device)
-        # A domain is its namespace's: whoever else has the uid must not get at its memory.
+        # A domain belongs to its namespace: claims of other namespaces must not get access to its memory.
         if kind == "channel" and claim.namespace != domain.namespace:
             raise ClaimError(
                 f"device {allocated.device}: the claim is in namespace {claim.namespace}, its ComputeDomain "
@@ -107,7 +105,7 @@ class ComputeDomainDriver:
         return {"claim": claim.uid, "kind": kind, "domain": domain.uid}
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
-        """Do it. Raises Refused."""
+        """Prepare a channel or a daemon. Raises ClaimError."""
         (allocated,) = claim.devices
         domain = self._domain(allocated)
         edits = await (
@@ -124,23 +122,23 @@ class ComputeDomainDriver:
             self._fabric.remove_folder(plan["domain"])
 
     async def watch(self) -> AsyncIterator[DeviceEvent]:
-        """Nothing ever happens to them."""
+        """Never yields: these devices do not change."""
         await asyncio.get_running_loop().create_future()
         yield DevicesChanged()
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- steps ------------------------------------------------------------------------------------------------------
 
     def _domain(self, allocated: AllocatedDevice) -> ComputeDomain:
         config = allocated.config
         if config is None:
             raise ClaimError(
-                f"device {allocated.device}: the claim does not say which ComputeDomain it is for; use the claim "
+                f"device {allocated.device}: the claim has no parameters with a ComputeDomain; use the claim "
                 "template that the ComputeDomain names in spec.channel.resourceClaimTemplate",
                 permanent=True,
             )
         domain = self._domains.find(config.domain_id)
         if domain is None:
-            raise ClaimError(f"device {allocated.device}: there is no ComputeDomain with uid {config.domain_id}")
+            raise ClaimError(f"device {allocated.device}: found no ComputeDomain with uid {config.domain_id}")
         return domain
 
     async def _prepare_channel(self, allocated: AllocatedDevice, domain: ComputeDomain) -> ContainerEdits:
@@ -148,7 +146,7 @@ class ComputeDomainDriver:
         if not await self._domains.wait(domain.uid, self._node, self._ready_timeout):
             raise ClaimError(
                 f"device {allocated.device}: node {self._node} is not ready in ComputeDomain {domain.namespace}/"
-                f"{domain.name} after {self._ready_timeout:g} s: its daemon's pod is still starting; it is tried again"
+                f"{domain.name} after {self._ready_timeout:g} s: its daemon's pod is still starting; this is retried"
             )
         everything = allocated.config.allocation_mode == "All"
         return self._fabric.channel_edits(range(CHANNELS if everything else 1))
@@ -164,26 +162,26 @@ class ComputeDomainDriver:
         return self._fabric.daemon_edits(domain.uid).merged(ContainerEdits(env=env))
 
     async def _ensure_label(self, device: str, domain: ComputeDomain) -> None:
-        """Have the domain's daemon start here."""
+        """Label the node, so that the domain's daemon starts on it. Raises ClaimError."""
         try:
             present = await self._label_node(domain.uid)
         except (StatusError, Unreachable) as error:
             raise ClaimError(f"device {device}: could not label node {self._node}: {error}") from error
         if present != domain.uid:
             raise ClaimError(
-                f"device {device}: node {self._node} is still in another ComputeDomain ({present}); it is free when "
-                "that one's last workload on the node has ended"
+                f"device {device}: node {self._node} is still in another ComputeDomain ({present}); wait until "
+                "the last workload of that ComputeDomain on the node has ended"
             )
 
     async def _label_node(self, uid: str) -> str:
-        """Label the node where it has no label; the one that it has then."""
+        """Label the node if it has no label; returns the uid in its label."""
         attempts = range(_ATTEMPTS)
         for attempt in attempts:
             metadata = (await self._client.get(NODES, self._node))["metadata"]
             present = (metadata.get("labels") or {}).get(LABEL)
             if present is not None:
                 return str(present)
-            # Of two claims that label at the same time only one may.
+            # With the resource version, only one of two concurrent claims can label the node.
             metadata_patch = {"labels": {LABEL: uid}, "resourceVersion": metadata["resourceVersion"]}
             try:
                 await self._client.patch(NODES, self._node, {"metadata": metadata_patch})

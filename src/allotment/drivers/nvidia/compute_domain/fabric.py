@@ -1,4 +1,4 @@
-"""NVLink between nodes as a driver's host sees it: here a simulation, in which every node is what it is told to be."""
+"""NVLink between nodes as a node's driver sees it: a simulation."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _VOID = "NVIDIA_VISIBLE_DEVICES=void"
 
 
 def clique_of(gpus: Iterable[Gpu]) -> str:
-    """The clique of a node, ``<cluster uuid>.<clique>``; empty where its GPUs have no fabric, or different ones."""
+    """The clique of a node, ``<cluster uuid>.<clique>``; empty if its GPUs have no fabric, or different ones."""
     cliques = {str(gpu.fabric) if gpu.fabric is not None else "" for gpu in gpus}
     return cliques.pop() if len(cliques) == 1 else ""
 
 
 class SimulatedFabric(NamedTuple):
-    """A node's place in the fabric. ``folder``: for what daemons keep, none if nothing is to be kept."""
+    """A node's location in the fabric. ``folder``: for the daemons' files, None to store nothing."""
 
     clique: str = ""
     folder: Path | None = None
 
     def channel_edits(self, channels: Iterable[int]) -> ContainerEdits:
-        """The nodes of channels."""
+        """Edits with the device nodes of channels."""
         paths = (f"/dev/nvidia-caps-imex-channels/channel{channel}" for channel in channels)
         return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(path) for path in paths))
 
     def daemon_edits(self, domain: str) -> ContainerEdits:
-        """What a daemon manages the fabric with, and the folder of its domain."""
+        """Edits for a daemon: the device with which it manages the fabric, and its domain's folder."""
         mounts: tuple[Mount, ...] = ()
         if self.folder is not None:
             options = ("rw", "nosuid", "nodev", "bind")
@@ -39,12 +39,12 @@ class SimulatedFabric(NamedTuple):
         return ContainerEdits(env=(_VOID,), device_nodes=(device_node("/dev/nvidia-caps/nvidia-cap2"),), mounts=mounts)
 
     def make_folder(self, domain: str) -> None:
-        """The folder of a domain's daemon."""
+        """Create the folder of a domain's daemon."""
         if self.folder is not None:
             (self.folder / domain).mkdir(parents=True, exist_ok=True)
 
     def remove_folder(self, domain: str) -> None:
-        """Remove it and what a daemon left in it; one that is not there is removed already."""
+        """Remove the folder with its files, if it exists."""
         if self.folder is not None and (self.folder / domain).exists():
             for path in (self.folder / domain).iterdir():
                 path.unlink()

@@ -1,4 +1,4 @@
-"""What the parts of ComputeDomains call things: the kind, labels, classes, and the parameters of claims."""
+"""Names of the ComputeDomain API: the kind, labels, classes, and the parameters of claims."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from allotment.vocabulary.parameters.compute_domain import ComputeDomainDaemonCo
 GROUP: Final = "resource.nvidia.com"
 COMPUTE_DOMAINS: Final = Resource(GROUP, "v1beta1", "computedomains", "ComputeDomain", True)
 
-#: On everything that belongs to a domain, and on the nodes that it is on: the domain's uid.
+#: The label of a domain's objects and nodes, with the domain's uid.
 LABEL: Final = f"{GROUP}/computeDomain"
 FINALIZER: Final = f"{GROUP}/computeDomain"
 
 DAEMON_CLASS: Final = "compute-domain-daemon.nvidia.com"
 CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"
 
-#: Where daemons run.
+#: The namespace of daemons.
 DRIVER_NAMESPACE: Final = "nvidia-dra-driver-gpu"
 
-#: Channels of a node; one of them is published.
+#: Number of channels of a node; one of them is published.
 CHANNELS: Final = 2048
 
-#: Kinds of parameters.
+#: The kinds of parameters.
 CONFIGS: Final = KINDS
 
 

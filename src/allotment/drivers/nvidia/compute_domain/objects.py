@@ -1,4 +1,4 @@
-"""What a controller makes for a ComputeDomain."""
+"""The objects that the controller creates for a ComputeDomain: claim templates and a DaemonSet."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from allotment.drivers.nvidia.compute_domain.names import (
 from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER
 from allotment.model.trees import Tree
 
-#: A daemon of a simulated fabric has nothing to do but to be there.
+#: A daemon of a simulated fabric only has to run.
 IMAGE: Final = "allotment.dev/imex-daemon"
 
 
 def workload_template(domain: Tree) -> Tree:
-    """The claim template that the domain's user asked for; it goes with the domain."""
+    """The claim template that the domain's spec names; it is deleted with the domain."""
     metadata, channel = domain["metadata"], domain["spec"]["channel"]
     template = _template(
         CHANNEL_CLASS, "channel", metadata["uid"], "ComputeDomainChannelConfig",
@@ -58,7 +58,7 @@ def _template(device_class: str, request: str, uid: str, kind: str, **config: st
 
 
 def daemon_set(domain: Tree, namespace: str) -> Tree:
-    """The domain's daemons: one on each node that a driver has labelled, none in the beginning."""
+    """The domain's DaemonSet, which runs on the nodes that a driver has labelled."""
     uid = domain["metadata"]["uid"]
     name = objects_name(uid)
     tree = _head(DAEMON_SETS, uid)
@@ -69,7 +69,7 @@ def daemon_set(domain: Tree, namespace: str) -> Tree:
             "metadata": {"labels": {LABEL: uid}},
             "spec": {
                 "nodeSelector": {LABEL: uid},
-                # A domain is where its workload is, whatever keeps others away from there.
+                # The daemon runs where the workload runs, on tainted nodes, too.
                 "tolerations": [{"operator": "Exists"}],
                 "containers": [{"name": "daemon", "image": IMAGE, "resources": {"claims": [{"name": "daemon"}]}}],
                 "resourceClaims": [{"name": "daemon", "resourceClaimTemplateName": name}],

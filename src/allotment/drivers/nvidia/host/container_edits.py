@@ -1,7 +1,7 @@
-"""What containers need of real GPUs: device nodes, the driver's libraries and programs, hooks.
+"""Container edits for real GPUs: device nodes, the driver's libraries and programs, hooks.
 
-The container brings CUDA, the host brings the driver, and both must fit: so every library of the driver's version is
-mounted from the host.
+The container has CUDA and the host has the driver, and the versions must match. So every library of the driver's
+version is mounted from the host.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ HOOK = "nvidia-cdi-hook"
 
 
 def common(roots: Roots, driver_version: str) -> ContainerEdits:
-    """For every container with a GPU."""
+    """Edits for every container with a GPU."""
     libraries = tuple(_libraries(roots, driver_version))
     hook = roots.program(HOOK)
     mounts = [_mount(roots, path) for path in libraries]
     if hook is None:
-        # Nobody will make links in the container: the libraries must be there under the names that programs ask for.
+        # No hook creates links in the container, so the libraries are mounted under the names that programs load.
         mounts += [_mount(roots, path, link) for path in libraries for link in _links(path) if ".so." in link.name]
     for name in _PROGRAMS:
         path = roots.program(name)
@@ -59,7 +59,7 @@ def common(roots: Roots, driver_version: str) -> ContainerEdits:
 
 
 def whole_gpu(roots: Roots, gpu: Gpu) -> ContainerEdits:
-    """For a whole GPU: its node, and those for graphics."""
+    """Edits for a whole GPU: its device node, and those for graphics."""
     drm = drm_nodes(roots, gpu.pci)
     hook = roots.program(HOOK)
     links = []
@@ -73,7 +73,9 @@ def whole_gpu(roots: Roots, gpu: Gpu) -> ContainerEdits:
 
 
 def mig_device(roots: Roots, gpu: Gpu, device: MigDevice) -> ContainerEdits:
-    """For a MIG device: the GPU's node, and what opens the two instances. Raises HardwareError."""
+    """Edits for a MIG device: the GPU's device node, and the capabilities of the two instances. Raises
+    HardwareError.
+    """
     instance = f"gi{device.gpu_instance}"
     numbers = [
         _capability(roots, f"gpu{gpu.minor}/mig/{instance}/access"),
@@ -92,9 +94,9 @@ def mig_device(roots: Roots, gpu: Gpu, device: MigDevice) -> ContainerEdits:
 
 
 def vfio_device(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
-    """For a virtual machine: the group's node, or the device's own where ``iommu_fd`` is wanted and there.
+    """Edits for a virtual machine: the group's node, or the device's own with ``iommu_fd`` if the host has IOMMUFD.
 
-    ``api_device``: also the node through which its monitor talks to the IOMMU.
+    ``api_device``: also the node through which the virtual machine monitor programs the IOMMU.
     """
     own_file = next(iter(sorted((roots.sys / "bus/pci/devices" / pci / "vfio-dev").glob("vfio*"))), None)
     names = [f"vfio/{group}", "vfio/vfio"]
@@ -106,7 +108,7 @@ def vfio_device(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_f
 
 
 def device_node(roots: Roots, name: str, major: int = 0, minor: int = 0) -> DeviceNode:
-    """``/dev/<name>``, with its numbers where they can be had, so that a runtime need not look for them."""
+    """``/dev/<name>``, with its numbers if they can be read, so that a runtime need not look for them."""
     path, host_path = f"/dev/{name}", roots.dev / name
     try:
         status = host_path.stat()
@@ -118,11 +120,11 @@ def device_node(roots: Roots, name: str, major: int = 0, minor: int = 0) -> Devi
     return DeviceNode(path=path, host_path=host, type="c" if major else "", major=major, minor=minor)
 
 
-# --- what the driver brought ------------------------------------------------------------------------------------------
+# --- the driver's files -----------------------------------------------------------------------------------------------
 
 
 def _libraries(roots: Roots, driver_version: str) -> Iterator[Path]:
-    """The driver's libraries: all whose names end with its version."""
+    """The driver's libraries: all with its version in the file name."""
     seen = set()
     for folder in LIBRARY_FOLDERS if driver_version else ():
         for pattern in ("", "vdpau/", "nvidia/", "gbm/"):
@@ -134,7 +136,7 @@ def _libraries(roots: Roots, driver_version: str) -> Iterator[Path]:
 
 
 def _links(library: Path) -> Iterator[Path]:
-    """Links to a library beside it: ``libcuda.so.1`` and ``libcuda.so``."""
+    """Links to a library in its folder: ``libcuda.so.1`` and ``libcuda.so``."""
     stem = library.name.partition(".so.")[0]
     for path in sorted(library.parent.glob(f"{stem}.so*")):
         if path.is_symlink() and path.resolve() == library.resolve():
@@ -152,16 +154,16 @@ def _mount(roots: Roots, path: Path, to: Path | None = None, options: tuple[str,
 
 def _hooks(roots: Roots, hook: Path, libraries: tuple[Path, ...], driver_version: str) -> Iterator[Hook]:
     links = [
-        word
+        argument
         for path in libraries
         for link in _links(path)
-        for word in ("--link", f"{path.name}::{roots.in_container(link)}")
+        for argument in ("--link", f"{path.name}::{roots.in_container(link)}")
     ]
     if links:
         yield _hook(roots, hook, "create-symlinks", *links)
     yield _hook(roots, hook, "enable-cuda-compat", f"--host-driver-version={driver_version}")
     folders = dict.fromkeys(str(Path(roots.in_container(path)).parent) for path in libraries)
-    yield _hook(roots, hook, "update-ldcache", *(word for folder in folders for word in ("--folder", folder)))
+    yield _hook(roots, hook, "update-ldcache", *(argument for folder in folders for argument in ("--folder", folder)))
     yield _hook(roots, hook, "disable-device-node-modification")
 
 
@@ -170,17 +172,17 @@ def _hook(roots: Roots, hook: Path, *arguments: str) -> Hook:
 
 
 def _capability(roots: Roots, path: str) -> int:
-    """The number of the device node that opens a MIG instance."""
+    """The minor number of the device node that opens a MIG instance."""
     file = roots.proc / "driver/nvidia/capabilities" / path
-    found = re.search(r"^DeviceFileMinor:\s*([0-9]+)", read(file), re.MULTILINE)
-    if found is None:
-        raise HardwareError(f"{file}: wanted DeviceFileMinor, the number of the capability's device node")
-    return int(found[1])
+    match = re.search(r"^DeviceFileMinor:\s*([0-9]+)", read(file), re.MULTILINE)
+    if match is None:
+        raise HardwareError(f"{file}: expected DeviceFileMinor, the number of the capability's device node")
+    return int(match[1])
 
 
 def _major(roots: Roots, driver: str) -> int:
     """The major number of a driver's character devices."""
-    found = re.search(rf"^\s*([0-9]+) {re.escape(driver)}$", read(roots.proc / "devices"), re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^\s*([0-9]+) {re.escape(driver)}$", read(roots.proc / "devices"), re.MULTILINE)
+    if match is None:
         raise HardwareError(f"{roots.proc / 'devices'}: no device number for {driver}")
-    return int(found[1])
+    return int(match[1])

@@ -1,7 +1,7 @@
-"""The GPUs of this host.
+"""The NVIDIA GPUs of this host.
 
-NVML and everything else that blocks is called in one thread of its own, one call at a time: NVML's handles die when it
-is started anew, and a call may take seconds.
+NVML and other blocking code is called in one dedicated thread, one call at a time: NVML's handles become invalid when
+it is restarted, and a call can take seconds.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-#: Seconds for which the list of the driver's files is good.
+#: Seconds for which the list of the driver's files is cached.
 EDITS_TTL_SECONDS = 300.0
 
 
 class HostHardware:
-    """The Hardware of a real host. ``interval``: seconds between looks for events.
+    """The hardware of a real host. ``interval``: seconds between polls for events.
 
-    Close it to end its thread; MIG devices and daemons stay as they are.
+    Close it to end its thread; MIG devices and daemons are not changed.
     """
 
     def __init__(self, roots: Roots | None = None, *, interval: float = 1.0, mps_timeout: float = 20.0) -> None:
@@ -64,25 +64,26 @@ class HostHardware:
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- discovery ----------------------------------------------------------------------------------------------------
 
     async def gpus(self) -> tuple[Gpu, ...]:
-        """All GPUs by PCI address: those that the driver has, and those handed to virtual machines.
+        """All GPUs by PCI address: those of NVIDIA's driver, and those that are bound to vfio-pci.
 
-        One that does not answer any more stays, as it was, while the kernel has it: somebody must see what befell it.
+        A GPU that no longer answers is still listed, with its last known facts, as long as the kernel lists it, so that
+        its health can be reported.
         """
         return await self._in_thread(self._read_gpus)
 
     def _read_gpus(self) -> tuple[Gpu, ...]:
         iommu_fd = (self._roots.dev / "iommu").exists()
-        found = {gpu.pci: gpu for gpu in self._nvml_gpus()}
+        gpus = {gpu.pci: gpu for gpu in self._nvml_gpus()}
         if not self._unavailable:
-            silent = sysfs.bound_to(self._roots, "nvidia") & self._gpus_by_address.keys() - found.keys()
-            found |= {pci: self._gpus_by_address[pci] for pci in silent if not self._gpus_by_address[pci].vfio_bound}
+            silent = sysfs.bound_to(self._roots, "nvidia") & self._gpus_by_address.keys() - gpus.keys()
+            gpus |= {pci: self._gpus_by_address[pci] for pci in silent if not self._gpus_by_address[pci].vfio_bound}
         for pci in sysfs.vfio_gpus(self._roots):
-            found[pci] = self._vfio_gpu(pci)
-        self._gpus_by_address |= {pci: gpu._replace(iommu_fd=iommu_fd) for pci, gpu in found.items()}
-        return tuple(self._gpus_by_address[pci] for pci in sorted(found))
+            gpus[pci] = self._vfio_gpu(pci)
+        self._gpus_by_address |= {pci: gpu._replace(iommu_fd=iommu_fd) for pci, gpu in gpus.items()}
+        return tuple(self._gpus_by_address[pci] for pci in sorted(gpus))
 
     def _nvml_gpus(self) -> list[Gpu]:
         try:
@@ -93,8 +94,8 @@ class HostHardware:
             self._unavailable = str(reason)
             return []
         self._unavailable = ""
-        found = [self._nvml_gpu(handle) for handle in handles]
-        return [gpu for gpu in found if gpu is not None]
+        gpus = [self._nvml_gpu(handle) for handle in handles]
+        return [gpu for gpu in gpus if gpu is not None]
 
     def _nvml_gpu(self, handle: nvml.Handle) -> Gpu | None:
         gpu = nvml.facts_of(self._library, handle)
@@ -118,39 +119,36 @@ class HostHardware:
             product = next((model.product for model in models), "")
             gpu = Gpu(pci, "", -1, product, "", "", "", "", "", None, device_id=location.device_id)
         return gpu._replace(
-            numa=location.numa, pcie_root=location.pcie_root, bar_bytes=location.bar_bytes, vfio_bound=True, mig_enabled=False,
-            iommu_group=sysfs.iommu_group(self._roots, pci),
+            numa=location.numa, pcie_root=location.pcie_root, bar_bytes=location.bar_bytes,
+            iommu_group=sysfs.iommu_group(self._roots, pci), vfio_bound=True, mig_enabled=False,
         )  # fmt: skip
 
     def _known_gpu(self, pci: str) -> Gpu:
-        """The facts of a GPU, looked up if it was not seen before."""
+        """The facts of a GPU, read if they are not known yet."""
         if pci not in self._gpus_by_address:
             self._thread.submit(self._read_gpus).result()
         if pci not in self._gpus_by_address:
-            raise GpuLost(f"GPU {pci}: neither NVML nor the kernel knows it (any more)")
+            raise GpuLost(f"GPU {pci}: not found by NVML or the kernel")
         return self._gpus_by_address[pci]
 
     # --- MIG ----------------------------------------------------------------------------------------------------------
 
     async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
-        """The MIG devices that exist on a GPU."""
         return await self._in_thread(lambda: nvml.mig_devices(self._library, self._handle(pci)))
 
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
-        """Make a MIG device, all or nothing."""
-
         def create() -> MigDevice:
             handle = self._handle(pci)
             reset_to_toggle = self._needs_reset(handle)
             device = nvml.create_mig_device(self._library, handle, profile_id, start, reset_to_toggle=reset_to_toggle)
-            # Switching the mode may have changed the number of the GPU's node.
+            # Enabling MIG may have changed the number of the GPU's device node.
             self._read_gpus()
             return device
 
         return await self._in_thread(create)
 
     async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
-        """Destroy a MIG device; with the last one MIG goes off, where that needs no reset."""
+        """Destroy a MIG device; after the last one MIG is disabled, if that needs no reset."""
 
         def destroy() -> None:
             handle = self._handle(pci)
@@ -160,7 +158,6 @@ class HostHardware:
         await self._in_thread(destroy)
 
     async def disable_mig(self, pci: str) -> None:
-        """Have MIG off on a GPU."""
         await self._in_thread(lambda: nvml.disable_mig(self._library, self._handle(pci)))
 
     def _handle(self, pci: str) -> nvml.Handle:
@@ -176,14 +173,13 @@ class HostHardware:
     # --- sharing ------------------------------------------------------------------------------------------------------
 
     async def set_time_slice(self, pci: str, interval: int) -> None:
-        """0 default, 1 short, 2 medium, 3 long. A GPU that has no time slices has the default one."""
+        """Set the time slice: 0 default, 1 short, 2 medium, 3 long. 0 is no error on a GPU without time slices."""
         uuid = await self._in_thread(self._uuid, pci)
         await nvidia_smi(self._roots, uuid, "-i", uuid, "-c", "DEFAULT")
         arguments = ("compute-policy", "-i", uuid, "--set-timeslice", str(interval))
         await nvidia_smi(self._roots, uuid, *arguments, ignore_unsupported=interval == 0)
 
     async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
-        """Who may use a GPU."""
         uuid = await self._in_thread(self._uuid, pci)
         await nvidia_smi(self._roots, uuid, "-i", uuid, "-c", mode)
 
@@ -193,20 +189,15 @@ class HostHardware:
         return nvml.uuid_of(self._library, handle)
 
     async def start_mps(self, daemon: MpsDaemon) -> None:
-        """Start a control daemon and wait until it answers."""
         await self._daemons.start(daemon)
 
     async def stop_mps(self, key: str) -> None:
-        """Stop a control daemon and remove its folders."""
         await self._daemons.stop(key)
 
     async def mps_daemons(self) -> frozenset[str]:
-        """Keys of the daemons that run."""
         return await self._daemons.running()
 
     async def bind_vfio(self, pci: str, bound: bool, *, together_with: Collection[str] = ()) -> int:
-        """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group."""
-
         def bind() -> int:
             if not bound:
                 return vfio.unbind_from_vfio(self._roots, pci)
@@ -219,7 +210,7 @@ class HostHardware:
     # --- containers ---------------------------------------------------------------------------------------------------
 
     def common_edits(self) -> ContainerEdits:
-        """What every container with a GPU needs. The driver's files are looked for every few minutes."""
+        """Edits for every container with a GPU. The driver's files are searched again every few minutes."""
         return self._cached_edits(EDITS_TTL_SECONDS)
 
     def _cached_edits(self, max_age: float) -> ContainerEdits:
@@ -230,29 +221,25 @@ class HostHardware:
         return self._common_edits[2]
 
     def gpu_edits(self, pci: str) -> ContainerEdits:
-        """What a container needs of a whole GPU."""
         return container_edits.whole_gpu(self._roots, self._known_gpu(pci))
 
     def mig_edits(self, device: MigDevice) -> ContainerEdits:
-        """What a container needs of a MIG device."""
         return container_edits.mig_device(self._roots, self._known_gpu(device.pci), device)
 
     def mps_edits(self, key: str) -> ContainerEdits:
-        """What a client of a control daemon needs."""
         return self._daemons.edits(key)
 
     def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
-        """What a virtual machine needs of a GPU handed to vfio-pci."""
         return container_edits.vfio_device(self._roots, pci, group, api_device=api_device, iommu_fd=iommu_fd)
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
-        """Nothing: a container reaches a real GPU by its device node."""
+        """No edits: a container reaches a real GPU by its device node."""
         return ContainerEdits()
 
     # --- events -------------------------------------------------------------------------------------------------------
 
     async def events(self) -> AsyncIterator[Event]:
-        """Critical events, and GPUs that came or went, for ever."""
+        """Critical events, and added and removed GPUs, without end."""
         watcher: nvml.EventWatcher | None = None
         bound = sysfs.bound_to(self._roots, "nvidia")
         try:
@@ -262,12 +249,12 @@ class HostHardware:
                     yield event
                 current = sysfs.bound_to(self._roots, "nvidia")
                 if current != bound:
-                    # NVML knows the GPUs of when it was started.
+                    # NVML lists the GPUs at the time it was started.
                     await self._in_thread(self._restart, watcher)
                     watcher = None
                     yield GpusChanged(recovered=tuple(sorted(current - bound)))
                     bound = current
-                # Not only when a claim waits for it: a cold disk takes its time, and that would be everybody's.
+                # Refreshed here and not only on demand: a cold disk is slow, and every waiting claim would be delayed.
                 await self._in_thread(self._cached_edits, EDITS_TTL_SECONDS / 2)
                 await asyncio.sleep(self._interval)
         finally:
@@ -284,7 +271,7 @@ class HostHardware:
                 return None, events
             if watcher.unmonitored:
                 _log.warning(
-                    "no critical events of GPU %s: the driver does not tell them", ", ".join(watcher.unmonitored)
+                    "no critical events of GPU %s: the driver does not report them", ", ".join(watcher.unmonitored)
                 )
             if was_unavailable:
                 events.append(GpusChanged())

@@ -1,7 +1,7 @@
-"""Control daemons of MPS as processes of the host.
+"""MPS control daemons as processes of the host.
 
-A daemon lives in a folder named by its key: ``pipe`` (how it is reached), ``shm`` and ``log``. It outlives the driver
-that started it; whether one runs is asked of the daemon itself, so that a restarted driver finds those it left.
+A daemon has a folder named by its key, with ``pipe`` (its control pipe), ``shm`` and ``log``. It outlives the driver
+that started it. Whether a daemon runs is determined by a request to it, so that a restarted driver finds its daemons.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from allotment.drivers.nvidia.nvml.library import find_library
 
 CONTROL = "nvidia-cuda-mps-control"
 
-#: Where a client looks, inside its container.
+#: The control pipe's folder in the container of a client.
 PIPE_IN_CONTAINER = "/tmp/nvidia-mps"
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -33,14 +33,16 @@ _DEFAULT_SHM_BYTES = 64 << 20
 
 
 class MpsDaemons:
-    """The control daemons of a host. ``patience``: seconds that one may take to come up, and to go."""
+    """The control daemons of a host. ``timeout``: seconds for a daemon to start, and to stop."""
 
     def __init__(self, roots: Roots, timeout: float = 20.0) -> None:
         self._roots = roots
         self._timeout = timeout
 
     async def start(self, daemon: MpsDaemon) -> None:
-        """Start a daemon, wait until it answers, and set its limits; only the last if it runs. Raises HardwareError."""
+        """Start a daemon, wait until it answers, and set its limits. A running one only gets the limits. Raises
+        HardwareError.
+        """
         folder = self._folder(daemon.key)
         if not await self._is_running(folder):
             await self._remove_folder(folder)
@@ -52,7 +54,7 @@ class MpsDaemons:
             raise
 
     async def stop(self, key: str) -> None:
-        """Stop a daemon, with its servers, and remove its folders."""
+        """Stop a daemon with its servers, and remove its folder."""
         folder = self._folder(key)
         if not folder.exists():
             return
@@ -71,7 +73,7 @@ class MpsDaemons:
         return frozenset([folder.name for folder in folders if await self._is_running(folder)])
 
     def edits(self, key: str) -> ContainerEdits:
-        """What a client needs."""
+        """Edits for a container that is a client."""
         folder = self._folder(key)
         options = ("rw", "nosuid", "nodev", "rbind", "rprivate")
         return ContainerEdits(
@@ -86,20 +88,20 @@ class MpsDaemons:
 
     def _folder(self, key: str) -> Path:
         if _KEY.fullmatch(key) is None:
-            raise HardwareError(f"MPS control daemon {key!r}: wanted a name of letters, digits, dots and dashes")
+            raise HardwareError(f"MPS control daemon {key!r}: expected a name of letters, digits, dots and dashes")
         return self._roots.state / "mps" / key
 
     async def _launch(self, folder: Path, daemon: MpsDaemon) -> None:
         for name in ("pipe", "shm", "log"):
             (folder / name).mkdir(parents=True)
-        (folder / "shm").chmod(0o1777)  # as /dev/shm is, also where nothing is mounted on it
+        (folder / "shm").chmod(0o1777)  # like /dev/shm, also if nothing is mounted on it
         await self._mount_shm(folder / "shm")
         command = [str(program(self._roots, CONTROL)), "-d", *(["-M"] if daemon.multi_user else [])]
         env = {**self._environment(folder), "CUDA_VISIBLE_DEVICES": ",".join(daemon.uuids)}
         result = await run(command, env=env, output=folder / "log/start.log")
         if result.status == 0 and await self._wait_until(folder, running=True):
             return
-        reason = result.output or _last_line(folder / "log/control.log") or "it gives no reason"
+        reason = result.output or _last_line(folder / "log/control.log") or "no reason given"
         await self.stop(daemon.key)
         raise HardwareError(f"MPS control daemon {daemon.key} did not start: {reason}")
 
@@ -135,16 +137,16 @@ class MpsDaemons:
         return True
 
     def _kill(self, folder: Path) -> None:
-        """A daemon that does not obey.
+        """Kill a daemon that does not quit.
 
-        It writes its number down, where its clients can write, too; and numbers are given to others later.
+        Its pid file can be written by clients, and pids are reused, so the process is checked first.
         """
         pid = read(folder / "pipe" / f"{CONTROL}.pid")
         if not pid.isdecimal():
             return
         process = self._roots.proc / pid
-        is_ours = f"CUDA_MPS_PIPE_DIRECTORY={folder / 'pipe'}" in read(process / "environ").split("\0")
-        if is_ours and read(process / "comm").startswith("nvidia-cuda-mps"):
+        is_this_daemon = f"CUDA_MPS_PIPE_DIRECTORY={folder / 'pipe'}" in read(process / "environ").split("\0")
+        if is_this_daemon and read(process / "comm").startswith("nvidia-cuda-mps"):
             with suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
 
@@ -158,9 +160,9 @@ class MpsDaemons:
     # --- folders ------------------------------------------------------------------------------------------------------
 
     async def _mount_shm(self, shm: Path) -> None:
-        """Clients share memory through a file system of its own, so that one claim cannot fill the host's.
+        """Mount a separate file system for shared memory, so that one claim cannot fill the host's.
 
-        Without the right to mount it is a plain folder.
+        Without the permission to mount, shared memory is a plain folder.
         """
         memory = _MEMORY.search(read(self._roots.proc / "meminfo"))
         size = int(memory[1]) * 1024 // 2 if memory else _DEFAULT_SHM_BYTES

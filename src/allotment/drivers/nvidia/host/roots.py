@@ -1,6 +1,6 @@
-"""Where a host's files are, as this process sees them.
+"""The paths of a host's folders, as this process sees them.
 
-A driver in a container sees the host's folders under other names; a test gives folders of its own.
+A driver in a container sees the host's folders at other paths; tests use folders of their own.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-#: Where programs are under a driver's root.
+#: Folders of programs under a driver's root.
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "usr/local/bin", "bin", "sbin", "opt/bin")
 
 
 class Roots(NamedTuple):
     """Folders of a host.
 
-    ``driver``: where NVIDIA's driver is installed: ``/``, ``/run/nvidia/driver`` (its container) or
-    ``/home/kubernetes/bin/nvidia`` (GKE), as seen here; ``driver_on_host``: the same as the host sees it, which is what
-    runtimes need. ``state``: where control daemons of MPS have their folders; the host must see it under the same name.
+    ``driver``: the root of NVIDIA's driver: ``/``, ``/run/nvidia/driver`` (its container) or
+    ``/home/kubernetes/bin/nvidia`` (GKE), as seen here; ``driver_on_host``: the same folder as the host sees it, which
+    runtimes need. ``state``: the folder for MPS control daemons, which must have the same path on the host.
     """
 
     driver: Path = Path("/")
@@ -28,7 +28,7 @@ class Roots(NamedTuple):
     state: Path = Path("/var/lib/kubelet/plugins/gpu.nvidia.com")
 
     def program(self, name: str) -> Path | None:
-        """One of the driver's programs."""
+        """The path of one of the driver's programs."""
         candidates = (self.driver / folder / name for folder in PROGRAM_FOLDERS)
         return next((path for path in candidates if path.is_file()), None)
 
@@ -37,5 +37,5 @@ class Roots(NamedTuple):
         return str((self.driver_on_host or self.driver) / path.relative_to(self.driver))
 
     def in_container(self, path: Path) -> str:
-        """The same path without the root: where programs expect it."""
+        """A path under the driver's root without the root, where programs expect it."""
         return f"/{path.relative_to(self.driver)}"

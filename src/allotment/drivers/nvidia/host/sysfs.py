@@ -1,4 +1,4 @@
-"""What the kernel tells of PCI devices, and drivers bound to them."""
+"""PCI devices and their kernel drivers, read from sysfs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from allotment.drivers.nvidia.host.roots import Roots
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 
 _NVIDIA = "0x10de"
-#: Class codes of VGA and of other display controllers: everything of NVIDIA's that is a GPU.
+#: Class codes of NVIDIA's GPUs: VGA and other display controllers.
 _DISPLAY = "0x03"
 _BRIDGE = "0x06"
 
 
 class PciLocation(NamedTuple):
-    """Where a device sits; None for what the machine does not tell, as on some virtual ones."""
+    """The location of a device in the machine; None for what the machine does not report, as on some virtual
+    machines.
+    """
 
     numa: int | None
     pcie_root: str | None
@@ -26,12 +28,12 @@ class PciLocation(NamedTuple):
 
 
 def device_folder(roots: Roots, pci: str) -> Path:
-    """The kernel's folder of a PCI device."""
+    """The sysfs folder of a PCI device."""
     return roots.sys / "bus/pci/devices" / pci
 
 
 def read(path: Path) -> str:
-    """A small file of the kernel's, empty if it is not there."""
+    """The text of a small file; empty if it cannot be read."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -39,11 +41,11 @@ def read(path: Path) -> str:
 
 
 def pci_location(roots: Roots, pci: str) -> PciLocation:
-    """Where the device at an address sits."""
+    """The location of the device at a PCI address."""
     folder = device_folder(roots, pci)
     numa = read(folder / "numa_node")
     return PciLocation(
-        numa=int(numa) if numa.isdecimal() else None,  # -1: the firmware does not tell
+        numa=int(numa) if numa.isdecimal() else None,  # -1: not reported by the firmware
         pcie_root=pcie_root(folder, pci),
         bar_bytes=_aperture(read(folder / "resource")),
         device_id=read(folder / "device"),
@@ -51,7 +53,7 @@ def pci_location(roots: Roots, pci: str) -> PciLocation:
 
 
 def pcie_root(folder: Path, pci: str) -> str | None:
-    """The root complex that a device hangs from: ``pci0000:47`` of …/devices/pci0000:47/0000:47:01.0/<pci>."""
+    """The root complex of a device: ``pci0000:47`` of …/devices/pci0000:47/0000:47:01.0/<pci>."""
     try:
         target = str(folder.readlink())
     except OSError:
@@ -61,7 +63,7 @@ def pcie_root(folder: Path, pci: str) -> str | None:
 
 
 def _aperture(resource: str) -> int | None:
-    """Size of the second region (BAR 1), through which a GPU's memory is seen: lines of ``start end flags``."""
+    """Size of the second region (BAR 1), which maps a GPU's memory, from lines of ``start end flags``."""
     lines = resource.splitlines()
     numbers = lines[1].split() if len(lines) > 1 else []
     if len(numbers) < 2:
@@ -71,7 +73,7 @@ def _aperture(resource: str) -> int | None:
 
 
 def bound_to(roots: Roots, driver: str) -> frozenset[str]:
-    """Addresses of the devices that a kernel driver has."""
+    """Addresses of the devices that are bound to a kernel driver."""
     folder = roots.sys / "bus/pci/drivers" / driver
     try:
         return frozenset(entry.name for entry in folder.iterdir() if _ADDRESS.fullmatch(entry.name))
@@ -80,7 +82,7 @@ def bound_to(roots: Roots, driver: str) -> frozenset[str]:
 
 
 def driver_of(roots: Roots, pci: str) -> str:
-    """The kernel driver that has a device; empty for none."""
+    """The kernel driver that a device is bound to; empty for none."""
     try:
         return (device_folder(roots, pci) / "driver").readlink().name
     except OSError:
@@ -88,7 +90,7 @@ def driver_of(roots: Roots, pci: str) -> str:
 
 
 def vfio_gpus(roots: Roots) -> tuple[str, ...]:
-    """Addresses of NVIDIA's GPUs that are handed to virtual machines."""
+    """Addresses of NVIDIA's GPUs that are bound to vfio-pci."""
     gpus = []
     for pci in sorted(bound_to(roots, "vfio-pci")):
         folder = device_folder(roots, pci)
@@ -117,7 +119,7 @@ def iommu_group_peers(roots: Roots, pci: str) -> tuple[str, ...]:
 
 
 def drm_nodes(roots: Roots, pci: str) -> tuple[str, ...]:
-    """Names under ``/dev/dri`` of a GPU: ``card1``, ``renderD129``."""
+    """Names of a GPU's nodes under ``/dev/dri``: ``card1``, ``renderD129``."""
     try:
         names = sorted(entry.name for entry in (device_folder(roots, pci) / "drm").iterdir())
     except OSError:

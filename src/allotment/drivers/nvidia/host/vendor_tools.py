@@ -1,4 +1,4 @@
-"""The driver's own programs, run and waited for."""
+"""Runs programs of NVIDIA's driver, such as ``nvidia-smi``."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from allotment.drivers.nvidia.hardware import HardwareError
 from allotment.drivers.nvidia.host.roots import Roots
 from allotment.drivers.nvidia.nvml.library import find_library
 
-#: Seconds; a program that takes longer hangs in the kernel.
+#: A program that takes longer hangs in the kernel.
 TIMEOUT_SECONDS = 30.0
 
 
 class CommandResult(NamedTuple):
-    """How a program ended; ``output``: what it wrote."""
+    """The exit status and the output of a program."""
 
     status: int
     output: str
 
 
 def program(roots: Roots, name: str) -> Path:
-    """One of the driver's programs. Raises HardwareError if it is not installed."""
+    """The path of one of the driver's programs. Raises HardwareError if it is not installed."""
     path = roots.program(name)
     if path is None:
-        raise HardwareError(f"no {name} under {roots.driver}: NVIDIA's driver is not installed there, or not complete")
+        raise HardwareError(f"no {name} under {roots.driver}: NVIDIA's driver is not installed there, or is incomplete")
     return path
 
 
 async def run(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str = "", output: Path | None = None
 ) -> CommandResult:
-    """Run a program to its end, with ``words`` on its standard input. Raises HardwareError if it cannot, or hangs.
+    """Run a program until it exits, with ``stdin`` as its input. Raises HardwareError if it cannot start, or hangs.
 
-    ``output``: a file for what it writes; for programs that leave others running, which would keep a pipe open.
+    ``output``: a file for its output, for programs that leave others running, which would keep a pipe open.
     """
     try:
         with nullcontext(asyncio.subprocess.PIPE) if output is None else output.open("wb") as out:
@@ -47,7 +47,7 @@ async def run(
                 stdin=asyncio.subprocess.PIPE,
                 stdout=out,
                 stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,  # what stops this driver must not stop what it started
+                start_new_session=True,  # signals to this driver must not stop the programs that it started
             )
     except OSError as error:
         raise HardwareError(f"{' '.join(command)}: {error.strerror}") from None
@@ -65,13 +65,13 @@ async def run(
 
 
 async def nvidia_smi(roots: Roots, uuid: str, *arguments: str, ignore_unsupported: bool = False) -> None:
-    """Run ``nvidia-smi``. Raises HardwareError with its words.
+    """Run ``nvidia-smi``. Raises HardwareError with its output.
 
-    ``may_lack``: a GPU that does not support what is asked is no error.
+    ``ignore_unsupported``: it is no error if the GPU does not support the operation.
     """
     command = (str(program(roots, "nvidia-smi")), *arguments)
     library = find_library(roots.driver)
-    # It must not find another driver's library, or none in a container.
+    # Preloaded, so that it does not find another driver's library, or none in a container.
     result = await run(command, env={"LD_PRELOAD": str(library)} if library else None)
     if result.status == 0 or (ignore_unsupported and "not supported" in result.output.lower()):
         return

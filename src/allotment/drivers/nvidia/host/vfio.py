@@ -1,7 +1,6 @@
-"""A GPU handed from NVIDIA's driver to virtual machines, and back.
+"""Binds a GPU to ``vfio-pci`` for virtual machines, and back to NVIDIA's driver.
 
-The kernel waits for ever in the middle of taking a device from a driver while somebody has it open, so that is looked
-for first.
+The kernel blocks forever while it unbinds a device that a process has open, so that is checked first.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from allotment.drivers.nvidia.host.sysfs import device_folder, driver_of, iommu_
 
 VFIO = "vfio-pci"
 
-#: Seconds that programs which have the GPU open may take to go, and the kernel to bind a driver.
+#: Time limits for programs to close the GPU, and for the kernel to bind a driver.
 RELEASE_SECONDS = 60.0
 BIND_SECONDS = 10.0
 
@@ -26,11 +25,12 @@ def bind_to_vfio(
     roots: Roots, pci: str, minor: int, together_with: Collection[str] = (), *,
     release_seconds: float = RELEASE_SECONDS, bind_seconds: float = BIND_SECONDS,
 ) -> int:  # fmt: skip
-    """Bind a GPU to vfio-pci, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError.
+    """Bind a GPU to vfio-pci if it is not bound already; returns its IOMMU group. Blocks. Raises HardwareError.
 
-    Nobody may have the GPU open, this process included, or use others of its group, but for those that go ``beside``.
+    No process may have the GPU open, this one included, and no driver may use other devices of its group, except for
+    those in ``together_with``.
     """
-    action = f"GPU {pci}: handing it to {VFIO}"
+    action = f"GPU {pci}: binding it to {VFIO}"
     group = _group(roots, pci, action)
     if driver_of(roots, pci) == VFIO:
         return group
@@ -50,20 +50,22 @@ def bind_to_vfio(
 
 
 def unbind_from_vfio(roots: Roots, pci: str, bind_seconds: float = BIND_SECONDS) -> int:
-    """Bind a GPU to its own driver again, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError."""
-    action = f"GPU {pci}: taking it back from {VFIO}"
+    """Bind a GPU to its own driver if it is not bound already; returns its IOMMU group. Blocks. Raises
+    HardwareError.
+    """
+    action = f"GPU {pci}: unbinding it from {VFIO}"
     if driver_of(roots, pci) == VFIO and not _rebind(roots, pci, "", bind_seconds):
-        raise HardwareError(f"{action}: no other driver took it; is the module nvidia loaded?")
+        raise HardwareError(f"{action}: no other driver was bound; is the module nvidia loaded?")
     return _group(roots, pci, action)
 
 
 def processes_using(roots: Roots, minor: int, users: list[str] | None = None) -> list[str]:
-    """Processes that have a GPU's device file open; into ``users`` where that is given."""
+    """Ids of the processes that have a GPU's device file open; stored in ``users`` if given."""
     processes = [] if users is None else users
     processes.clear()
     file = str(roots.dev / f"nvidia{minor}")
     for process in sorted(roots.proc.glob("[0-9]*")):
-        with suppress(OSError):  # it may have ended, or not be ours to look at
+        with suppress(OSError):  # it may have ended, or belong to another user
             if any(_target(entry) == file for entry in (process / "fd").iterdir()):
                 processes.append(process.name)
     return processes
@@ -78,15 +80,15 @@ def _target(entry: Path) -> str:
 
 def _group(roots: Roots, pci: str, action: str) -> int:
     if not device_folder(roots, pci).exists():
-        raise GpuLost(f"{action}: the kernel does not know it (any more)")
+        raise GpuLost(f"{action}: not found by the kernel")
     group = iommu_group(roots, pci)
     if group is None:
-        raise HardwareError(f"{action}: it is in no IOMMU group; is the IOMMU switched on?")
+        raise HardwareError(f"{action}: it is in no IOMMU group; is the IOMMU enabled?")
     return group
 
 
 def _rebind(roots: Roots, pci: str, driver: str, timeout: float) -> bool:
-    """Let only ``driver`` have a device (empty: whoever it is meant for); whether it has it."""
+    """Bind a device to ``driver`` only (empty: its default driver); returns whether it is bound."""
     folder, before = device_folder(roots, pci), driver_of(roots, pci)
     try:
         (folder / "driver_override").write_text(f"{driver}\n")

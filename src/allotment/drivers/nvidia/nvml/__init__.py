@@ -1,6 +1,6 @@
-"""NVIDIA's management library through ``nvidia-ml-py``: what GPUs there are, MIG, critical events.
+"""NVIDIA's management library through ``nvidia-ml-py``: GPUs, MIG, critical events.
 
-Everything here blocks, some calls for seconds, and belongs into one thread. Nothing else imports ``pynvml``.
+Everything here blocks, some calls for seconds, and must be called in one thread. No other package imports ``pynvml``.
 """
 
 from allotment.drivers.nvidia.nvml.events import EventWatcher
@@ -8,4 +8,15 @@ from allotment.drivers.nvidia.nvml.facts import facts_of, uuid_of
 from allotment.drivers.nvidia.nvml.library import Handle, Library, NvmlUnavailable
 from allotment.drivers.nvidia.nvml.mig import create_mig_device, destroy_mig_device, disable_mig, mig_devices
 
-__all__ = ["Handle", "Library", "Unavailable", "Watch", "create", "destroy", "devices", "facts_of", "leave", "uuid_of"]
+__all__ = [
+    "EventWatcher",
+    "Handle",
+    "Library",
+    "NvmlUnavailable",
+    "create_mig_device",
+    "destroy_mig_device",
+    "disable_mig",
+    "facts_of",
+    "mig_devices",
+    "uuid_of",
+]

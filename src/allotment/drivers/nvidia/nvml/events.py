@@ -1,4 +1,4 @@
-"""Critical events of GPUs. Looked for now and then rather than waited for, so that one thread serves all calls."""
+"""Critical events of GPUs. They are polled and not waited for, so that one thread is sufficient for all calls."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from allotment.drivers.nvidia.hardware import Xid
 from allotment.drivers.nvidia.nvml.library import Handle, Library, address, text
 
-#: A GPU that was there and does not answer any more.
+#: The event number of a GPU that no longer answers.
 LOST = 0
 
-#: More in one look is a flood of the same.
+#: The maximum number of events in one poll.
 _MAX_EVENTS = 256
 
 
 class EventWatcher:
-    """The events of all GPUs since the last look. Belongs to NVML as started: a new start needs a new watch."""
+    """Reports the events of all GPUs since the last poll. It is valid until NVML is restarted."""
 
     def __init__(self, library: Library) -> None:
         nvml = library.nvml
@@ -25,7 +25,7 @@ class EventWatcher:
         self._handles = library.handles()
         self._lost: set[str] = set()
         self._events: Any = library.try_call(nvml.nvmlEventSetCreate)
-        #: GPUs whose events cannot be had: of these only a loss is noticed.
+        #: GPUs whose events are not available; only their loss is noticed.
         self.unmonitored = tuple(handle.pci for handle in self._handles if not self._register(handle))
 
     def _register(self, handle: Handle) -> bool:
@@ -41,11 +41,11 @@ class EventWatcher:
 
     @property
     def is_stale(self) -> bool:
-        """Whether NVML was stopped since: then nothing more can be seen here."""
+        """Whether NVML was stopped or restarted, so that no more events are reported."""
         return not self._library.is_running or self._library.start_count != self._start_count
 
     def poll(self) -> list[Xid]:
-        """What happened; number 0 for a GPU that is lost, once."""
+        """The events since the last poll; number 0, once, for a GPU that was lost."""
         return [*self._xid_events(), *self._newly_lost()]
 
     def _xid_events(self) -> Iterator[Xid]:
@@ -54,7 +54,7 @@ class EventWatcher:
             try:
                 data = nvml.nvmlEventSetWait(self._events, 0)
             except nvml.NVMLError:
-                # Nothing more; or a GPU was lost, which makes the whole set fail: which one shows elsewhere.
+                # No more events; or a GPU was lost, which makes the whole set fail: _newly_lost() finds which one.
                 return
             pci = self._library.try_call(nvml.nvmlDeviceGetPciInfo, data.device)
             if data.eventType == nvml.nvmlEventTypeXidCriticalError and pci is not None:
@@ -75,7 +75,7 @@ class EventWatcher:
         return events
 
     def close(self) -> None:
-        """Give the set back."""
+        """Free the event set."""
         if self._events is not None and not self.is_stale:
             self._library.try_call(self._library.nvml.nvmlEventSetFree, self._events)
         self._events = None

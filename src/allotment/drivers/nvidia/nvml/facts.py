@@ -1,4 +1,4 @@
-"""A GPU's facts, in NVML's own words where it has some."""
+"""Reads the facts of a GPU from NVML."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from allotment.fleet.profiles import MIB, Mig, MigProfile, accelerators
 
 
 class InstanceProfile(NamedTuple):
-    """What NVML's number of a GPU instance profile says: how many slices, and what is special."""
+    """The slices and the name suffix of a GPU instance profile."""
 
     slices: int
     suffix: str = ""
 
 
-#: NVML's ``NVML_GPU_INSTANCE_PROFILE_*`` by number. A profile's id, which names and tools show, is something else.
+#: NVML's ``NVML_GPU_INSTANCE_PROFILE_*`` by number, which is not the profile's id that tools show.
 INSTANCE_PROFILES: tuple[InstanceProfile, ...] = (
     InstanceProfile(1),
     InstanceProfile(2),
@@ -41,13 +41,13 @@ INSTANCE_PROFILES: tuple[InstanceProfile, ...] = (
 
 
 def profile_name(number: int, slices: int, memory_mib: int, total_bytes: int) -> str:
-    """The name of NVML's profile ``number``, of that many slices and MiB on a GPU of ``total_bytes``.
+    """The name of NVML's profile ``number``, with its slices and memory, on a GPU of ``total_bytes``.
 
-    Memory counts in eighths of the GPU, rounded up, of the GPU's GiB, rounded up.
+    The memory is counted in eighths of the GPU, rounded up, of the GPU's GiB, rounded up.
 
     >>> profile_name(7, 1, 4864, 40960 * MIB)
     '1g.5gb+me'
-    >>> profile_name(2, 3, 71168, 143771 * MIB)  # 70.5, and half goes up
+    >>> profile_name(2, 3, 71168, 143771 * MIB)  # 70.5, and half is rounded up
     '3g.71gb'
     """
     eighths = -(-memory_mib * MIB * 8 // total_bytes)
@@ -70,16 +70,16 @@ _ARCHITECTURES = {
 
 _ADDRESSING = {0: "None", 1: "HMM", 2: "ATS"}
 
-#: CUDA cores of one multiprocessor, where they are not 128.
+#: CUDA cores of one multiprocessor, if not 128.
 _CORES = {"6.0": 64, "7.0": 64, "7.2": 64, "7.5": 64, "8.0": 64}
 
 _FABRIC_COMPLETED = 3
 
 
 def facts_of(library: Library, handle: Handle) -> Gpu | None:
-    """What NVML tells of a GPU. None if it does not even tell its UUID: it is lost.
+    """A GPU's facts from NVML. None if not even its UUID can be read: the GPU is lost.
 
-    Where it sits (NUMA node, PCIe root) is not NVML's to tell: see the host.
+    Its location (NUMA node, PCIe root) is not known to NVML, see :mod:`allotment.drivers.nvidia.host.sysfs`.
     """
     nvml, device, query = library.nvml, handle.device, library.try_call
     uuid = text(query(nvml.nvmlDeviceGetUUID, device))
@@ -108,7 +108,7 @@ def facts_of(library: Library, handle: Handle) -> Gpu | None:
         memory_bytes=total,
         multiprocessors=(query(nvml.nvmlDeviceGetNumGpuCores, device) or 0) // _CORES.get(capability_text, 128),
         device_id=f"0x{pci.pciDeviceId >> 16:04x}" if pci is not None else "",
-        # Without MIG the mode is not supported, which is neither on nor off.
+        # A GPU without MIG reports that the mode is not supported.
         mig=None if mode is None else _mig(library, device, product, architecture, total),
         mig_enabled=mode is not None and mode[0] == 1,
         fabric=_fabric(library, device),
@@ -162,7 +162,7 @@ def _mig(library: Library, device: Any, product: str, architecture: str, total: 
         if not name and total:
             name = profile_name(number, info.sliceCount, info.memorySizeMB, total)
         slots = placements(library, device, info) or _known_placements(known, info.id)
-        # A name with c is of a profile whose own compute instance would not be the whole of it.
+        # "c." in the name: the profile's compute instance would not use the whole GPU instance.
         if not name or "c." in name or not slots:
             continue
         profiles[info.id] = MigProfile(
@@ -182,19 +182,19 @@ def _mig(library: Library, device: Any, product: str, architecture: str, total: 
     if not profiles:
         return None
     ordered = sorted(profiles.values(), key=lambda profile: (profile.size, profile.memory_mib, profile.name))
-    # Before Hopper the mode takes effect with the GPU's next reset.
+    # Before Hopper, the mode takes effect at the next reset of the GPU.
     return Mig(reset_to_toggle=architecture == "Ampere", profiles=tuple(ordered))
 
 
 def profile_info(library: Library, device: Any, number: int) -> Any | None:
-    """NVML's GPU instance profile of that number, with its name where the driver is new enough to tell it."""
+    """NVML's GPU instance profile with that number, with its name if the driver is new enough."""
     function = library.nvml.nvmlDeviceGetGpuInstanceProfileInfo
     info = library.try_call(function, device, number)
     return info if info is not None else library.try_call(function, device, number, version=1)
 
 
 def placements(library: Library, device: Any, info: Any) -> list[tuple[int, int]]:
-    """(start, size) of every place where a profile could be, in order; none where the driver does not tell."""
+    """(start, size) of every possible placement of a profile, sorted; none if the driver does not report them."""
     nvml = library.nvml
     count = c_uint(0)
     function = nvml.nvmlDeviceGetGpuInstancePossiblePlacements
@@ -207,7 +207,7 @@ def placements(library: Library, device: Any, info: Any) -> list[tuple[int, int]
 
 
 def _known_placements(known: Mig | None, profile_id: int) -> list[tuple[int, int]]:
-    """Some drivers tell places only while MIG is on; those of the hardware that is known do not change."""
+    """Placements of known hardware: some drivers report placements only while MIG is enabled."""
     return [
         (start, profile.size)
         for profile in (known.profiles if known else ())

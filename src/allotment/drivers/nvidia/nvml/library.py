@@ -1,7 +1,7 @@
-"""The library itself: found under a driver's root, loaded once, asked with tolerance.
+"""Finds and loads the NVML library under a driver root, and calls its functions.
 
-Drivers differ in what they answer: a function may be missing in an old one, or not supported by a GPU, a virtual
-machine or a setting. Only what identifies a GPU has to be known; everything else may be unknown.
+Drivers differ in the functions that they support: one may be missing in an old driver, or not be supported by a GPU, a
+virtual machine or a setting. Only the identity of a GPU is required; everything else may be unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 SONAME = "libnvidia-ml.so.1"
 
-#: Where distributions and NVIDIA's own driver containers put libraries.
+#: Library folders of distributions and of NVIDIA's driver containers.
 LIBRARY_FOLDERS = (
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
@@ -36,11 +36,11 @@ LIBRARY_FOLDERS = (
 
 
 class NvmlUnavailable(Exception):
-    """There is no NVIDIA driver here, or it does not run: a node without GPUs."""
+    """NVIDIA's driver is not installed or does not run: a node without GPUs."""
 
 
 class Handle(NamedTuple):
-    """A GPU as NVML knows it until it is started anew. ``number`` is NVML's own."""
+    """NVML's handle of a GPU, valid until NVML is restarted. ``number``: NVML's index."""
 
     pci: str
     number: int
@@ -56,19 +56,19 @@ def find_library(root: Path) -> Path | None:
 class Library:
     """NVML of a driver root, started when it is first needed.
 
-    Not safe for several threads: whoever owns it calls it from one. ``root``: where the driver is installed, ``/`` on
-    most hosts; for ``/`` the system's own search finds a library in other places, too.
+    Not thread-safe: its owner must call it from one thread. ``root``: where the driver is installed, ``/`` on most
+    hosts; for ``/`` the dynamic linker also finds the library in other folders.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._nvml: Any = None
-        #: How often NVML was started: handles of an earlier time are dead.
+        #: Number of times NVML was started: handles of an earlier start are invalid.
         self.start_count = 0
 
     @property
     def nvml(self) -> Any:
-        """The module, with the library running. Raises Unavailable."""
+        """The ``pynvml`` module, with the library started. Raises NvmlUnavailable."""
         if self._nvml is None:
             self._nvml = self._start()
             self.start_count += 1
@@ -93,7 +93,7 @@ class Library:
             library = CDLL(str(path or SONAME))
         except OSError as error:
             raise NvmlUnavailable(f"{SONAME} cannot be loaded: {error}") from None
-        # The module would load the system's own library; given one, it keeps to it. Pointers into another go.
+        # The module would load the system's library, unless one is set. Function pointers into another are dropped.
         pynvml.nvmlLib = library
         pynvml._nvmlGetFunctionPointer_cache.clear()
         try:
@@ -104,28 +104,28 @@ class Library:
         return module
 
     def stop(self) -> None:
-        """Stop NVML; whatever is asked next starts it anew, with the GPUs of then."""
+        """Stop NVML; the next call starts it again, with the GPUs at that time."""
         if self._nvml is not None:
             with suppress(self._nvml.NVMLError):
                 self._nvml.nvmlShutdown()
             self._nvml = None
 
     def release(self, pci: str) -> None:
-        """Have no GPU open, so that the kernel can take the one at ``pci`` from its driver."""
+        """Close all GPUs, so that the kernel can unbind the one at ``pci`` from its driver."""
         with suppress(NvmlUnavailable, GpuLost):
-            # The persistence daemon's mode would keep the driver initialised on it.
+            # Persistence mode would keep the driver initialized on it.
             self.try_call(self.nvml.nvmlDeviceSetPersistenceMode, self.handle(pci).device, 0)
         self.stop()
 
     def try_call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What a call answers, None where the driver cannot tell."""
+        """Call a function; None if the driver reports an error."""
         try:
             return function(*args, **kwargs)
         except self.nvml.NVMLError:
             return None
 
     def call(self, action: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a call answers. Raises HardwareError, which says what was asked and NVML's words."""
+        """Call a function. Raises HardwareError with the action and NVML's error."""
         try:
             return function(*args, **kwargs)
         except (self.nvml.NVMLError_GpuIsLost, self.nvml.NVMLError_GpuNotFound) as error:
@@ -134,7 +134,7 @@ class Library:
             raise HardwareError(f"{action}: {error}") from None
 
     def handles(self) -> tuple[Handle, ...]:
-        """The GPUs, by PCI address. One that does not say its address (it fell off the bus) is not there."""
+        """The GPUs, by PCI address, without those that do not report it because they fell off the bus."""
         nvml = self.nvml
         handles = []
         for number in range(self.try_call(nvml.nvmlDeviceGetCount) or 0):
@@ -145,20 +145,20 @@ class Library:
         return tuple(sorted(handles, key=lambda handle: handle.pci))
 
     def handle(self, pci: str) -> Handle:
-        """The GPU at an address. Raises GpuLost."""
+        """The GPU at a PCI address. Raises GpuLost."""
         for handle in self.handles():
             if handle.pci == pci:
                 return handle
-        raise GpuLost(f"GPU {pci}: NVML does not know it (any more)")
+        raise GpuLost(f"GPU {pci}: not found by NVML")
 
 
 def text(value: str | bytes | None) -> str:
-    """A string of NVML's, which is bytes in old versions; empty if unknown."""
+    """Decode a string of NVML, which is bytes in old versions; empty if unknown."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
 
 
 def address(bus_id: str) -> str:
-    """The usual PCI address: lower case, with a domain of four digits where NVML has eight.
+    """Normalize a PCI address: lower case, with a domain of four digits where NVML has eight.
 
     >>> address("00000000:0F:00.0"), address("00010000:0F:00.0")
     ('0000:0f:00.0', '00010000:0f:00.0')

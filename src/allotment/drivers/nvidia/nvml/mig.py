@@ -1,8 +1,8 @@
-"""MIG devices made and destroyed: all or nothing.
+"""Creates and destroys MIG devices through NVML, without leaving incomplete ones.
 
 A MIG device is a GPU instance, which has memory and engines, with a compute instance over all of it. A process that is
-killed between the two leaves half of one, which is in the way of others: whoever makes or destroys the MIG device of
-that place clears it.
+killed between the two leaves a GPU instance that blocks its placement. The next creation or destruction of the MIG
+device at that placement removes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OFF, _ON = 0, 1
 
 
 class _Instance(NamedTuple):
-    """A GPU instance that exists. ``compute``: its compute instances, (handle, id, slices)."""
+    """An existing GPU instance. ``compute``: its compute instances as (handle, id, slices)."""
 
     handle: Any
     id: int
@@ -31,7 +31,9 @@ class _Instance(NamedTuple):
 
 
 def mig_devices(library: Library, handle: Handle) -> tuple[MigDevice, ...]:
-    """The MIG devices of a GPU by place. What somebody divided further is none of ours, and left out."""
+    """The MIG devices of a GPU by start. GPU instances with several compute instances were made by other programs, and
+    are left out.
+    """
     if not _enabled(library, handle):
         return ()
     uuids = _uuids(library, handle)
@@ -49,21 +51,22 @@ def mig_devices(library: Library, handle: Handle) -> tuple[MigDevice, ...]:
 def create_mig_device(
     library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool
 ) -> MigDevice:
-    """The MIG device of a profile at a place, made if it is not there. Raises HardwareError, and leaves nothing then.
+    """Create the MIG device of a profile at a start, or return the existing one. Raises HardwareError, and leaves
+    nothing then.
 
-    MIG is switched on where that needs no reset of the GPU.
+    MIG is enabled if that needs no reset of the GPU.
     """
     action = f"GPU {handle.pci}: MIG device of profile {profile_id} at {start}"
     switched_on = False
     if not _enabled(library, handle):
         if reset_to_toggle:
             raise HardwareError(
-                f"{action}: MIG is off, and switching it on needs a reset of the GPU "
+                f"{action}: MIG is disabled, and enabling it needs a reset of the GPU "
                 f"(nvidia-smi -i {handle.pci} -mig 1, then a reset or a reboot)"
             )
         _switch(library, handle, _ON)
         switched_on = True
-        # Switching may have taken the GPU from the driver and given it back.
+        # Enabling MIG may have rebound the GPU to the driver.
         handle = library.handle(handle.pci)
     try:
         return _create(library, handle, profile_id, start, action)
@@ -74,7 +77,7 @@ def create_mig_device(
 
 
 def destroy_mig_device(library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool) -> None:
-    """Destroy what there is of a MIG device; with a GPU's last one MIG goes off, where that needs no reset."""
+    """Destroy a complete or incomplete MIG device; after a GPU's last one MIG is disabled, if that needs no reset."""
     if not _enabled(library, handle):
         return
     for instance in _instances(library, handle):
@@ -85,11 +88,11 @@ def destroy_mig_device(library: Library, handle: Handle, profile_id: int, start:
 
 
 def disable_mig(library: Library, handle: Handle) -> None:
-    """Switch MIG off, unless it is. Raises HardwareError where there are MIG devices, or it needs a reset."""
+    """Disable MIG if it is enabled. Raises HardwareError if the GPU has MIG devices, or a reset is needed."""
     if not _enabled(library, handle):
         return
     if _instances(library, handle):
-        raise HardwareError(f"GPU {handle.pci}: switching MIG off: there are MIG devices on it")
+        raise HardwareError(f"GPU {handle.pci}: disabling MIG: the GPU has MIG devices")
     _switch(library, handle, _OFF)
 
 
@@ -120,7 +123,7 @@ def _create(library: Library, handle: Handle, profile_id: int, start: int, actio
         instance_id = library.call(action, nvml.nvmlGpuInstanceGetInfo, instance_handle).id
         device = next((d for d in mig_devices(library, handle) if d.gpu_instance == instance_id), None)
         if device is None:
-            raise HardwareError(f"{action}: it was made, but NVML shows no device of it")
+            raise HardwareError(f"{action}: it was created, but NVML does not list it")
     except HardwareError as error:
         _roll_back(library, handle, instance_handle, action, error)
         raise
@@ -128,7 +131,7 @@ def _create(library: Library, handle: Handle, profile_id: int, start: int, actio
 
 
 def _roll_back(library: Library, handle: Handle, instance_handle: Any, action: str, reason: HardwareError) -> None:
-    """Destroy what was begun; if even that fails, its user must know both."""
+    """Destroy an incomplete MIG device; if that fails, too, the error contains both failures."""
     info = library.try_call(library.nvml.nvmlGpuInstanceGetInfo, instance_handle)
     partial = next((i for i in _instances(library, handle) if info is not None and i.id == info.id), None)
     try:
@@ -141,7 +144,7 @@ def _roll_back(library: Library, handle: Handle, instance_handle: Any, action: s
 
 
 def _destroy_instance(library: Library, instance: _Instance, action: str) -> None:
-    """Compute instances first: an instance that holds any is in use."""
+    """Destroy compute instances first: a GPU instance with compute instances is in use."""
     nvml = library.nvml
     for compute, _, _ in instance.compute:
         _destroy_if_present(
@@ -159,10 +162,10 @@ def _destroy_if_present(library: Library, action: str, function: Callable[[Any],
 
 
 def _whole_compute_profile(library: Library, instance: Any, slices: int, action: str) -> int:
-    """The compute instance profile that takes all of a GPU instance."""
+    """The id of the compute instance profile that uses all slices of a GPU instance."""
     nvml = library.nvml
     for number in range(nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
-        # A variant with other engines, not the plain one.
+        # A variant with other engines.
         if number == nvml.NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1:
             continue
         function = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
@@ -172,10 +175,10 @@ def _whole_compute_profile(library: Library, instance: Any, slices: int, action:
             info = library.try_call(function, instance, number, engines, version=1)
         if info is not None and info.sliceCount == slices:
             return int(info.id)
-    raise HardwareError(f"{action}: no compute instance takes all of its {slices} slices")
+    raise HardwareError(f"{action}: no compute instance profile uses all of its {slices} slices")
 
 
-# --- what there is ----------------------------------------------------------------------------------------------------
+# --- queries ----------------------------------------------------------------------------------------------------------
 
 
 def _enabled(library: Library, handle: Handle) -> bool:
@@ -237,7 +240,7 @@ def _uuids(library: Library, handle: Handle) -> dict[tuple[int, int], str]:
     """UUIDs of MIG devices by (GPU instance, compute instance)."""
     nvml = library.nvml
     uuids = {}
-    # Numbers have gaps: one that is free is not found.
+    # Indexes have gaps.
     for index in range(library.try_call(nvml.nvmlDeviceGetMaxMigDeviceCount, handle.device) or 0):
         device = library.try_call(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle.device, index)
         if device is None:
@@ -251,13 +254,13 @@ def _uuids(library: Library, handle: Handle) -> dict[tuple[int, int], str]:
 
 
 def _switch(library: Library, handle: Handle, mode: int) -> None:
-    action = f"GPU {handle.pci}: switching MIG {'on' if mode else 'off'}"
+    action = f"GPU {handle.pci}: {'enabling' if mode else 'disabling'} MIG"
     status = library.call(action, library.nvml.nvmlDeviceSetMigMode, handle.device, mode)
     if status != library.nvml.NVML_SUCCESS or _enabled(library, handle) != bool(mode):
         raise HardwareError(f"{action}: it takes effect only after a reset of the GPU; programs may be using it")
 
 
 def _switch_off_if_empty(library: Library, handle: Handle) -> None:
-    """Best effort: a GPU in MIG mode without instances is no use as a whole, but its next MIG device is welcome."""
+    """Disable MIG on a GPU without instances, ignoring errors: in MIG mode it cannot be used as a whole."""
     if not _instances(library, handle):
         library.try_call(library.nvml.nvmlDeviceSetMigMode, handle.device, _OFF)

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs that are not there: hardware that refuses as the real one does, and programs that compute on it."""
+"""Simulated NVIDIA GPUs: hardware with the errors of real hardware, and a server on which programs compute."""

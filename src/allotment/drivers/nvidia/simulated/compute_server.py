@@ -1,8 +1,8 @@
-"""Lets programs compute on simulated GPUs: they wait as long as the hardware would take, under the share they have.
+"""Serves programs that compute on simulated GPUs: a call takes as long as on the hardware, with the program's share.
 
-:class:`Compute` serves all simulated GPUs of a process. A container finds it by the variable ``ALLOTMENT_GPU``,
-``<socket path>#<token>``; what a token stands for is asked of the hardware each time, so that a claim that was taken
-back cannot be used any longer. There is no socket, and no task does anything, until the first address is asked for.
+:class:`ComputeServer` serves all simulated GPUs of a process. A container finds it by the variable ``ALLOTMENT_GPU``,
+``<socket path>#<token>``. The token is resolved by the hardware at each call, so that a claim cannot be used after it
+was unprepared. The socket is created, and the server does something, only after the first call of ``address``.
 
 The protocol is one JSON object per line, answered in any order by ``id``::
 
@@ -12,8 +12,8 @@ The protocol is one JSON object per line, answered in any order by ``id``::
     {"id": 4, "free": 1}                                 {"id": 4}
                                                          {"id": 5, "error": "CUDA_ERROR_OUT_OF_MEMORY", "message": …}
 
-``run`` is work in seconds of one multiprocessor; ``threads`` a limit of the program's own, in per cent, under that of
-its MPS daemon. A program ends with its connection: its kernels are lost and its memory is free.
+``run`` is work in seconds of one multiprocessor; ``threads`` is the program's own limit in percent; the limit of its
+MPS daemon applies as well. A program ends with its connection: its kernels are cancelled and its memory is freed.
 """
 
 from __future__ import annotations
@@ -38,19 +38,17 @@ from allotment.model.trees import Tree
 ShareLookup = Callable[[str], ComputeShare | None]
 ProgramContext = Callable[[ComputeShare], AbstractContextManager[None]]
 
-#: The variable that tells a container's programs where its simulated GPU is.
-VARIABLE: Final = "ALLOTMENT_GPU"
 
 _LINE_LIMIT: Final = 1 << 16
 _BACKLOG: Final = 128
-_NO_DEVICE: Final = "no CUDA-capable device: nothing prepared stands behind this token"
+_NO_DEVICE: Final = "no CUDA-capable device: no prepared device for this token"
 
 
 class ComputeServer:
     """All simulated GPUs of a process, as programs see them.
 
-    ``speed``: so many simulated seconds pass in one second. ``folder``: where the socket is made; one of its own by
-    default, since the path of a socket must be short.
+    ``speed``: simulated seconds per second. ``folder``: the folder of the socket; a temporary one by default, because
+    the path of a socket must be short.
     """
 
     def __init__(self, *, speed: float = 1.0, folder: Path | None = None) -> None:
@@ -64,32 +62,32 @@ class ComputeServer:
         self._socket_created = asyncio.Event()
         self._closed = False
 
-    # --- what the hardware uses --------------------------------------------------------------------------------------
+    # --- for the hardware ---------------------------------------------------------------------------------------------
 
     def attach(self, find: ShareLookup, context: ProgramContext | None = None) -> None:
-        """Ask this, too, what a token stands for; ``running`` is held while a program is on such a share."""
+        """Add a lookup that resolves tokens; ``context`` is entered while a program uses such a share."""
         self._sources[find] = context
 
     def detach(self, find: ShareLookup) -> None:
-        """Ask it no longer."""
+        """Remove a lookup."""
         del self._sources[find]
 
     def address(self, token: str) -> str:
-        """What ``ALLOTMENT_GPU`` is for the containers that have a token. The first call makes the socket.
+        """The value of ``ALLOTMENT_GPU`` for containers with a token. The first call creates the socket.
 
-        Raises ComputeError after the end.
+        Raises ComputeError after ``close``.
         """
         return f"{self._listen()}#{token}"
 
     def activity(self, engine: str) -> Activity | None:
-        """What an engine (by UUID of GPU or MIG device) did; None if no program uses it."""
-        found = self._engines.get(engine)
-        return found.activity() if found else None
+        """The activity of an engine (by UUID of GPU or MIG device); None if no program uses it."""
+        running = self._engines.get(engine)
+        return running.activity() if running else None
 
     # --- serving -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Serve programs until cancelled; does nothing before the first address was asked for."""
+        """Serve programs until cancelled; waits for the first call of ``address``."""
         try:
             await self._socket_created.wait()
             async with asyncio.TaskGroup() as group:
@@ -104,7 +102,7 @@ class ComputeServer:
             self.close()
 
     def close(self) -> None:
-        """Remove the socket, for good."""
+        """Remove the socket. No address is available afterwards."""
         self._closed = True
         if self._socket is not None:
             path = Path(self._socket.getsockname()) if self._socket.fileno() >= 0 else None
@@ -119,7 +117,7 @@ class ComputeServer:
 
     def _listen(self) -> Path:
         if self._closed:
-            raise ComputeError("CUDA_ERROR_DEINITIALIZED", "the simulated GPUs are no more")
+            raise ComputeError("CUDA_ERROR_DEINITIALIZED", "the simulated GPUs were closed")
         if self._folder is None:
             self._folder, self._own_folder = Path(tempfile.mkdtemp(prefix="allotment-gpu-")), True
         path = self._folder / "gpu.sock"
@@ -128,13 +126,13 @@ class ComputeServer:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._socket.setblocking(False)
             self._socket.bind(str(path))
-            # Whoever connects before run() has started waits in the backlog.
+            # Programs that connect before run() has started wait in the backlog.
             self._socket.listen(_BACKLOG)
             self._socket_created.set()
         return path
 
     async def _serve_program(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One program, from its connection to its end."""
+        """Serve one program until it disconnects."""
         session: ProgramSession | None = None
         tasks: set[asyncio.Task[None]] = set()
         try:
@@ -152,7 +150,7 @@ class ComputeServer:
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
         except (ConnectionError, ValueError, RecursionError):
-            pass  # it died, or does not speak the protocol; either way it is gone
+            pass  # it ended, or violated the protocol
         finally:
             if session is not None:
                 session.close()
@@ -165,7 +163,7 @@ class ComputeServer:
     # --- programs ----------------------------------------------------------------------------------------------------
 
     def open(self, token: str, *, threads: int | None = None) -> ProgramSession:
-        """Let a program in, in this process. Raises ComputeError. Needs a running event loop."""
+        """Open a session in this process. Raises ComputeError. Needs a running event loop."""
         find, share = self._find(token)
         engine = self._engines.get(share.engine)
         if engine is None:
@@ -173,10 +171,10 @@ class ComputeServer:
         if share.exclusive and engine.programs:
             raise ComputeError(
                 "CUDA_ERROR_DEVICE_UNAVAILABLE",
-                f"{share.engine} is busy: compute mode EXCLUSIVE_PROCESS, and another program has it",
+                f"{share.engine} is busy: another program uses it in compute mode EXCLUSIVE_PROCESS",
             )
         if threads is not None and not 1 <= threads <= 100:
-            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"threads are 1 to 100 per cent, not {threads!r}")
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"threads: expected 1 to 100 percent, found {threads!r}")
         self._opened += 1
         with ExitStack() as contexts:
             if context := self._sources[find]:
@@ -193,13 +191,13 @@ class ComputeServer:
         raise ComputeError("CUDA_ERROR_NO_DEVICE", _NO_DEVICE)
 
     def _drop_idle_engine(self, engine: ComputeEngine) -> None:
-        """An engine that nobody uses any more is forgotten; its MIG device may be gone, too."""
+        """Remove an engine without programs; its MIG device may be destroyed."""
         if not engine.programs and self._engines.get(engine.uuid) is engine:
             del self._engines[engine.uuid]
 
 
 class ProgramSession:
-    """A program on its share of an engine. ``at_end``: what happens when it has left."""
+    """A program that uses its share of an engine. ``on_close``: called when it has ended."""
 
     def __init__(
         self,
@@ -209,7 +207,7 @@ class ProgramSession:
         threads: int | None,
         share_now: Callable[[], ComputeShare | None],
     ) -> None:
-        """``now`` tells what the program may use by the time it asks."""
+        """``share_now`` returns the share that the program can currently use."""
         self.on_close = ExitStack()
         self._engine = engine
         self._name = name
@@ -220,7 +218,7 @@ class ProgramSession:
         engine.enter(name, share.daemon or name, min(limits, default=None))
 
     def device_info(self) -> Tree:
-        """What a program can ask of its device."""
+        """The properties of the device that a program can query."""
         share = self._share
         known: Tree = {
             "product": share.product,
@@ -238,15 +236,16 @@ class ProgramSession:
         return known | {key: value for key, value in optional.items() if value is not None}
 
     async def run(self, work: float, width: int) -> float:
-        """Run a kernel of ``work`` seconds of one multiprocessor, on ``width`` of them at most; how long it took.
+        """Run a kernel of ``work`` seconds of one multiprocessor on at most ``width`` of them; returns its simulated
+        duration.
 
-        Seconds are simulated ones. Raises ComputeError where the device is gone.
+        Raises ComputeError if the device is gone.
         """
         share = self._current_share()
         return await self._engine.run(self._name, round(work * SECOND), width, share.interval)
 
     def allocate(self, size: int) -> int:
-        """Take memory; a number to free it by. Raises ComputeError."""
+        """Allocate memory; returns the number with which to free it. Raises ComputeError."""
         share = self._current_share()
         try:
             return self._engine.memory.allocate(self._name, size, share.memory_limit)
@@ -256,14 +255,14 @@ class ProgramSession:
             raise ComputeError("CUDA_ERROR_INVALID_VALUE", str(error)) from None
 
     def free(self, number: int) -> None:
-        """Give memory back. Raises ComputeError."""
+        """Free an allocation. Raises ComputeError."""
         try:
             self._engine.memory.free(self._name, number)
         except KeyError:
-            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"{number} is no allocation of this program") from None
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"{number} is not an allocation of this program") from None
 
     def close(self) -> None:
-        """The program ends. Twice is once."""
+        """End the program. Idempotent."""
         if self._open:
             self._open = False
             self._engine.leave(self._name)
@@ -271,7 +270,7 @@ class ProgramSession:
 
     def _current_share(self) -> ComputeShare:
         if not self._open:
-            raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", "the program has left its device")
+            raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", "the program has closed its device")
         share = self._share_now()
         if share is None:
             raise ComputeError("CUDA_ERROR_NO_DEVICE", _NO_DEVICE)

@@ -1,7 +1,7 @@
-"""What containers get of simulated GPUs: the device nodes and variables of the real ones, doing nothing.
+"""Container edits for simulated GPUs: the device nodes and variables of real GPUs, without function.
 
-Every node is ``/dev/null`` under the real node's name, with its numbers given, so that a runtime need not look for it
-on the host. Programs reach a simulated GPU by ``ALLOTMENT_GPU``, see :mod:`.share`.
+Every node is ``/dev/null`` under the real node's name, with its numbers, so that a runtime need not look for it on the
+host. Programs reach a simulated GPU by ``ALLOTMENT_GPU``, see :mod:`.compute_server`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from allotment.fleet.nvidia.mig_devices import piece_name
 _VOID: Final = "NVIDIA_VISIBLE_DEVICES=void"
 _CONTROL: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 
-#: Variable with the socket of the simulated compute engine and a token, ``<socket>#<token>``.
-REACH: Final = "ALLOTMENT_GPU"
+#: Variable with the socket of the compute server and a token, ``<socket>#<token>``.
+VARIABLE: Final = "ALLOTMENT_GPU"
 
 
 def device_node(path: str) -> DeviceNode:
@@ -30,19 +30,20 @@ def device_node(path: str) -> DeviceNode:
 
 
 def common() -> ContainerEdits:
-    """Control nodes."""
+    """Edits for every container with a GPU: the control nodes."""
     return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(path) for path in _CONTROL))
 
 
 def whole_gpu(gpu: Gpu) -> ContainerEdits:
-    """``/dev/nvidia<minor>``."""
+    """Edits for a whole GPU: ``/dev/nvidia<minor>``."""
     return ContainerEdits(device_nodes=(device_node(f"/dev/nvidia{gpu.minor}"),))
 
 
 def mig_device(gpu: Gpu, device: MigDevice) -> ContainerEdits:
-    """The parent's node, and the capabilities of both instances, numbered as the real driver does (15 × 9 per GPU).
+    """Edits for a MIG device: the GPU's node, and the capabilities of both instances, numbered as in the real driver
+    (15 × 9 per GPU).
 
-    The variable is for programs that show the device: its UUID is not in any slice.
+    The variable is for programs that show the device, because its UUID is not in any slice.
     """
     access = 3 + 135 * gpu.minor + 9 * device.gpu_instance
     capabilities = (access, access + 1 + device.compute_instance)
@@ -53,7 +54,7 @@ def mig_device(gpu: Gpu, device: MigDevice) -> ContainerEdits:
 
 
 def mps_client(folder: Path | None) -> ContainerEdits:
-    """Where a control daemon listens; the mounts where it has folders."""
+    """Edits for a client of a control daemon; with mounts if the daemon has folders."""
     env = ("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",)
     if folder is None:
         return ContainerEdits(env=env)
@@ -64,13 +65,13 @@ def mps_client(folder: Path | None) -> ContainerEdits:
 
 
 def vfio_device(group: int, api_device: bool) -> ContainerEdits:
-    """The IOMMU group."""
+    """Edits for a virtual machine: the IOMMU group's node."""
     paths = (f"/dev/vfio/{group}", *(("/dev/vfio/vfio",) if api_device else ()))
     return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(path) for path in paths))
 
 
 def compute_server(address: str) -> ContainerEdits:
-    """How programs find the simulated compute engine: its socket is inside where it is outside."""
+    """Edits with which programs reach the compute server: its socket is mounted at the path that it has on the host."""
     socket = address.partition("#")[0]
     mount = Mount(host_path=socket, container_path=socket, options=("rw", "nosuid", "nodev", "bind"))
-    return ContainerEdits(env=(f"{REACH}={address}",), mounts=(mount,))
+    return ContainerEdits(env=(f"{VARIABLE}={address}",), mounts=(mount,))

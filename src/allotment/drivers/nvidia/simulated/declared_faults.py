@@ -1,4 +1,4 @@
-"""Breaking simulated GPUs by saying so: ``gpu-3=gone,gpu-0=xid-79,gpu-1=lost``, and mending what is no longer said."""
+"""Applies faults declared as text to simulated GPUs: ``gpu-3=gone,gpu-0=xid-79,gpu-1=lost``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _XID: Final = re.compile(r"xid-([1-9][0-9]{0,3})")
 
 
 class DeclaredFaults:
-    """What is broken on one node."""
+    """The declared faults of one node."""
 
     def __init__(self, hardware: SimulatedHardware) -> None:
         self._hardware = hardware
         self._faults: dict[str, str] = {}
 
     def apply(self, text: str) -> None:
-        """Break what the text says and mend the rest; the same text again does nothing. Raises ValueError."""
+        """Set the faults in the text and repair all others; the same text again has no effect. Raises ValueError."""
         faults = _parse(text)
         gpus = {f"gpu-{gpu.minor}": gpu for gpu in self._hardware.all_gpus()}
         for name in faults:
@@ -48,6 +48,6 @@ def _parse(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, fault = part.partition("=")
         if fault not in ("gone", "lost") and not _XID.fullmatch(fault):
-            raise ValueError(f"wanted NAME=gone, NAME=lost or NAME=xid-NUMBER, found {part!r}")
+            raise ValueError(f"expected NAME=gone, NAME=lost or NAME=xid-NUMBER, found {part!r}")
         faults[name] = fault
     return faults

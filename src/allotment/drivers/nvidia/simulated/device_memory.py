@@ -1,4 +1,4 @@
-"""The memory of one simulated engine: what programs have of it, and the limits that MPS sets for each."""
+"""The memory of one simulated engine: allocations by program, and the limits that MPS sets for each program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ _MIB = 1 << 20
 
 
 class OutOfMemory(Exception):
-    """An allocation was refused; the text says what was wanted, what is in use, and whose limit it is."""
+    """An allocation was refused; the text contains the requested size, the memory in use, and the limit that
+    applies.
+    """
 
 
 class DeviceMemory:
@@ -20,23 +22,23 @@ class DeviceMemory:
 
     @property
     def used(self) -> int:
-        """What all programs hold together."""
+        """Bytes that all programs have allocated."""
         return sum(map(self.used_by, self._allocations))
 
     def used_by(self, program: str) -> int:
-        """What one program holds."""
+        """Bytes that one program has allocated."""
         return sum(self._allocations.get(program, {}).values())
 
     def allocate(self, program: str, size: int, limit: int | None = None) -> int:
-        """Give a program so much, and a number to free it by. ``limit``: all that this program may hold.
+        """Allocate memory for a program; returns the number with which to free it. ``limit``: of the program's total.
 
-        Raises OutOfMemory, and then nothing was given; ValueError for a size below 1.
+        Raises OutOfMemory, and ValueError for a size below 1; nothing is allocated then.
         """
         if size < 1:
             raise ValueError(f"cannot allocate {size} bytes")
         own, used = self.used_by(program), self.used
         if limit is not None and own + size > limit:
-            bound = f"MPS limits this program to {_mib(limit)}, of which it holds {_mib(own)}"
+            bound = f"MPS limits this program to {_mib(limit)}, of which {_mib(own)} are in use"
             raise OutOfMemory(f"out of memory: tried to allocate {_mib(size)}; {bound}")
         if used + size > self.size:
             bound = f"{self._name} has {_mib(self.size)}, of which {_mib(used)} are in use"
@@ -46,11 +48,11 @@ class DeviceMemory:
         return self._last_number
 
     def free(self, program: str, number: int) -> None:
-        """Take an allocation back. Raises KeyError if the program does not hold it."""
+        """Free an allocation. Raises KeyError if the program does not have it."""
         del self._allocations.get(program, {})[number]
 
     def leave(self, program: str) -> None:
-        """A program ended; all that it held is free."""
+        """Free all memory of a program that ended."""
         self._allocations.pop(program, None)
 
 

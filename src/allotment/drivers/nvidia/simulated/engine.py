@@ -1,4 +1,4 @@
-"""One engine of a simulated GPU, the whole of it or a MIG device, in real time."""
+"""One engine of a simulated GPU, the whole GPU or a MIG device, in real time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from allotment.drivers.nvidia.simulated.device_memory import DeviceMemory
 from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, Multiprocessors
 from allotment.drivers.nvidia.simulated.share import ComputeShare
 
-#: Work of a kernel, in nanoseconds of one multiprocessor: a year of it.
+#: The maximum work of a kernel, in nanoseconds of one multiprocessor: one year.
 _LONGEST: Final = 365 * 86_400 * SECOND
 
 
 class ComputeError(Exception):
-    """What CUDA would answer: ``code`` is its name of the error."""
+    """An error of the CUDA API. ``code``: CUDA's name of the error."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class ComputeError(Exception):
 
 
 class Activity(NamedTuple):
-    """What an engine did since its first program came; ``busy`` is the used part of its multiprocessors' time."""
+    """The activity of an engine since its first program. ``busy``: the used fraction of its multiprocessors' time."""
 
     programs: int
     seconds: float
@@ -31,7 +31,7 @@ class Activity(NamedTuple):
 
 
 class ComputeEngine:
-    """One engine in real time: the model of its multiprocessors, moved on whenever something happens."""
+    """One engine in real time: the model of its multiprocessors, advanced at every call and timer."""
 
     def __init__(self, share: ComputeShare, speed: float) -> None:
         self.uuid = share.engine
@@ -45,23 +45,23 @@ class ComputeEngine:
 
     @property
     def programs(self) -> int:
-        """How many are on it."""
+        """The number of programs."""
         return self._model.programs
 
     def activity(self) -> Activity:
-        """What it did so far."""
+        """The activity until now."""
         self._advance()
         time = max(self._model.now, 1)
         busy = self._model.used / (time * self._model.count)
         return Activity(self.programs, time / SECOND, busy, self.memory.used)
 
     def enter(self, program: str, group: str, threads: int | None) -> None:
-        """A program comes; those with one ``seat`` (an MPS daemon's) run side by side."""
+        """Add a program; programs with the same ``group`` (an MPS daemon's key) run concurrently."""
         self._advance()
         self._model.enter(program, group, threads)
 
     def leave(self, program: str) -> None:
-        """It goes: its kernels are lost, its memory is free."""
+        """Remove a program: its kernels are cancelled, its memory is freed."""
         self._advance()
         self._model.leave(program)
         self.memory.leave(program)
@@ -70,11 +70,13 @@ class ComputeEngine:
         self._set_timer()
 
     async def run(self, program: str, work: int, width: int, interval: int) -> float:
-        """Run a kernel of ``work`` nanoseconds of one multiprocessor; simulated seconds. Raises ComputeError."""
+        """Run a kernel of ``work`` nanoseconds of one multiprocessor; returns simulated seconds. Raises
+        ComputeError.
+        """
         self._advance()
         self._model.slice_ns = SLICES[interval]
         if work > _LONGEST:
-            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"no kernel runs for {work / SECOND:.0f} seconds")
+            raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"a kernel cannot run for {work / SECOND:.0f} seconds")
         try:
             number = self._model.launch(program, work, width)
         except ValueError as error:
@@ -101,5 +103,5 @@ class ComputeEngine:
             self._timer = None
         end = self._model.next_end()
         if end is not None:
-            # A nanosecond later rather than a rounding too early.
+            # One nanosecond later, so that rounding does not wake it too early.
             self._timer = self._loop.call_at(self._start_time + (end + 1) / (self._speed * SECOND), self._on_timer)

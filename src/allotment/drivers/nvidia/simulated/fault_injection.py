@@ -1,7 +1,7 @@
-"""Faults that a test puts into simulated hardware: operations that fail, and a process that dies at any step.
+"""Fault injection for simulated hardware: operations that fail, and a process that crashes at a chosen step.
 
-Hardware takes each operation in steps, and tells :class:`Faults` before, between and after them. So a test can stop the
-world where it likes, also half way through making a MIG device.
+The hardware executes each operation in steps, and calls :class:`FaultInjector` before, between and after them. So a
+test can stop at any step, for example between the two instances of a MIG device.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Moment = Literal["before", "between", "after"]
 
 
 class Crash(BaseException):
-    """The driver's process dies here: nothing of it runs any more, the hardware stays as it is."""
+    """A simulated crash of the driver's process: the driver stops, and the hardware stays as it is."""
 
 
 class HardwareStep(NamedTuple):
-    """Where an operation is. ``operation``: the method's name; ``on``: PCI address or daemon."""
+    """A step of an operation. ``operation``: the method's name; ``target``: PCI address, daemon or node."""
 
     operation: str
     moment: Moment
@@ -26,7 +26,7 @@ class HardwareStep(NamedTuple):
 
 
 class FaultInjector:
-    """What shall go wrong. ``steps``: all that were taken, for a test to count."""
+    """The faults to inject. ``steps``: all executed steps."""
 
     def __init__(self) -> None:
         self.steps: list[HardwareStep] = []
@@ -38,16 +38,16 @@ class FaultInjector:
         self._failing.append((operation, moment, times))
 
     def crash_in(self, steps: int | None) -> None:
-        """Crash after so many more steps; None: not at all."""
+        """Crash after this many more steps; None: do not crash."""
         self._crash_in = steps
 
     def clear(self) -> None:
-        """Nothing goes wrong any more."""
+        """Remove all faults."""
         self._failing.clear()
         self._crash_in = None
 
     def take(self, step: HardwareStep) -> None:
-        """Hardware takes a step. Raises HardwareError or Crash where a test wants it."""
+        """Record a step. Raises HardwareError or Crash if a fault is due."""
         self.steps.append(step)
         if self._crash_in is not None:
             if self._crash_in == 0:

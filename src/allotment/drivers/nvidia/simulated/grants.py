@@ -1,4 +1,4 @@
-"""From the token of a container to what its programs may use of a simulated GPU."""
+"""Tokens of containers, and the share of a simulated GPU that a token grants."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from allotment.drivers.nvidia.simulated.state import Card, profile_of
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.profiles import MIB
 
-#: Profile id of a grant of a whole GPU.
+#: The profile id in a grant of a whole GPU.
 _WHOLE = -1
 
 
 class Grant(NamedTuple):
-    """A device given to a claim. A token spells it out, so nothing has to be remembered between restarts.
+    """A device of a claim. The token contains all of it, so nothing has to be stored across restarts.
 
-    It is no secret: it names a place, and what may be used there is looked up when a program asks.
+    The token is no secret: it identifies a device, and the share is looked up when a program makes a call.
     """
 
     hardware: str
@@ -30,12 +30,12 @@ class Grant(NamedTuple):
 
     @property
     def token(self) -> str:
-        """The grant as text, without spaces."""
+        """The grant as text without spaces."""
         return "/".join((self.hardware, self.claim, self.pci, str(self.profile_id), str(self.start), self.daemon))
 
     @classmethod
     def parse(cls, token: str) -> Grant | None:
-        """The grant that a token spells; None if it spells none."""
+        """The grant in a token; None if the token is malformed."""
         match token.split("/"):
             case [hardware, claim, pci, profile_id, start, daemon]:
                 try:
@@ -46,7 +46,7 @@ class Grant(NamedTuple):
 
 
 def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon]) -> ComputeShare | None:
-    """A grant as things are now; None where there is nothing left of it."""
+    """The current share of a grant; None if its device or its daemon is gone."""
     strategy: Strategy
     if grant.profile_id == _WHOLE:
         if card.mig:
@@ -57,9 +57,9 @@ def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon
         instance = card.find(grant.profile_id, grant.start)
         if instance is None or not instance.uuid:
             return None
-        found = profile_of(gpu, grant.profile_id)
-        engine, profile, strategy = instance.uuid, found.name, "mig"
-        multiprocessors, memory = found.multiprocessors, found.memory_mib * MIB
+        mig_profile = profile_of(gpu, grant.profile_id)
+        engine, profile, strategy = instance.uuid, mig_profile.name, "mig"
+        multiprocessors, memory = mig_profile.multiprocessors, mig_profile.memory_mib * MIB
     share = ComputeShare(
         claim=grant.claim,
         pci=gpu.pci,

@@ -1,8 +1,7 @@
-"""NVIDIA GPUs that are not there: the same interface as NVML, the same refusals, no device.
+"""Simulated NVIDIA GPUs: the same interface as NVML, with the same errors.
 
-Everything above :class:`.hardware.Hardware` is thus one code with and without GPUs. What the GPUs are set to lives
-apart from the driver, as it does in real life: give a folder, and a driver that is killed finds its hardware as it left
-it.
+All code above :class:`.hardware.Hardware` is therefore the same with and without GPUs. The state of the GPUs is
+separate from the driver, as on real hardware: with a folder, a driver that is killed finds its hardware unchanged.
 """
 
 from __future__ import annotations
@@ -37,20 +36,19 @@ from allotment.drivers.nvidia.simulated.state_file import StateFile
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.nvidia.mig_devices import Existing
 
-#: Above the group numbers that a real host hands out.
+#: Above the IOMMU group numbers of a real host.
 _FIRST_GROUP: Final = 1000
 
-#: What waits until a program has left looks so often, in all so long.
+#: How often, and how long in total, to poll for the end of a program.
 _RELEASE_POLLS: Final = 50
 _RELEASE_SECONDS: Final = 0.25
 
 
 class SimulatedHardware:
-    """The GPUs of one simulated node; ``name`` (the node's) is part of the tokens that containers get.
+    """The GPUs of one simulated node; ``name`` (the node's) is part of the tokens of containers.
 
-    ``made``: MIG devices that an administrator has made, by PCI address. ``state``: a folder to keep it all in.
-    ``address``: where programs with a token find the simulated compute engine. ``latency``: seconds
-    that every step takes.
+    ``fixed_mig``: an administrator's MIG devices, by PCI address. ``state``: a folder to store the state in.
+    ``address``: returns the address of the compute server for a token. ``latency``: seconds for every step.
     """
 
     def __init__(
@@ -84,10 +82,9 @@ class SimulatedHardware:
                 transitions.make_gpu_instance(card, self._gpus[pci], device.profile_id, device.start).uuid = device.uuid
         return state
 
-    # --- what is there ----------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     async def gpus(self) -> tuple[Gpu, ...]:
-        """All GPUs by PCI address."""
         await self._step("gpus", "before", self.name)
         state = self._state_file.read()
         return tuple(
@@ -95,35 +92,34 @@ class SimulatedHardware:
         )
 
     async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
-        """The MIG devices that exist on a GPU, by place."""
+        """The existing MIG devices of a GPU, by start."""
         await self._step("mig_devices", "before", pci)
         gpu, card = self._card(self._state_file.read(), pci)
         instances = sorted(card.instances, key=lambda instance: (instance.start, instance.profile_id))
         return tuple(transitions.device_of(gpu, instance) for instance in instances if instance.uuid)
 
     async def mps_daemons(self) -> frozenset[str]:
-        """Keys of the daemons that run."""
         await self._step("mps_daemons", "before", self.name)
         return frozenset(self._state_file.read().daemons)
 
     def all_gpus(self) -> tuple[Gpu, ...]:
-        """All GPUs that ever were there, also those that were pulled out."""
+        """All GPUs, including removed ones."""
         return tuple(self._gpus.values())
 
     def snapshot(self) -> SimulatedState:
-        """Everything as it is, for tests to compare."""
+        """A copy of the complete state, for tests to compare."""
         return deepcopy(self._state_file.read())
 
     # --- MIG --------------------------------------------------------------------------------------------------------
 
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
-        """Make a MIG device, MIG switched on first if need be. Rolled back if its compute instance fails."""
+        """Create a MIG device, and enable MIG first if necessary. Rolled back if its compute instance fails."""
         await self._step("create_mig", "before", pci)
         await self._wait_for_programs(self._gpu(pci).uuid)
         with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
             if not card.mig:
-                self._check_no_programs(gpu.uuid, f"{pci}: switch MIG on")
+                self._check_no_programs(gpu.uuid, f"{pci}: enable MIG")
             transitions.switch_mig_on(state, card, gpu)
             try:
                 transitions.make_gpu_instance(card, gpu, profile_id, start)
@@ -140,14 +136,16 @@ class SimulatedHardware:
             gpu, card = self._card(state, pci)
             instance = card.find(profile_id, start)
             if instance is None:
-                raise HardwareError(f"{pci}: GPU instance at {start} was destroyed by somebody else")
+                raise HardwareError(f"{pci}: GPU instance at {start} was destroyed by another process")
             transitions.make_compute_instance(state, instance, gpu)
             device = transitions.device_of(gpu, instance)
         await self._step("create_mig", "after", pci)
         return device
 
     async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
-        """Destroy a MIG device or what there is of one; MIG off with the last, where it was off in the beginning."""
+        """Destroy a complete or incomplete MIG device; after the last one, MIG is disabled if it was disabled
+        initially.
+        """
         await self._step("destroy_mig", "before", pci)
         _, card = self._card(self._state_file.read(), pci)
         if instance := card.find(profile_id, start):
@@ -165,19 +163,17 @@ class SimulatedHardware:
         transitions.switch_mig_off(card, gpu)
 
     async def disable_mig(self, pci: str) -> None:
-        """Have MIG off on a GPU."""
-        await self._step("leave_mig", "before", pci)
+        await self._step("disable_mig", "before", pci)
         with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
             transitions.disable_mig(card, gpu)
-        await self._step("leave_mig", "after", pci)
+        await self._step("disable_mig", "after", pci)
 
     # --- sharing ----------------------------------------------------------------------------------------------------
 
     async def set_time_slice(self, pci: str, interval: int) -> None:
-        """0 default, 1 short, 2 medium, 3 long; compute mode DEFAULT with it."""
         if not 0 <= interval <= 3:
-            raise HardwareError(f"{pci}: time slice {interval}: wanted 0 to 3")
+            raise HardwareError(f"{pci}: time slice {interval}: expected 0 to 3")
         await self._step("set_time_slice", "before", pci)
         with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
@@ -186,7 +182,6 @@ class SimulatedHardware:
         await self._step("set_time_slice", "after", pci)
 
     async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
-        """Who may use a GPU."""
         await self._step("set_compute_mode", "before", pci)
         with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
@@ -194,7 +189,6 @@ class SimulatedHardware:
         await self._step("set_compute_mode", "after", pci)
 
     async def start_mps(self, daemon: MpsDaemon) -> None:
-        """Start a control daemon."""
         await self._step("start_mps", "before", daemon.key)
         self._state_file.make_mps_folder(daemon.key)
         await self._step("start_mps", "between", daemon.key)
@@ -204,7 +198,6 @@ class SimulatedHardware:
         await self._step("start_mps", "after", daemon.key)
 
     async def stop_mps(self, key: str) -> None:
-        """Stop a control daemon and remove its folders; unknown is stopped already."""
         await self._step("stop_mps", "before", key)
         with self._state_file.change() as state:
             state.daemons.pop(key, None)
@@ -213,7 +206,7 @@ class SimulatedHardware:
         await self._step("stop_mps", "after", key)
 
     async def bind_vfio(self, pci: str, bound: bool, *, together_with: Collection[str] = ()) -> int:
-        """Hand a GPU to vfio-pci, or back; its IOMMU group, which is its own."""
+        """Bind a GPU to vfio-pci, or back; returns its IOMMU group, by default a separate one."""
         await self._step("bind_vfio", "before", pci)
         await self._wait_for_programs(self._gpu(pci).uuid)
         with self._state_file.change() as state:
@@ -227,39 +220,35 @@ class SimulatedHardware:
     # --- containers -------------------------------------------------------------------------------------------------
 
     def common_edits(self) -> ContainerEdits:
-        """Control nodes."""
         return edits.common()
 
     def gpu_edits(self, pci: str) -> ContainerEdits:
-        """The GPU's node."""
         return edits.whole_gpu(self._gpu(pci))
 
     def mig_edits(self, device: MigDevice) -> ContainerEdits:
-        """The GPU's node and the capabilities."""
         return edits.mig_device(self._gpu(device.pci), device)
 
     def mps_edits(self, key: str) -> ContainerEdits:
-        """Where the daemon listens."""
         return edits.mps_client(self._state_file.mps_folder(key))
 
     def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
-        """The IOMMU group's node: the newer interface is not simulated, and where it is preferred only."""
+        """The IOMMU group's node: IOMMUFD is not simulated, and claims can only prefer it."""
         return edits.vfio_device(group, api_device)
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
-        """How the container's programs reach the compute engine."""
+        """Edits with which the container's programs reach the compute server."""
         if self._address is None:
             return ContainerEdits()
         return edits.compute_server(self._address(self.token(claim, device, daemon)))
 
     def token(self, claim: str, device: str | MigDevice, daemon: str = "") -> str:
-        """What names a claim's part of a device; begins with this hardware's name and ``/``, and is stable."""
+        """The token of a claim's device; it starts with this hardware's name and ``/``, and is stable."""
         if isinstance(device, str):
             return Grant(self.name, claim, device, daemon=daemon).token
         return Grant(self.name, claim, device.pci, device.profile_id, device.start, daemon).token
 
     def share(self, token: str) -> ComputeShare | None:
-        """What a program with that token may use now. None: nothing, as its device or its daemon is gone."""
+        """The share that a program with the token can currently use; None if its device or its daemon is gone."""
         grant = Grant.parse(token)
         if grant is None or grant.hardware != self.name:
             return None
@@ -271,17 +260,17 @@ class SimulatedHardware:
 
     @contextmanager
     def running(self, share: ComputeShare) -> Iterator[None]:
-        """A program runs on its share: meanwhile nobody can take the device away."""
+        """Mark a share as used by a program: meanwhile its device cannot be destroyed or unbound."""
         self._programs[share.engine] += 1
         try:
             yield
         finally:
             self._programs[share.engine] -= 1
 
-    # --- what happens -----------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------------
 
     async def events(self) -> AsyncIterator[Event]:
-        """What happens from now on, after what happened while nobody listened."""
+        """Events, starting with those that were not delivered to any listener."""
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._listeners.add(queue)
         for event in self._undelivered:
@@ -294,40 +283,40 @@ class SimulatedHardware:
             self._listeners.discard(queue)
 
     def report_xid(self, pci: str, number: int) -> None:
-        """A GPU reports a critical event."""
+        """Report a critical event of a GPU."""
         self._emit(Xid(pci, number))
 
     def stop_monitoring(self, pci: str) -> None:
-        """The driver cannot tell a GPU's critical events, as on some virtual machines."""
+        """Report that a GPU's critical events are not available, as on some virtual machines."""
         self._emit(Unmonitored(pci))
 
     def lose(self, pci: str) -> None:
-        """A GPU no longer answers (it has fallen off the bus), but is still listed."""
+        """Let a GPU fall off the bus: it no longer answers, but is still listed."""
         with self._state_file.change() as state:
             state.cards[pci].lost = True
         self._emit(Xid(pci, 0))
 
     def repair(self, pci: str) -> None:
-        """A GPU's troubles are over, and it kept what was set and made on it."""
+        """Clear a GPU's faults; its settings and MIG devices are kept."""
         with self._state_file.change() as state:
             state.cards[pci].lost = False
         self._emit(GpusChanged((pci,)))
 
     def reset(self, pci: str) -> None:
-        """A GPU is reset: all that was set or made on it is gone, and so are its troubles."""
+        """Reset a GPU: its settings, MIG devices and faults are cleared."""
         with self._state_file.change() as state:
             transitions.reset_gpu(state, self._gpus[pci])
         self._emit(GpusChanged((pci,)))
 
     def remove(self, pci: str) -> None:
-        """A GPU is pulled out."""
+        """Remove a GPU from the machine."""
         with self._state_file.change() as state:
             transitions.reset_gpu(state, self._gpus[pci])
             state.absent.append(pci)
         self._emit(GpusChanged())
 
     def add(self, gpu: Gpu) -> None:
-        """A GPU is put in: a new one, or one that was pulled out."""
+        """Add a new GPU to the machine, or one that was removed."""
         self._gpus[gpu.pci] = gpu
         with self._state_file.change() as state:
             state.absent = [pci for pci in state.absent if pci != gpu.pci]
@@ -335,7 +324,7 @@ class SimulatedHardware:
         self._emit(GpusChanged((gpu.pci,)))
 
     def reboot(self) -> None:
-        """The node starts again: only what its administrator had made is made again."""
+        """Reboot the node: only the administrator's MIG devices are created again."""
         with self._state_file.change() as state:
             initial = self._initial_state()
             for key in list(state.daemons):
@@ -348,7 +337,7 @@ class SimulatedHardware:
         for queue in self._listeners:
             queue.put_nowait(event)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- steps ------------------------------------------------------------------------------------------------------
 
     def _gpu(self, pci: str) -> Gpu:
         gpu = self._gpus.get(pci)
@@ -359,13 +348,13 @@ class SimulatedHardware:
     def _card(self, state: SimulatedState, pci: str) -> tuple[Gpu, Card]:
         gpu = self._gpu(pci)
         if pci in state.absent:
-            raise GpuLost(f"no GPU at {pci}: it was pulled out")
+            raise GpuLost(f"no GPU at {pci}: it was removed")
         if state.cards[pci].lost:
             raise GpuLost(f"{pci}: GPU is lost")
         return gpu, state.cards[pci]
 
     async def _wait_for_programs(self, engine: str) -> None:
-        """Give programs a moment to leave: that they were ended is heard a little later than from a kernel."""
+        """Wait briefly for programs to end: the server learns of a terminated program later than a kernel would."""
         polls = 0
         while self._programs[engine] > 0 and polls < _RELEASE_POLLS:
             polls += 1
@@ -383,7 +372,7 @@ class SimulatedHardware:
 
 
 def _current_facts(gpu: Gpu, card: Card) -> Gpu:
-    """A GPU's facts as they are now."""
+    """A GPU's facts with its current modes."""
     if (gpu.mig_enabled, gpu.vfio_bound) == (card.mig, card.vfio):
         return gpu
     return gpu._replace(mig_enabled=card.mig, vfio_bound=card.vfio)

@@ -1,13 +1,13 @@
-"""How programs share the multiprocessors of one engine (a GPU or a MIG device) over time: a pure, exact model.
+"""A deterministic model of how programs share the multiprocessors of one engine (a GPU or a MIG device) over time.
 
-Whoever may run at the same time sits on one *seat*: a program by itself, or all clients of one MPS daemon. Seats take
-turns; the one whose turn it is has all multiprocessors, and what it does not use stays idle. On a seat, programs run
-side by side, each on as many multiprocessors as its kernel is wide and its limit allows; if that is more than there
-are, they get equal parts. A MIG device is an engine of its own, so nobody outside it appears here.
+Programs that can run at the same time form a *group*: a single program, or all clients of one MPS daemon. Groups are
+time-sliced; the active group has all multiprocessors, and those that it does not use stay idle. Within a group,
+programs run concurrently, each on as many multiprocessors as its kernel is wide and its limit allows; if the total
+exceeds the engine, the multiprocessors are divided by max-min fairness. A MIG device is a separate engine.
 
-Time is in nanoseconds and work in nanoseconds of one multiprocessor, both whole numbers: sums are exact, and the same
-calls give the same times. What the model leaves out: memory bandwidth and caches, which MPS clients and time slices
-share and which can slow neighbours down, and kernels of one program that overlap.
+Time is in nanoseconds and work in nanoseconds of one multiprocessor, both integers, so sums are exact and the same
+calls give the same times. Not modelled: memory bandwidth and caches, which MPS clients and time slices share and which
+can slow programs down, and concurrent kernels of one program.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SECOND: Final = 1_000_000_000
 _MILLISECOND: Final = 1_000_000
 
 #: Length of a time slice by interval: default, short, medium, long. NVIDIA does not publish lengths; these are in the
-#: range that people have measured, and far enough apart to be told from each other.
+#: range of published measurements, and far enough apart to be distinguished.
 SLICES: Final = (2 * _MILLISECOND, _MILLISECOND, 5 * _MILLISECOND, 20 * _MILLISECOND)
 
-#: Saving one program's state and loading another's; nothing runs meanwhile.
+#: Duration of a context switch, during which no kernel runs.
 SWITCH: Final = 200_000
 
 
@@ -38,7 +38,7 @@ class Finished(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A time in which nothing changed: how many multiprocessors each program had. Empty while switching."""
+    """A time span without changes. ``allocation``: multiprocessors by program; empty during a context switch."""
 
     begin: int
     end: int
@@ -61,7 +61,7 @@ class _Program:
 
 
 class Multiprocessors:
-    """The multiprocessors of one engine. Calls must come in the order of time: :meth:`advance`, then what happens."""
+    """The multiprocessors of one engine. Calls must be in order of time: :meth:`advance`, then the change."""
 
     def __init__(
         self,
@@ -86,21 +86,21 @@ class Multiprocessors:
         self._ready = 0
         self._slice_end: int | None = None
 
-    # --- who is there ------------------------------------------------------------------------------------------------
+    # --- programs ----------------------------------------------------------------------------------------------------
 
     @property
     def programs(self) -> int:
-        """How many programs there are, whether they do something or not."""
+        """The number of programs, idle ones included."""
         return len(self._programs)
 
     def enter(self, program: str, group: str, threads: int | None = None) -> None:
-        """Let a program in. ``threads``: per cent of the multiprocessors that it may use, rounded up to a whole one."""
+        """Add a program. ``threads``: percentage of the multiprocessors that it can use, rounded up to a whole one."""
         limit = self.count if threads is None else max(1, -(-self.count * threads // 100))
         self._programs[program] = _Program(group, limit)
         self._groups.setdefault(group, []).append(program)
 
     def leave(self, program: str) -> None:
-        """A program ended; what it had launched is lost."""
+        """Remove a program; its kernels are cancelled."""
         group = self._programs.pop(program).group
         self._groups[group].remove(program)
         self._schedule()
@@ -108,9 +108,9 @@ class Multiprocessors:
             del self._groups[group]
 
     def launch(self, program: str, work: int, width: int) -> int:
-        """Queue a kernel of ``work`` that can use ``width`` multiprocessors at most; its number."""
+        """Queue a kernel of ``work`` that can use at most ``width`` multiprocessors; returns its number."""
         if work < 1 or width < 1:
-            raise ValueError(f"a kernel has work and width of at least 1, not {work} and {width}")
+            raise ValueError(f"expected work >= 1 and width >= 1, found {work} and {width}")
         self._launched += 1
         self._programs[program].kernels.append(_Kernel(self._launched, self.now, work, width))
         self._schedule()
@@ -119,7 +119,7 @@ class Multiprocessors:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def advance(self, until: int) -> list[Finished]:
-        """Let time pass, and tell which kernels ended in it."""
+        """Advance the time; returns the kernels that ended."""
         finished: list[Finished] = []
         while self.now < until:
             self._skip_rounds(until)
@@ -130,9 +130,10 @@ class Multiprocessors:
         return finished
 
     def _skip_rounds(self, until: int) -> None:
-        """Let whole rounds of turns pass at once, as long as no kernel ends in them: each seat has one slice of each.
+        """Skip whole scheduling rounds in which no kernel ends: each group has one slice in each round.
 
-        Long kernels in turns change hands hundreds of times a second; nobody could go through an hour of that.
+        Groups with long kernels switch hundreds of times a second; simulating every switch of an hour would be too
+        slow.
         """
         slice_left = 0 if self._slice_end is None else self._slice_end - self.now
         if self._on_span is not None or not 0 < slice_left <= self.slice_ns or self.now < self._ready:
@@ -153,14 +154,14 @@ class Multiprocessors:
         self._slice_end = self.now + slice_left
 
     def next_end(self) -> int | None:
-        """When the next kernel ends if nothing else is launched and nobody leaves; None if none runs."""
+        """The time when the next kernel ends if no kernel is launched and no program leaves; None if none runs."""
         if self._active is None:
             return None
         begin = max(self.now, self._ready)
         if self._slice_end is None:
             return begin + self._time_to_first_end(self._active)
         groups = [group for group in self._in_order(self._active) if self._has_work(group)]
-        # Until a kernel ends every seat uses its whole slice, so each begins at a fixed place of a fixed cycle.
+        # Until a kernel ends every group uses its whole slice, so each slice starts at a fixed offset in a fixed cycle.
         turn_ns = self.slice_ns + self._switch_ns
         cycle = turn_ns * len(groups)
         slice_left = self._slice_end - begin
@@ -181,7 +182,7 @@ class Multiprocessors:
         return min(ends)
 
     def _time_to_first_end(self, group: str) -> int:
-        """How long a seat has to have its turn until the first of its kernels ends."""
+        """The active time that a group needs until the first of its kernels ends."""
         allocation = self._allocation_of(group)
         return min(-(-self._programs[name].kernels[0].remaining // count) for name, count in allocation.items())
 
@@ -204,7 +205,7 @@ class Multiprocessors:
                 ended.append(Finished(kernel.number, name, kernel.launched, self.now))
         return ended
 
-    # --- whose turn --------------------------------------------------------------------------------------------------
+    # --- scheduling --------------------------------------------------------------------------------------------------
 
     def _is_busy(self, program: str) -> bool:
         return bool(self._programs[program].kernels)
@@ -213,19 +214,19 @@ class Multiprocessors:
         return any(self._is_busy(program) for program in self._groups[group])
 
     def _schedule(self) -> None:
-        """See whose turn it is now, and until when."""
+        """Choose the active group, and set the end of its slice."""
         waiting = any(group != self._active and self._has_work(group) for group in self._groups)
         expired = self._slice_end is not None and self.now >= self._slice_end
         if self._active is None or not self._has_work(self._active) or (waiting and expired):
             self._switch_group()
             waiting = any(group != self._active and self._has_work(group) for group in self._groups)
         if self._active is None or not waiting:
-            self._slice_end = None  # alone: there is nobody to make room for
+            self._slice_end = None  # no other group is waiting
         elif self._slice_end is None:
             self._slice_end = max(self.now, self._ready) + self.slice_ns
 
     def _switch_group(self) -> None:
-        """Give the turn to the next seat that has something to do."""
+        """Activate the next group that has work."""
         order = self._in_order(self._active)
         self._active = next((group for group in (*order[1:], *order[:1]) if self._has_work(group)), None)
         self._slice_end = None
@@ -234,27 +235,27 @@ class Multiprocessors:
             self._loaded = self._active
 
     def _in_order(self, first: str | None) -> list[str]:
-        """All seats in the order of their turns, from one of them on."""
+        """All groups in round-robin order, starting with ``first``."""
         groups = list(self._groups)
         position = groups.index(first) if first is not None else 0
         return groups[position:] + groups[:position]
 
     def _current_allocation(self) -> dict[str, int]:
-        """How many multiprocessors each program has now."""
+        """The multiprocessors that each program has now."""
         return {} if self._active is None or self.now < self._ready else self._allocation_of(self._active)
 
     def _allocation_of(self, group: str) -> dict[str, int]:
-        """How many multiprocessors the programs of a seat have when it is their turn."""
+        """The multiprocessors that the programs of a group have while it is active."""
         names = [name for name in self._groups[group] if self._is_busy(name)]
         heads = [(self._programs[name].kernels[0], self._programs[name].limit) for name in names]
         demands = [min(kernel.width, limit) for kernel, limit in heads]
-        # Whoever launched first gets what cannot be divided: nobody waits for ever.
+        # The kernel that was launched first gets the remainder, so that no program starves.
         order = sorted(range(len(names)), key=lambda index: (demands[index], heads[index][0].number))
         shares = max_min_fair([demands[index] for index in order], self.count)
         return {names[index]: share for index, share in zip(order, shares, strict=True) if share}
 
     def _next_change(self, allocation: Mapping[str, int]) -> int:
-        """When what runs now changes by itself: the end of a switch, of a kernel or of a slice."""
+        """The end of the current context switch, of the first kernel or of the slice."""
         changes = [self._slice_end] if self._slice_end is not None else []
         if self._active is not None and self.now < self._ready:
             changes.append(self._ready)
@@ -268,9 +269,9 @@ _NEVER: Final = 1 << 62
 
 
 def _completion_delay(required: int, wait: int, slice_ns: int, cycle: int, switch_ns: int) -> int:
-    """How long it takes to get ``needs`` of time in slices, the first after ``wait`` and a switch, one in a cycle.
+    """The time to get ``required`` active time: one slice per cycle, the first after ``wait`` and a context switch.
 
-    >>> _in_turns(needs=25, wait=0, slice_ns=10, cycle=22, switch_ns=1)
+    >>> _completion_delay(required=25, wait=0, slice_ns=10, cycle=22, switch_ns=1)
     50
     """
     whole = (required - 1) // slice_ns
@@ -278,13 +279,13 @@ def _completion_delay(required: int, wait: int, slice_ns: int, cycle: int, switc
 
 
 def max_min_fair(demands: Sequence[int], count: int) -> list[int]:
-    """Divide ``count`` among those who want so much, smallest wish first: all wishes if that can be, else equal parts.
+    """Divide ``count`` among demands in ascending order by max-min fairness: each gets its demand or an equal share.
 
-    >>> fair_parts([10, 32, 32], 108)
+    >>> max_min_fair([10, 32, 32], 108)
     [10, 32, 32]
-    >>> fair_parts([10, 60, 60], 108)
+    >>> max_min_fair([10, 60, 60], 108)
     [10, 49, 49]
-    >>> fair_parts([4, 4, 4], 2)
+    >>> max_min_fair([4, 4, 4], 2)
     [1, 1, 0]
     """
     shares = []

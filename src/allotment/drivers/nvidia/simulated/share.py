@@ -1,8 +1,7 @@
-"""What a program that was let onto a simulated GPU may use of it.
+"""The share of a simulated device that a program can use.
 
-The simulated compute engine asks for it with the token that the program's container was given, and holds the program
-to it. Programs with the same ``engine`` use the same multiprocessors: at once if they are clients of one MPS daemon,
-else in turn.
+The compute server looks it up with the token of the program's container, and enforces it. Programs with the same
+``engine`` use the same multiprocessors: concurrently if they are clients of one MPS daemon, otherwise time-sliced.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ Strategy = Literal["exclusive", "time-slicing", "mps", "mig"]
 
 
 class ComputeShare(NamedTuple):
-    """One claim's part of one simulated device, as things are now.
+    """A claim's current share of a simulated device.
 
-    ``engine``: UUID of what it runs on, a GPU or a MIG device. ``multiprocessors`` and ``memory`` (bytes) are the
-    whole engine's; ``threads`` (percent of the multiprocessors, None: all) and ``memory_limit`` (bytes, None: none)
-    are what each program of an MPS daemon may have. ``daemon``: the MPS daemon's key, empty without. ``interval``: time
-    slice, 0 (default) to 3 (long). ``profile``: the MIG profile, empty for a whole GPU. ``alone``: a second program is
-    refused, as the GPU is in mode EXCLUSIVE_PROCESS and the program does not go through the daemon that owns it.
+    ``engine``: UUID of the GPU or MIG device. ``multiprocessors`` and ``memory`` (bytes): of the whole engine;
+    ``threads`` (percent of the multiprocessors, None: all) and ``memory_limit`` (bytes, None: none): limits for each
+    program of an MPS daemon. ``daemon``: the MPS daemon's key, empty without. ``interval``: time slice, 0 (default) to
+    3 (long). ``profile``: the MIG profile, empty for a whole GPU. ``exclusive``: a second program is refused, because
+    the GPU is in mode EXCLUSIVE_PROCESS and the program is no client of the daemon that owns it.
     """
 
     claim: str

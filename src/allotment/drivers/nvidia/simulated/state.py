@@ -1,9 +1,9 @@
-"""What a simulated node's GPUs are set to, and the physics of setting it: plain functions on plain data.
+"""The state of a simulated node's GPUs, and its transitions: functions on plain data.
 
-Kept to what makes a driver go wrong on real hardware: places in memory and engines exclude each other, a profile has a
-highest number of instances, a GPU instance without a compute instance is in the way, a MIG device has a new UUID each
-time, Ampere needs MIG switched on beforehand, a GPU that is owned exclusively has one MPS daemon, and nothing is
-changed under those who use it.
+Limited to the rules that make a driver fail on real hardware: placements in memory and engines are exclusive, a profile
+has a maximum number of instances, a GPU instance without a compute instance blocks its placement, a MIG device has a
+new UUID each time, MIG must be enabled in advance on Ampere, a GPU in exclusive mode has one MPS daemon, and nothing is
+changed while it is in use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.fleet.profiles import Mig, MigProfile
 
 
 class GpuInstance(msgspec.Struct):
-    """A GPU instance. Without a compute instance (``uuid`` empty) nothing can run on it, but its place is taken."""
+    """A GPU instance. Without a compute instance (``uuid`` empty) it is unusable, but its placement is taken."""
 
     profile_id: int
     start: int
@@ -27,7 +27,7 @@ class GpuInstance(msgspec.Struct):
 
 
 class Card(msgspec.Struct, omit_defaults=True):
-    """What one GPU is set to."""
+    """The settings of one GPU."""
 
     mig: bool = False
     instances: list[GpuInstance] = []
@@ -37,7 +37,7 @@ class Card(msgspec.Struct, omit_defaults=True):
     lost: bool = False
 
     def find(self, profile_id: int, start: int) -> GpuInstance | None:
-        """The GPU instance of a profile at a place."""
+        """The GPU instance of a profile at a start."""
         for instance in self.instances:
             if (instance.profile_id, instance.start) == (profile_id, start):
                 return instance
@@ -45,7 +45,7 @@ class Card(msgspec.Struct, omit_defaults=True):
 
 
 class SimulatedState(msgspec.Struct, omit_defaults=True):
-    """All that outlives a driver. ``serial`` counts MIG devices ever made; ``absent``: GPUs pulled out."""
+    """All state that outlives a driver. ``serial``: number of MIG devices created so far; ``absent``: removed GPUs."""
 
     cards: dict[str, Card] = {}
     daemons: dict[str, MpsDaemon] = {}
@@ -54,12 +54,12 @@ class SimulatedState(msgspec.Struct, omit_defaults=True):
 
 
 def initial_card(gpu: Gpu) -> Card:
-    """A GPU as it is after a reset or a reboot."""
+    """The settings of a GPU after a reset or a reboot."""
     return Card(mig=gpu.mig_enabled)
 
 
 def reset_gpu(state: SimulatedState, gpu: Gpu) -> None:
-    """What was set and made on a GPU goes, and with it the daemons that used it."""
+    """Reset a GPU's settings and MIG devices, and remove the daemons that used it."""
     uuids = {gpu.uuid}
     if gpu.pci in state.cards:
         uuids.update(instance.uuid for instance in state.cards[gpu.pci].instances)
@@ -68,7 +68,7 @@ def reset_gpu(state: SimulatedState, gpu: Gpu) -> None:
 
 
 def profile_of(gpu: Gpu, profile_id: int) -> MigProfile:
-    """The MIG profile with that id."""
+    """The MIG profile with an id. Raises HardwareError."""
     for profile in gpu.mig.profiles if gpu.mig else ():
         if profile.gi_id == profile_id:
             return profile
@@ -79,35 +79,35 @@ def profile_of(gpu: Gpu, profile_id: int) -> MigProfile:
 
 
 def switch_mig_on(state: SimulatedState, card: Card, gpu: Gpu) -> None:
-    """MIG mode on."""
+    """Enable MIG. Raises HardwareError."""
     if card.mig:
         return
     if gpu.mig is None:
         raise HardwareError(f"{gpu.pci}: {gpu.product} has no MIG: Not Supported")
     if gpu.mig.reset_to_toggle:
-        raise HardwareError(f"{gpu.pci}: MIG is off, and {gpu.product} needs a reset to switch it on")
-    _check_unused(state, card, gpu, "switch MIG on")
+        raise HardwareError(f"{gpu.pci}: MIG is disabled, and {gpu.product} needs a reset to enable it")
+    _check_unused(state, card, gpu, "enable MIG")
     card.mig = True
 
 
 def switch_mig_off(card: Card, gpu: Gpu) -> None:
-    """MIG mode off again, where nothing is left and it was off in the beginning."""
+    """Disable MIG if the GPU has no instances and MIG was disabled initially."""
     if not card.instances and not gpu.mig_enabled:
         card.mig = False
 
 
 def disable_mig(card: Card, gpu: Gpu) -> None:
-    """MIG mode off, on demand."""
+    """Disable MIG. Raises HardwareError if that is not possible."""
     if card.mig:
         if card.instances:
-            raise HardwareError(f"{gpu.pci}: switch MIG off: In use by another client (MIG devices)")
+            raise HardwareError(f"{gpu.pci}: disable MIG: In use by another client (MIG devices)")
         if gpu.mig is not None and gpu.mig.reset_to_toggle:
-            raise HardwareError(f"{gpu.pci}: {gpu.product} needs a reset to switch MIG off")
+            raise HardwareError(f"{gpu.pci}: {gpu.product} needs a reset to disable MIG")
         card.mig = False
 
 
 def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> GpuInstance:
-    """The first half of a MIG device: a place in memory with its engines."""
+    """Create the first half of a MIG device: a GPU instance, with memory and engines. Raises HardwareError."""
     existing = card.find(profile_id, start)
     if existing is not None:
         return existing
@@ -115,7 +115,7 @@ def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> GpuI
     assert mig is not None
     action = f"{gpu.pci}: create GPU instance {profile.name} at {start}"
     if start not in profile.starts:
-        raise HardwareError(f"{action}: possible places are {', '.join(map(str, profile.starts))}")
+        raise HardwareError(f"{action}: possible starts are {', '.join(map(str, profile.starts))}")
     _check_placement(card, mig, profile, start, gpu, action)
     whole = profile.size == mig.memory_slices
     taken = {instance.gpu_instance for instance in card.instances}
@@ -127,12 +127,12 @@ def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> GpuI
 
 def _check_placement(card: Card, mig: Mig, profile: MigProfile, start: int, gpu: Gpu, action: str) -> None:
     slices = set(Piece(profile, start).slices)
-    others = [(profile_of(gpu, each.profile_id), each.start) for each in card.instances]
+    others = [(profile_of(gpu, instance.profile_id), instance.start) for instance in card.instances]
     for other, other_start in others:
         if slices.intersection(Piece(other, other_start).slices):
-            raise HardwareError(f"{action}: Insufficient Resources: {other.name} at {other_start} is in the way")
+            raise HardwareError(f"{action}: Insufficient Resources: {other.name} at {other_start} overlaps")
     if sum(other is profile for other, _ in others) >= profile.max_instances:
-        raise HardwareError(f"{action}: Insufficient Resources: {profile.max_instances} of that profile at most")
+        raise HardwareError(f"{action}: Insufficient Resources: at most {profile.max_instances} of that profile")
     for field, total in totals(mig).items():
         if getattr(profile, field) + sum(getattr(other, field) for other, _ in others) > total:
             label = next(label for name, label, _ in DIMENSIONS if name == field)
@@ -140,14 +140,14 @@ def _check_placement(card: Card, mig: Mig, profile: MigProfile, start: int, gpu:
 
 
 def make_compute_instance(state: SimulatedState, instance: GpuInstance, gpu: Gpu) -> None:
-    """The second half, which gives it a UUID: never one that was there before."""
+    """Create the second half, which gives the MIG device a new UUID."""
     if not instance.uuid:
         state.serial += 1
         instance.uuid = f"MIG-{name_uuid(f'{gpu.uuid}/{state.serial}')}"
 
 
 def destroy_instance(state: SimulatedState, card: Card, gpu: Gpu, instance: GpuInstance) -> None:
-    """Both halves."""
+    """Destroy both halves. Raises HardwareError."""
     for daemon in state.daemons.values():
         if instance.uuid in daemon.uuids:
             raise HardwareError(f"{gpu.pci}: destroy {instance.uuid}: In use by another client (MPS {daemon.key})")
@@ -155,7 +155,7 @@ def destroy_instance(state: SimulatedState, card: Card, gpu: Gpu, instance: GpuI
 
 
 def device_of(gpu: Gpu, instance: GpuInstance) -> MigDevice:
-    """A whole GPU instance with its compute instance as a MIG device."""
+    """The MIG device of a complete GPU instance."""
     return MigDevice(gpu.pci, instance.profile_id, instance.start, instance.uuid, instance.gpu_instance, 0)
 
 
@@ -163,11 +163,11 @@ def device_of(gpu: Gpu, instance: GpuInstance) -> MigDevice:
 
 
 def start_daemon(state: SimulatedState, gpus: dict[str, Gpu], daemon: MpsDaemon) -> None:
-    """An MPS control daemon over GPUs or MIG devices."""
+    """Start an MPS control daemon for GPUs or MIG devices. Raises HardwareError."""
     running = state.daemons.get(daemon.key)
     if running is not None:
         if running != daemon:
-            raise HardwareError(f"MPS daemon {daemon.key} runs already, with other settings")
+            raise HardwareError(f"MPS daemon {daemon.key} is already running with other settings")
         return
     for uuid in daemon.uuids:
         gpu, card = _owner(state, gpus, uuid)
@@ -190,7 +190,7 @@ def _owner(state: SimulatedState, gpus: dict[str, Gpu], uuid: str) -> tuple[Gpu,
 
 
 def set_compute_mode(state: SimulatedState, card: Card, gpu: Gpu, mode: ComputeMode) -> None:
-    """Who may use a GPU."""
+    """Set which processes can use a GPU. Raises HardwareError."""
     daemons = [daemon.key for daemon in state.daemons.values() if gpu.uuid in daemon.uuids]
     if mode == "EXCLUSIVE_PROCESS" and card.mode != mode and len(daemons) > 1:
         raise HardwareError(f"{gpu.pci}: EXCLUSIVE_PROCESS: used by {', '.join(daemons)}")
@@ -198,7 +198,7 @@ def set_compute_mode(state: SimulatedState, card: Card, gpu: Gpu, mode: ComputeM
 
 
 def bind_vfio(state: SimulatedState, card: Card, gpu: Gpu, bound: bool) -> None:
-    """Out of the vendor's driver, or back; whatever the driver had set is forgotten."""
+    """Bind a GPU to vfio-pci, or back; resets the driver's settings. Raises HardwareError."""
     if card.vfio != bound:
         if bound:
             _check_unused(state, card, gpu, "bind to vfio-pci")

@@ -1,6 +1,6 @@
-"""Where the state of simulated hardware is kept: in memory, or in a folder, where it outlives every driver.
+"""Storage of the state of simulated hardware: in memory, or in a folder, where it outlives the driver.
 
-In a folder every change is one rename, under a lock: a driver killed at any point leaves what it had done, whole, and
+In a folder every change is one rename, under a lock: a driver that is killed at any point leaves a complete state, and
 two drivers (an old one and its successor) see the same hardware.
 """
 
@@ -22,7 +22,7 @@ _FILE = "hardware.json"
 
 
 class StateFile:
-    """A state, and its folder if it has one. ``first``: makes the state of hardware that is new."""
+    """The state, and its folder if there is one. ``initial_state``: makes the state of new hardware."""
 
     def __init__(self, folder: Path | None, initial_state: Callable[[], SimulatedState]) -> None:
         self._folder = folder
@@ -35,7 +35,7 @@ class StateFile:
             self._write()
 
     def read(self) -> SimulatedState:
-        """The state as it is; not to be changed."""
+        """The current state; must not be changed."""
         if self._folder is not None:
             status = (self._folder / _FILE).stat()
             stamp = (status.st_ino, status.st_mtime_ns)
@@ -46,7 +46,7 @@ class StateFile:
 
     @contextmanager
     def change(self) -> Iterator[SimulatedState]:
-        """The state, to be changed in one go. What raises must not have changed anything."""
+        """Change the state atomically. An exception must be raised before any change."""
         if self._folder is None:
             yield self._state
             return
@@ -66,20 +66,20 @@ class StateFile:
     # --- folders of MPS daemons -----------------------------------------------------------------------------------
 
     def mps_folder(self, key: str) -> Path | None:
-        """A daemon's folder, where there are any."""
+        """The folder of a daemon; None without a folder for the state."""
         return None if self._folder is None else self._folder / "mps" / key
 
     def make_mps_folder(self, key: str) -> None:
-        """Its pipe, its shared memory and its log."""
+        """Create the folder with the daemon's pipe, shared memory and log."""
         folder = self.mps_folder(key)
         if folder is not None:
             for part in ("pipe", "shm", "log"):
                 (folder / part).mkdir(parents=True, exist_ok=True)
 
     def remove_mps_folder(self, key: str) -> None:
-        """Remove it; one that is not there is removed already."""
+        """Remove the folder, if it exists."""
         folder = self.mps_folder(key)
-        # A process that was killed may be at it as well, for a moment longer.
+        # A process that is being killed may still write to the folder.
         while folder is not None and folder.exists():
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)

@@ -23,7 +23,7 @@ from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceC
 from allotment.model.trees import to_tree
 from allotment.model.workload_pods import pods_of
 from allotment.tools.explain import fits
-from allotment.tools.explain.subjects import identity, to_try
+from allotment.tools.explain.subjects import identity, objects_to_explain
 
 #: GPUs per machine and number of machines, smallest first.
 _SIZES: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8), (8, 16))
@@ -157,4 +157,4 @@ def _fleet_spec(cards: tuple[tuple[Accelerator, str], ...], size: tuple[int, int
 
 def _fits(requesting: list[Object], fleet: str, features: Features) -> bool:
     cluster = cluster_of(parse_fleet([fleet]), features.kube)
-    return fits(to_try((*cluster.nodes, *cluster.slices, *cluster.classes), requesting), features)
+    return fits(objects_to_explain((*cluster.nodes, *cluster.slices, *cluster.classes), requesting), features)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
-from allotment.engine.diagnosis.published_names import likeness, near
+from allotment.engine.diagnosis.published_names import similar_names, similarity
 from allotment.tools.check.bundle import Bundle
 from allotment.vocabulary import Vocabulary, drivers, vocabulary
 
@@ -35,8 +35,8 @@ def typo_of(name: str, known: Iterable[str]) -> str:
     >>> typo_of("gpu.nvida.com", ["gpu.nvidia.com", "gpu.amd.com"]), typo_of("driver.example.com", ["gpu.example.com"])
     ('gpu.nvidia.com', '')
     """
-    nearest = near(name, known, 1)
-    return nearest[0] if nearest and likeness(name, nearest[0]) >= TYPO_LIKENESS else ""
+    nearest = similar_names(name, known, 1)
+    return nearest[0] if nearest and similarity(name, nearest[0]) >= TYPO_LIKENESS else ""
 
 
 def is_in_other_map(bundle: Bundle, kind: Literal["attributes", "capacity"], domain: str, name: str) -> bool:

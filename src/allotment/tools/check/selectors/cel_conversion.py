@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from allotment.cel.ordering_operators import method_ordering
-from allotment.engine.diagnosis.published_names import near
+from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 from allotment.phrases import listed
@@ -73,7 +73,7 @@ def _resolve_name(domain: str, name: str) -> tuple[str, bool]:
     attributes = [term.name.removeprefix(f"{domain}/") for term in vocab.attributes]
     if name in capacities or name in attributes:
         return name, name in capacities
-    nearest = near(name, [*capacities, *attributes], 1)
+    nearest = similar_names(name, [*capacities, *attributes], 1)
     return (nearest[0], nearest[0] in capacities) if nearest else (name, name.lower() in _SIZE_KEYS)
 
 

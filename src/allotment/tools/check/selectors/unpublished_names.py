@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.engine.diagnosis.published_names import likeness, near
+from allotment.engine.diagnosis.published_names import similar_names, similarity
 from allotment.phrases import either, listed, quoted
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.sample_devices import cluster_samples
@@ -85,7 +85,7 @@ def _report_absent(
         if set(term.on) < {device_type.name for device_type in vocab.types}:
             message += f": only devices of type {listed(sorted(term.on))} have it"
         return _report(view, expr, access, message, [], vocab, level, offer_removal=False)
-    suggestions = [f"{access.domain}/{device_type}" for device_type in near(access.name, published)]
+    suggestions = [f"{access.domain}/{device_type}" for device_type in similar_names(access.name, published)]
     if vocab is not None and (guessed := _known_guess(vocab, access)) and guessed.rpartition("/")[2] in published:
         suggestions = [guessed]
     return _report(view, expr, access, message, suggestions, vocab, level)
@@ -123,7 +123,7 @@ def _report_unknown(
     if vocab is not None and full_name in vocab.later:
         message += f": added in release {vocab.later[full_name]}"
         return _report(view, expr, access, message, [], vocab, "warning", offer_removal=False)
-    if vocab is None and not near(access.name, [name.rpartition("/")[2] for name in names]):
+    if vocab is None and not similar_names(access.name, [name.rpartition("/")[2] for name in names]):
         # Unknown drivers may publish other standard names.
         return _report(
             view, expr, access, f"no known driver publishes {full_name}", [], None, "note", offer_removal=False
@@ -132,8 +132,8 @@ def _report_unknown(
     names_by_bare_name = {name.rpartition("/")[2]: name for name in sorted(names, reverse=True)}
     similar = [
         names_by_bare_name[bare_name]
-        for bare_name in near(access.name, names_by_bare_name)
-        if likeness(access.name, bare_name) >= _MIN_LIKENESS
+        for bare_name in similar_names(access.name, names_by_bare_name)
+        if similarity(access.name, bare_name) >= _MIN_LIKENESS
     ]
     return _report(view, expr, access, message, [guess] if guess else similar, vocab, "warning")
 

@@ -1,15 +1,15 @@
-"""All checks: the table of contents; the page of documentation and the tests are made from this tuple.
+"""All checks, in the order of the documentation page.
 
-server D1xx: does it offer what devices need, and to us? nodes D2xx: do drivers run where GPUs are? slices D3xx: is what
-they publish usable? classes D4xx: do classes select devices? claims D5xx: is what is allocated right, and of use?
-pods D6xx: why does a pod not run?
+D1xx server: APIs, feature gates and permissions. D2xx nodes: drivers on nodes with GPUs. D3xx slices: usability of
+published devices. D4xx classes: selection of devices. D5xx claims: validity and use of allocations. D6xx pods: pods
+that do not run.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks.claims import CLAIMS
 from allotment.tools.doctor.checks.classes import CLASSES
 from allotment.tools.doctor.checks.nodes import NODES
@@ -17,4 +17,4 @@ from allotment.tools.doctor.checks.pods import PODS
 from allotment.tools.doctor.checks.server import SERVER
 from allotment.tools.doctor.checks.slices import SLICES
 
-CHECKS: Final[tuple[Check, ...]] = (*SERVER, *NODES, *SLICES, *CLASSES, *CLAIMS, *PODS)
+CHECKS: Final[tuple[ClusterCheck, ...]] = (*SERVER, *NODES, *SLICES, *CLASSES, *CLAIMS, *PODS)

@@ -19,8 +19,8 @@ from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import Device, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.node_eligibility import served_node
-from allotment.tools.explain.subjects import is_state, to_try
+from allotment.tools.explain.node_eligibility import daemon_node
+from allotment.tools.explain.subjects import is_relevant, objects_to_explain
 from allotment.tools.migrate.plugin_requests import Ask
 from allotment.tools.migrate.simulation.before import place, plug
 from allotment.tools.migrate.simulation.cluster_nodes import extended_of
@@ -114,11 +114,11 @@ def _explained(
     state = [
         value
         for value in target.objects
-        if is_state(value, only_state=True) and type(value).__name__ not in ("Node", "ResourceSlice", "DeviceClass")
+        if is_relevant(value, only_state=True) and type(value).__name__ not in ("Node", "ResourceSlice", "DeviceClass")
     ]
     cluster = [*scene.without_plugin(), *slices, *target.classes, *state, *_admitting(scene, state)]
     pods = [*map(_loose, moving), *(pod for subject in subjects for pod in subject.after)]
-    explanation = explain(to_try(cluster, [*_manifests(scene), *pods]), target.features)
+    explanation = explain(objects_to_explain(cluster, [*_manifests(scene), *pods]), target.features)
     return {answer.name: answer for answer in explanation.answers if answer.kind == "Pod"}
 
 
@@ -189,7 +189,7 @@ def _still_plugged(refused: Tried, pod: Pod, wants: tuple[Ask, ...], left: list[
 
 def _kept_away(refused: Tried, pod: Pod, kept: dict[str, tuple[str, ...]], nodes: int) -> Tried:
     """A daemon pod of a node that keeps the device plugin has no chance there, nor has any pod if all nodes do."""
-    node = served_node(pod)
+    node = daemon_node(pod)
     if node not in kept and (node or len(kept) < nodes):
         return refused
     held = [node] if node else list(kept)

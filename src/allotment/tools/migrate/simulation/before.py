@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.model.core import Pod
-from allotment.tools.explain.node_eligibility import served_node
+from allotment.tools.explain.node_eligibility import daemon_node
 from allotment.tools.migrate.plugin_requests import Ask
 from allotment.tools.migrate.simulation.plugin_node import PluginNode, form_of
 from allotment.tools.migrate.simulation.subjects import Subject
@@ -46,7 +46,7 @@ def place(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode], first: in
 
 def _daemon(pod: Pod, wants: Sequence[Ask], nodes: Sequence[PluginNode]) -> Tried | None:
     """On its own node, or None where the DaemonSet makes no pod."""
-    node = next((one for one in nodes if one.name == served_node(pod)), None)
+    node = next((one for one in nodes if one.name == daemon_node(pod)), None)
     if node is None or not node.admits(pod, form_of(wants)):
         return None
     return place(pod, wants, [node])[0]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Pod, Taint
-from allotment.tools.explain.node_eligibility import KnownNode, why_excluded
+from allotment.tools.explain.node_eligibility import EligibilityNode, why_excluded
 from allotment.tools.migrate.plugin_requests import Ask
 from allotment.tools.migrate.simulation.device_kind import Got
 from allotment.tools.migrate.simulation.plugin_supply import Supply
@@ -86,7 +86,7 @@ class PluginNode:
         return reason or _refused(form)
 
     def _excluded(self, pod: Pod, offer: Offer) -> str:
-        why = why_excluded(pod, KnownNode(NodeFacts(self.name, offer.labels), self._taints))
+        why = why_excluded(pod, EligibilityNode(NodeFacts(self.name, offer.labels), self._taints))
         return f"the pod excludes it: {why}" if why else ""
 
 

@@ -1,1 +1,1 @@
-"""Which running machines could go, with a proven place for every pod."""
+"""Running nodes that can be removed or replaced, with a verified target node for every pod."""

@@ -18,16 +18,16 @@ from allotment.node_fit.pod_requirements import Demands
 
 
 @dataclass(frozen=True, slots=True)
-class Lodger:
+class MovablePod:
     """A pod with what it needs. ``own``: claims that were made for it alone; ``named``: those that it names."""
 
     tree: Tree
     key: ObjectKey
     resident: Resident
-    own: tuple[tuple[ResourceClaim, str], ...] = ()
+    own_claims: tuple[tuple[ResourceClaim, str], ...] = ()
     """As they would be made again, each with the template's name."""
-    named: tuple[ObjectKey, ...] = ()
-    held: tuple[ObjectKey, ...] = ()
+    named_claims: tuple[ObjectKey, ...] = ()
+    current_claims: tuple[ObjectKey, ...] = ()
     """Claims of its own that are there now, that of its extended resources too."""
     volumes: tuple[NodeSelector, ...] = ()
     obstacle: str = ""
@@ -38,7 +38,7 @@ class Lodger:
         """When a scheduler takes it: by priority, then by age."""
         return (-self.resident.priority, str(self.tree["metadata"].get("creationTimestamp") or ""), self.key)
 
-    def own_key(self, claim: ResourceClaim) -> ObjectKey:
+    def own_claim_key(self, claim: ResourceClaim) -> ObjectKey:
         """Under which name a claim of its own is made."""
         return ObjectKey(self.key.namespace, claim.metadata.name)
 
@@ -56,7 +56,7 @@ class KnownClaim:
         return self.value.status.allocation
 
 
-class Lodgers:
+class MovablePodReader:
     """Reads pods. ``volumes``: PersistentVolumes by name; ``volume_claims``: those that pods name."""
 
     def __init__(
@@ -70,16 +70,16 @@ class Lodgers:
         self._templates = templates
         self._volumes = volumes
         self._volume_claims = volume_claims
-        self._demands = Demands()
+        self._requirements = Demands()
 
-    def of(self, tree: Tree) -> Lodger:
+    def read(self, tree: Tree) -> MovablePod:
         """The pod of a tree; one that no API server has seen gets a uid."""
         metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
         key = key_of(tree)
         if not metadata.get("uid"):
             tree = {**tree, "metadata": {**metadata, "uid": f"pod:{key}"}}
             metadata = tree["metadata"]
-        resident = resident_of(tree, self._demands.of(spec, status if spec.get("nodeName") else None))
+        resident = resident_of(tree, self._requirements.of(spec, status if spec.get("nodeName") else None))
         made = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or ()}
         own: list[tuple[ResourceClaim, str]] = []
         held: list[ObjectKey] = []
@@ -98,7 +98,7 @@ class Lodgers:
                 continue  # none is needed for this entry
             existing = ObjectKey(key.namespace, made.get(entry.get("name")) or "")
             known = self._claims.get(existing)
-            if known is not None and not _is_of(known.value, metadata["uid"]):
+            if known is not None and not _is_owned_by(known.value, metadata["uid"]):
                 named.append(existing)  # made for a group of pods, and not for this one alone
                 continue
             template = self._templates.get(ObjectKey(key.namespace, template_name))
@@ -117,7 +117,7 @@ class Lodgers:
         if for_resources:
             held.append(ObjectKey(key.namespace, for_resources))
         volumes, missing = self._volumes_of(key.namespace, spec)
-        return Lodger(
+        return MovablePod(
             tree, key, resident, tuple(own), tuple(dict.fromkeys(named)), tuple(held), volumes, obstacle or missing
         )
 
@@ -148,5 +148,5 @@ def identity(metadata: Tree) -> Tree:
     return {name: metadata[name] for name in ("name", "namespace", "uid") if metadata.get(name)}
 
 
-def _is_of(claim: ResourceClaim, uid: str) -> bool:
+def _is_owned_by(claim: ResourceClaim, uid: str) -> bool:
     return any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references)

@@ -19,8 +19,8 @@ from allotment.model.resource import (
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.trees import Tree, read_value
 from allotment.model.workloads import PodGroup
-from allotment.tools.plan.consolidation.disruption import movable
-from allotment.tools.plan.consolidation.rescheduling import House
+from allotment.tools.plan.consolidation.disruption import pods_to_move
+from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster
 
 _KINDS: dict[str, type[Object]] = {
     kind.__name__: kind
@@ -31,17 +31,17 @@ _KINDS: dict[str, type[Object]] = {
 }  # fmt: skip
 
 
-def without(
-    objects: Iterable[Tree], removed: Collection[str], house: House, left_out: Collection[ObjectKey] = ()
+def remaining_objects(
+    objects: Iterable[Tree], removed: Collection[str], cluster: SimulatedCluster, left_out: Collection[ObjectKey] = ()
 ) -> Iterator[Object]:
     """The objects as values, for planning. ``left_out``: pods that wait in vain, which are none of our business here.
 
     Pods that end with their node are gone, those that need a place wait for one; claims made for them alone are gone
     and will be made again, named ones that nobody else uses are free again.
     """
-    moved = {one.resident.uid for node in removed for one in movable(house, node)}
-    gone = {one.resident.uid for node in removed for one in house.on.get(node, ())} - moved
-    held = {key for one in house.lodgers.values() if one.resident.uid in moved | gone for key in one.held}
+    moved = {one.resident.uid for node in removed for one in pods_to_move(cluster, node)}
+    gone = {one.resident.uid for node in removed for one in cluster.pods_on.get(node, ())} - moved
+    held = {key for one in cluster.pods.values() if one.resident.uid in moved | gone for key in one.current_claims}
     for tree in objects:
         kind = _KINDS.get(str(tree.get("kind", "")))
         if kind is None:

@@ -39,8 +39,8 @@ from allotment.node_fit.node_table import Table, Tables, places_in
 from allotment.node_fit.nodes import Machine, Machines
 from allotment.node_fit.pod_requirements import admits
 from allotment.tools.explain.extended_resources import extended_claim
-from allotment.tools.explain.report import GivenClaim, given_claim
-from allotment.tools.plan.consolidation.movable_pods import KnownClaim, Lodger, Lodgers, identity, key_of
+from allotment.tools.explain.report import ClaimAllocation, claim_allocation
+from allotment.tools.plan.consolidation.movable_pods import KnownClaim, MovablePod, MovablePodReader, identity, key_of
 
 V = TypeVar("V", bound=Value)
 
@@ -50,20 +50,20 @@ _CLAIM_ELSEWHERE: Final = Refusal(("resourceclaim not available on the node",), 
 _VOLUME: Final = Refusal(("node(s) had volume node affinity conflict",), cause="volume")
 
 
-class Place(NamedTuple):
+class PodTarget(NamedTuple):
     """Where a pod goes, and what its claims get there."""
 
     node: str
-    claims: tuple[GivenClaim, ...] = ()
+    claims: tuple[ClaimAllocation, ...] = ()
 
 
-class NoPlace(NamedTuple):
+class Unschedulable(NamedTuple):
     """No node would do; ``text`` as a scheduler says it."""
 
     text: str
 
 
-class House:
+class SimulatedCluster:
     """The cluster. Changes are kept in order, so that they can be undone down to a mark."""
 
     def __init__(self, objects: Iterable[Tree], features: Features) -> None:
@@ -100,18 +100,18 @@ class House:
                 inventory.allocate(key, claim.status.allocation)
         volumes = {tree["metadata"]["name"]: tree for tree in by_kind.get("PersistentVolume", ())}
         volume_claims = {key_of(tree): tree for tree in by_kind.get("PersistentVolumeClaim", ())}
-        self._lodgers = Lodgers(self.claims, templates, volumes, volume_claims)
+        self._reader = MovablePodReader(self.claims, templates, volumes, volume_claims)
         self.allocator = Allocator(inventory)
         self._tables = Tables(self.machines)
         self._undo: list[Callable[[], None]] = []
-        self.lodgers: dict[str, Lodger] = {}
-        self._holds: dict[str, tuple[ObjectKey, ...]] = {}
+        self.pods: dict[str, MovablePod] = {}
+        self._claims_held: dict[str, tuple[ObjectKey, ...]] = {}
         """Claims by pod that are for it alone and have devices now."""
-        self.on: dict[str, list[Lodger]] = {name: [] for name in self.nodes}
+        self.pods_on: dict[str, list[MovablePod]] = {name: [] for name in self.nodes}
         """Pods by node as they are in the cluster, whatever is tried."""
-        self.waiting: list[Lodger] = []
+        self.pending: list[MovablePod] = []
         for tree in by_kind.get("Pod", ()):
-            self._take_in(tree)
+            self._add_pod(tree)
 
     def _publish(self, slice_: ResourceSlice) -> None:
         self.inventory.put_slice(slice_)
@@ -122,19 +122,19 @@ class House:
 
     # --- pods ----------------------------------------------------------------------------------------------------
 
-    def _take_in(self, tree: Tree) -> None:
+    def _add_pod(self, tree: Tree) -> None:
         phase = (tree.get("status") or {}).get("phase", "")
         if phase in _FINISHED:
             return
         node = tree["spec"].get("nodeName") or ""
-        lodger = self._lodgers.of(tree)
-        self.lodgers[lodger.resident.uid] = lodger
-        self._holds[lodger.resident.uid] = lodger.held
+        pod = self._reader.read(tree)
+        self.pods[pod.resident.uid] = pod
+        self._claims_held[pod.resident.uid] = pod.current_claims
         if node:
-            self.machines.seat(lodger.resident, node)
-            self.on.setdefault(node, []).append(lodger)
-        elif not tree["spec"].get("schedulingGates") and not lodger.resident.terminating:
-            self.waiting.append(lodger)
+            self.machines.seat(pod.resident, node)
+            self.pods_on.setdefault(node, []).append(pod)
+        elif not tree["spec"].get("schedulingGates") and not pod.resident.terminating:
+            self.pending.append(pod)
 
     # --- trying --------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class House:
         """Where to come back to."""
         return len(self._undo)
 
-    def back_to(self, mark: int) -> None:
+    def undo_to(self, mark: int) -> None:
         """Undo everything since a mark."""
         while len(self._undo) > mark:
             self._undo.pop()()
@@ -153,7 +153,7 @@ class House:
         self.machines.put({**tree, "spec": {**(tree.get("spec") or {}), "unschedulable": True}})
         self._undo.append(lambda: self.machines.put(tree))
 
-    def build(self, node: Tree, slices: Iterable[ResourceSlice]) -> None:
+    def add_node(self, node: Tree, slices: Iterable[ResourceSlice]) -> None:
         """A node comes, with what its drivers publish."""
         name = node["metadata"]["name"]
         published = tuple(slices)
@@ -170,46 +170,46 @@ class House:
 
         self._undo.append(undo)
 
-    def evict(self, lodger: Lodger) -> None:
+    def evict(self, pod: MovablePod) -> None:
         """A pod leaves its node; its own claims are deleted, named ones without other users are given back."""
-        uid = lodger.resident.uid
+        uid = pod.resident.uid
         node = self.machines.unseat(uid)
         if node is not None:
-            self._undo.append(lambda: _void(self.machines.seat(lodger.resident, node)))
-        for key in self._holds.get(uid, ()):
+            self._undo.append(lambda: _discard(self.machines.seat(pod.resident, node)))
+        for key in self._claims_held.get(uid, ()):
             if key in self.claims and self.claims[key].allocation is not None:
                 self._allocate(key, None)
-        self._now_holds(uid, ())
-        for key in lodger.named:
+        self._set_claims_held(uid, ())
+        for key in pod.named_claims:
             claim = self.claims.get(key)
             if claim is None or uid not in claim.users:
                 continue
-            self._users(claim, claim.users - {uid})
+            self._set_users(claim, claim.users - {uid})
             if not claim.users and claim.allocation is not None:
                 self._allocate(key, None)
 
-    def place(self, lodger: Lodger, only: int = -1) -> Place | NoPlace:
+    def place(self, pod: MovablePod, only: int = -1) -> PodTarget | Unschedulable:
         """Put a pod where the scheduler would; nothing changes if there is no such place. ``only``: places, as bits."""
-        chosen = self._choose(lodger, only)
-        if isinstance(chosen, NoPlace):
+        chosen = self._choose(pod, only)
+        if isinstance(chosen, Unschedulable):
             return chosen
         node, results = chosen
-        given: list[GivenClaim] = []
+        given: list[ClaimAllocation] = []
         for claim, key, template, result in results:
             if key not in self.claims:
-                self._make(key, claim)
+                self._create_claim(key, claim)
             self._allocate(key, result)
-            given.append(given_claim(self.claims[key].value, template, False, self.devices))
+            given.append(claim_allocation(self.claims[key].value, template, False, self.devices))
         fresh = {key for _, key, _, _ in results}
-        self._now_holds(lodger.resident.uid, tuple(key for _, key, _, _ in results if key not in lodger.named))
-        for key in lodger.named:
+        self._set_claims_held(pod.resident.uid, tuple(key for _, key, _, _ in results if key not in pod.named_claims))
+        for key in pod.named_claims:
             named = self.claims[key]
             if key not in fresh:
-                given.append(given_claim(named.value, "", True, self.devices))
-            self._users(named, named.users | {lodger.resident.uid})
-        self.machines.seat(lodger.resident, node)
-        self._undo.append(lambda: _void(self.machines.unseat(lodger.resident.uid)))
-        return Place(node, tuple(given))
+                given.append(claim_allocation(named.value, "", True, self.devices))
+            self._set_users(named, named.users | {pod.resident.uid})
+        self.machines.seat(pod.resident, node)
+        self._undo.append(lambda: _discard(self.machines.unseat(pod.resident.uid)))
+        return PodTarget(node, tuple(given))
 
     def node_of_pool(self, driver: str, pool: str) -> str:
         """The node whose own devices a pool has; empty if they can be reached from others, too."""
@@ -233,36 +233,36 @@ class House:
 
         self._undo.append(undo)
 
-    def _make(self, key: ObjectKey, claim: ResourceClaim) -> None:
+    def _create_claim(self, key: ObjectKey, claim: ResourceClaim) -> None:
         self.claims[key] = KnownClaim(claim)
-        self._undo.append(lambda: _void(self.claims.pop(key)))
+        self._undo.append(lambda: _discard(self.claims.pop(key)))
 
-    def _now_holds(self, uid: str, keys: tuple[ObjectKey, ...]) -> None:
-        before = self._holds.get(uid, ())
-        self._holds[uid] = keys
-        self._undo.append(lambda: self._holds.__setitem__(uid, before))
+    def _set_claims_held(self, uid: str, keys: tuple[ObjectKey, ...]) -> None:
+        before = self._claims_held.get(uid, ())
+        self._claims_held[uid] = keys
+        self._undo.append(lambda: self._claims_held.__setitem__(uid, before))
 
-    def _users(self, claim: KnownClaim, users: set[str]) -> None:
+    def _set_users(self, claim: KnownClaim, users: set[str]) -> None:
         before, claim.users = claim.users, users
         self._undo.append(lambda: setattr(claim, "users", before))
 
     # --- choosing, in the scheduler's order of things -------------------------------------------------------------
 
     def _choose(
-        self, lodger: Lodger, only: int
-    ) -> tuple[str, list[tuple[ResourceClaim, ObjectKey, str, AllocationResult]]] | NoPlace:
-        if lodger.obstacle:
-            return NoPlace(lodger.obstacle)
-        machines, demand, resident = self.machines, lodger.resident.demand, lodger.resident
-        pending = [(claim, lodger.own_key(claim), template) for claim, template in lodger.own]
+        self, pod: MovablePod, only: int
+    ) -> tuple[str, list[tuple[ResourceClaim, ObjectKey, str, AllocationResult]]] | Unschedulable:
+        if pod.obstacle:
+            return Unschedulable(pod.obstacle)
+        machines, demand, resident = self.machines, pod.resident.demand, pod.resident
+        pending = [(claim, pod.own_claim_key(claim), template) for claim, template in pod.own_claims]
         allocated: list[AllocationResult] = []
-        for key in lodger.named:
+        for key in pod.named_claims:
             value = self.claims[key].value
             if value.status.allocation is None:
                 pending.append((value, key, ""))
             else:
                 allocated.append(value.status.allocation)
-        by_devices = self._served(demand.extended)
+        by_devices = self._device_resources(demand.extended)
         table = self._tables.of(demand, by_devices)
         out: dict[int, Refusal] = {}
         if demand.spread:
@@ -274,8 +274,8 @@ class House:
         for place in out:
             among &= ~(1 << place)
         for place in places_in(among):
-            facts = self._at(place).facts
-            if not all(admits(selector, facts) for selector in lodger.volumes):
+            facts = self._machine_at(place).facts
+            if not all(admits(selector, facts) for selector in pod.volumes):
                 out[place] = _VOLUME
             elif not all(a.node_selector is None or admits(a.node_selector, facts) for a in allocated):
                 out[place] = _CLAIM_ELSEWHERE
@@ -283,45 +283,45 @@ class House:
             among &= ~(1 << place)
         good = 0
         asked: dict[int, list[tuple[ResourceClaim, ObjectKey, str]]] = {}
-        for lacking, group in self._groups(among, by_devices).items():
+        for lacking, group in self._by_missing_resources(among, by_devices).items():
             wanted = list(pending)
             if lacking:
-                claim = self._for_resources(lodger, lacking)
+                claim = self._extended_resource_claim(pod, lacking)
                 if isinstance(claim, Diagnosis):
                     continue
                 if claim is not None:
-                    wanted.append((claim, ObjectKey(lodger.key.namespace, claim.metadata.name), ""))
+                    wanted.append((claim, ObjectKey(pod.key.namespace, claim.metadata.name), ""))
             values = tuple(claim for claim, _, _ in wanted)
-            work = self.allocator.work(values) if values else None
+            work = self.allocator.cache_for(values) if values else None
             for place in places_in(group):
-                verdict = work.verdict(self.inventory.view(self._at(place).name)) if work is not None else None
+                verdict = work.verdict(self.inventory.view(self._machine_at(place).name)) if work is not None else None
                 if verdict is None or isinstance(verdict, Solution):
                     good |= 1 << place
                     asked[place] = wanted
                 elif isinstance(verdict, Undecided):
                     out[place] = given_up(verdict)
                 elif not isinstance(verdict, NoFit):  # Kubernetes ends the attempt for all nodes
-                    return NoPlace("its claims end the scheduler's attempt with an error")
+                    return Unschedulable("its claims end the scheduler's attempt with an error")
         if not good:
-            return NoPlace(self._told(table, only, out))
-        machine = self._at(self._best(lodger, table, good))
+            return Unschedulable(self._failure_text(table, only, out))
+        machine = self._machine_at(self._best_node(pod, table, good))
         wanted = asked[machine.place]
         if not wanted:
             return machine.name, []
         outcome = self.allocator.allocate(machine.name, tuple(claim for claim, _, _ in wanted))
         if not isinstance(outcome, Allocated):
-            return NoPlace("its claims end the scheduler's attempt with an error")
+            return Unschedulable("its claims end the scheduler's attempt with an error")
         return machine.name, [
             (claim, key, template, result)
             for (claim, key, template), result in zip(wanted, outcome.results, strict=True)
         ]
 
-    def _best(self, lodger: Lodger, table: Table, good: int) -> int:
-        resident, demand, machines = lodger.resident, lodger.resident.demand, self.machines
+    def _best_node(self, pod: MovablePod, table: Table, good: int) -> int:
+        resident, demand, machines = pod.resident, pod.resident.demand, self.machines
         if not (demand.social or machines.neighbourly) or not good & (good - 1):
             return table.best(good)
         extra: dict[int, int] = {}
-        candidates = [self._at(place) for place in places_in(good)]
+        candidates = [self._machine_at(place) for place in places_in(good)]
         wishes = [spread_scores(demand, resident.namespace, resident.labels, machines, iter(candidates))]
         wishes.append(neighbour_scores(resident, machines, self.namespaces, candidates))
         for scores in wishes:
@@ -329,12 +329,12 @@ class House:
                 extra[place] = extra.get(place, 0) + 2 * value
         return max(places_in(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
 
-    def _at(self, place: int) -> Machine:
+    def _machine_at(self, place: int) -> Machine:
         machine = self.machines.at(place)
         assert machine is not None, "only places of nodes are asked about"
         return machine
 
-    def _served(self, extended: Iterable[str]) -> frozenset[str]:
+    def _device_resources(self, extended: Iterable[str]) -> frozenset[str]:
         """Extended resources that some class serves (KEP-5004)."""
         if not self.features.enabled("DRAExtendedResource"):
             return frozenset()
@@ -344,30 +344,30 @@ class House:
             n for n in extended if n in names or (n.startswith(_IMPLICIT) and n.removeprefix(_IMPLICIT) in classes)
         )
 
-    def _groups(self, among: int, by_devices: frozenset[str]) -> dict[frozenset[str], int]:
+    def _by_missing_resources(self, among: int, by_devices: frozenset[str]) -> dict[frozenset[str], int]:
         """Places by the resources that must be claimed there, since the node itself has none."""
         if not by_devices:
             return {frozenset(): among}
         found: dict[frozenset[str], int] = {}
         for place in places_in(among):
-            lacking = frozenset(n for n in by_devices if self._at(place).allocatable.get(n, 0) <= 0)
+            lacking = frozenset(n for n in by_devices if self._machine_at(place).allocatable.get(n, 0) <= 0)
             found[lacking] = found.get(lacking, 0) | 1 << place
         return found
 
-    def _for_resources(self, lodger: Lodger, lacking: frozenset[str]) -> ResourceClaim | Diagnosis | None:
+    def _extended_resource_claim(self, pod: MovablePod, lacking: frozenset[str]) -> ResourceClaim | Diagnosis | None:
         names = ("name", "resources", "restartPolicy")
         spec = {
-            part: [{k: c[k] for k in names if c.get(k) is not None} for c in lodger.tree["spec"].get(part) or ()]
+            part: [{k: c[k] for k in names if c.get(k) is not None} for c in pod.tree["spec"].get(part) or ()]
             for part in ("initContainers", "containers")
         }
-        pod = read_value({"metadata": identity(lodger.tree["metadata"]), "spec": spec}, Pod)
+        pod = read_value({"metadata": identity(pod.tree["metadata"]), "spec": spec}, Pod)
         plugins = frozenset(
             n for c in (*pod.spec.init_containers, *pod.spec.containers)
             for n in (*c.resources.requests, *c.resources.limits) if n not in lacking
         )  # fmt: skip
         return extended_claim(pod, self.inventory.classes, self.features, plugins)
 
-    def _told(self, table: Table, only: int, out: Mapping[int, Refusal]) -> str:
+    def _failure_text(self, table: Table, only: int, out: Mapping[int, Refusal]) -> str:
         """Like a scheduler's event: how many nodes say what."""
         counts: dict[str, int] = {}
         nodes = 0
@@ -387,5 +387,5 @@ def _read(trees: Sequence[Tree], type_: type[V]) -> list[V]:
     return [read_value(tree, type_) for tree in trees]
 
 
-def _void(_: object) -> None:
+def _discard(_: object) -> None:
     """For undoing: the answer does not matter."""

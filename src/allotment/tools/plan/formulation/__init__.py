@@ -1,1 +1,1 @@
-"""The packing problem: kinds of items, places for them, and the truth about what one place holds."""
+"""The packing problem: item kinds, candidate nodes, conflicts, and the exact check of a node's load."""

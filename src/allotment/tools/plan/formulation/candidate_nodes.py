@@ -1,8 +1,7 @@
-"""Places that pods may get, nodes that are there and machines that can be had, and whether one pod may go there at all.
+"""Candidate nodes for pods, existing ones and machine types, and checks whether a single item can run on one.
 
-What Kubernetes' filters say of a place alone (taints, selectors, ports, room) is asked of the real filters, on a node
-that nobody else is on; what pods that are there say of it (affinity between pods) as well. What comes of several pods
-together is asked later.
+The scheduler's own filters decide on taints, selectors, ports and resources of the otherwise empty node, and on
+affinity to running pods. Constraints between several pending pods are checked later.
 """
 
 from __future__ import annotations
@@ -17,39 +16,39 @@ from allotment.fleet.catalog.instance_type import Template
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.nodes import Machine
 from allotment.node_fit.pod_requirements import admits
-from allotment.tools.plan.offerings.hypothetical_nodes import DeviceRoom
-from allotment.tools.plan.offerings.offers import Offer
+from allotment.tools.plan.offerings.hypothetical_nodes import NodeDevices
+from allotment.tools.plan.offerings.offers import InstanceOffer
 
 
 @dataclass(slots=True)
-class Place:
-    """A node, or a sort of machine that can be had (``offer``), with its GPUs in ``mode``."""
+class CandidateNode:
+    """An existing node, or an offered machine type (``offer``) with its GPUs in ``mode``."""
 
     name: str
     machine: Machine
-    room: DeviceRoom
-    offer: Offer | None = None
+    devices: NodeDevices
+    offer: InstanceOffer | None = None
     mode: str = ""
     template: Template | None = None
     zone: str = ""
-    refused: dict[int, str] = field(default_factory=dict)
-    """Why a kind may not come, because of pods that are there, by number of kind."""
+    rejected_kinds: dict[int, str] = field(default_factory=dict)
+    """By kind number, the reason why running pods exclude the kind."""
 
     @property
-    def existing(self) -> bool:
-        """Whether the node is there already."""
+    def is_existing(self) -> bool:
+        """Whether the node exists."""
         return self.offer is None
 
-    def lacking(self, by_devices: frozenset[str]) -> frozenset[str]:
-        """Which of these extended resources the node does not have itself, so that devices must serve them."""
-        return frozenset(name for name in by_devices if self.machine.allocatable.get(name, 0) <= 0)
+    def missing_resources(self, device_resources: frozenset[str]) -> frozenset[str]:
+        """The extended resources that the node does not publish itself, so that claims must provide them."""
+        return frozenset(name for name in device_resources if self.machine.allocatable.get(name, 0) <= 0)
 
 
-class Alone(NamedTuple):
-    """Whether one item alone may have a place. ``code`` is empty if so; else which test it fails, and in words.
+class ItemFit(NamedTuple):
+    """Whether a single item fits a candidate: ``code`` is empty if so, else it names the failed check.
 
-    Codes: zone, claim, neighbours, those of Kubernetes' filters (``unschedulable taint affinity ports resources``),
-    unpublished, run-time-only, undecided, devices. ``shape``: whose claims found no devices.
+    Codes: zone, claim, neighbours, arch, those of the scheduler's filters (``unschedulable taint affinity ports
+    resources``), unpublished, run-time-only, undecided, devices. ``shape``: the claims that found no devices.
     """
 
     code: str = ""
@@ -58,47 +57,47 @@ class Alone(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether nothing is in the way."""
+        """Whether no check failed."""
         return not self.code
 
 
-FITS: Final = Alone()
+FITS: Final = ItemFit()
 
 
-def unknowable(room: DeviceRoom, template: Template | None, shape: int) -> str:
-    """What a shape asks of devices that nobody can know before the machine runs; empty if nothing."""
+def run_time_dependency(devices: NodeDevices, template: Template | None, shape: int) -> str:
+    """The part of a shape that depends on attributes known only when the machine runs, as text; empty if none."""
     if template is None or not template.runtime_only:
         return ""
-    compiled = room.steps.work(room.stage, shape).shape
+    compiled = devices.claim_shapes.shape_cache(devices.cluster, shape).shape
     for claim in compiled.claims:
         for request in claim.requests:
-            found = [_reads_symbol(ask, template.runtime_only) for ask in request.subrequests]
-            if found and all(found):
-                return f"request {request.name} selects by {found[0]}, which is known only when the machine runs"
+            result = [_run_time_attribute(subrequest, template.runtime_only) for subrequest in request.subrequests]
+            if result and all(result):
+                return f"request {request.name} selects by {result[0]}, which is known only when the machine runs"
         for number in sorted(
-            {number for request in claim.requests for ask in request.subrequests for number in ask.constraints}
+            {number for request in claim.requests for subrequest in request.subrequests for number in subrequest.constraints}
         ):
             constraint = compiled.constraints[number]
             unknown = constraint.distinct and _is_among(constraint.attribute, template.unmeasured)
-            # A device alone differs from no other.
-            if unknown and sum(_most(request, number) for request in claim.requests) > 1:
+            # A single device is always distinct.
+            if unknown and sum(_max_devices(request, number) for request in claim.requests) > 1:
                 return f"distinctAttribute {constraint.attribute} is known only when the machine runs"
     return ""
 
 
-def _most(request: CompiledRequest, constraint: int) -> int:
-    """How many devices of a request a constraint is about, at most; two stand for any number."""
+def _max_devices(request: CompiledRequest, constraint: int) -> int:
+    """The maximum number of a request's devices that a constraint applies to; 2 stands for any number."""
     return max(
-        (2 if ask.all else ask.device_count for ask in request.subrequests if constraint in ask.constraints), default=0
+        (2 if subrequest.all else subrequest.device_count for subrequest in request.subrequests if constraint in subrequest.constraints), default=0
     )
 
 
-def matches_unknown(room: DeviceRoom, template: Template | None, shape: int) -> str:
-    """The attribute of a ``matchAttribute`` whose equality nobody knows on this hardware; empty if there is none."""
+def unmeasured_match(devices: NodeDevices, template: Template | None, shape: int) -> str:
+    """The attribute of a ``matchAttribute`` constraint whose values are unmeasured on this hardware; empty if none."""
     if template is None:
         return ""
-    compiled = room.steps.work(room.stage, shape).shape
-    bound = {number for ask in compiled.subrequests for number in ask.constraints}
+    compiled = devices.claim_shapes.shape_cache(devices.cluster, shape).shape
+    bound = {number for subrequest in compiled.subrequests for number in subrequest.constraints}
     for number in sorted(bound):
         constraint = compiled.constraints[number]
         if not constraint.distinct and _is_among(constraint.attribute, template.unmeasured):
@@ -106,13 +105,13 @@ def matches_unknown(room: DeviceRoom, template: Template | None, shape: int) -> 
     return ""
 
 
-def _reads_symbol(ask: Subrequest, names: frozenset[str]) -> str:
-    for selector in ask.selectors:
+def _run_time_attribute(subrequest: Subrequest, names: frozenset[str]) -> str:
+    for selector in subrequest.selectors:
         if isinstance(selector.compiled, CompileError):
             continue
         reads = selector.compiled.device_paths
         if reads is None:
-            return "everything a device says of itself"
+            return "the whole device"
         for read in reads:
             if read[0] != "attributes":
                 continue
@@ -127,32 +126,38 @@ def _is_among(attribute: str, names: frozenset[str]) -> bool:
     return attribute in names or attribute.partition("/")[2] in names
 
 
-def devices(place: Place, shapes: tuple[int, ...]) -> Alone:
-    """Whether the claims of an item find devices, one pod after the other."""
-    room = place.room
+def check_devices(candidate: CandidateNode, shapes: tuple[int, ...]) -> ItemFit:
+    """Whether the claims of an item find devices, allocated pod by pod."""
+    devices = candidate.devices
     for shape in shapes:
-        told = unknowable(room, place.template, shape)
-        if told:
-            return Alone("run-time-only", told, shape)
-    state = room.initial
+        result = run_time_dependency(devices, candidate.template, shape)
+        if result:
+            return ItemFit("run-time-only", result, shape)
+    state = devices.initial
     for shape in shapes:
-        verdict = room.verdict(shape, state)
+        verdict = devices.verdict(shape, state)
         if isinstance(verdict, Undecided):
-            return Alone("undecided", f"the search for devices was given up after {verdict.steps} steps", shape)
+            return ItemFit("undecided", f"the search for devices stopped after {verdict.steps} steps", shape)
         if not isinstance(verdict, Solution):
-            unknown = matches_unknown(room, place.template, shape)
+            unknown = unmeasured_match(devices, candidate.template, shape)
             if unknown and isinstance(verdict, NoFit):
-                return Alone("run-time-only", f"matchAttribute {unknown} is known only when the machine runs", shape)
-            return Alone("devices", "no devices there suit its claims", shape)
-        after = room.after(state, shape)
+                return ItemFit(
+                    "run-time-only",
+                    f"the values of matchAttribute {unknown} are known only when the machine runs",
+                    shape,
+                )
+            return ItemFit("devices", "its devices do not satisfy the claims", shape)
+        after = devices.after(state, shape)
         assert after is not None
         state = after
     return FITS
 
 
-def reaches(claim: ResourceClaim, place: Place) -> bool:
-    """Whether an allocated claim's devices can be used at a place."""
+def is_allocation_usable(claim: ResourceClaim, candidate: CandidateNode) -> bool:
+    """Whether the devices of an allocated claim can be used on the candidate."""
     allocation = claim.status.allocation
     return (
-        allocation is None or allocation.node_selector is None or admits(allocation.node_selector, place.machine.facts)
+        allocation is None
+        or allocation.node_selector is None
+        or admits(allocation.node_selector, candidate.machine.facts)
     )

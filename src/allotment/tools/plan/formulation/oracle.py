@@ -1,56 +1,57 @@
-"""What one machine holds, exactly: room for pods, pods that keep apart, and devices by the engine, pod after pod."""
+"""The exact check of one machine's load: resources, conflicts between pods, and device allocation by the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from allotment.packing.problem import Load
-from allotment.tools.plan.formulation.candidate_nodes import Place
-from allotment.tools.plan.offerings.hypothetical_nodes import Sequenced
+from allotment.tools.plan.formulation.candidate_nodes import CandidateNode
+from allotment.tools.plan.offerings.hypothetical_nodes import LoadSequence
 from allotment.tools.plan.offerings.templates import UNDECIDED
 
 
-class Truth:
-    """`packing.problem.Holds` for bins that are places. Answers are kept.
+class MachineOracle:
+    """A `packing.problem.FeasibilityCheck` on candidate nodes. Results are cached.
 
-    ``plain``: by bin and kind, what an item takes of the plain resources; ``steps``: by bin and kind, the number of its
-    steps; ``weights``: by kind, in which order items are tried where a layout is still to be cut.
+    ``plain``: by bin type and kind, the resources that an item takes; ``claim_sets``: by bin type and kind, the number
+    of the item's claim set, -1 for none; ``weights``: by bin type and kind, the order of items if the MIG layout is
+    undecided.
     """
 
     def __init__(
         self,
-        bins: Sequence[Place],
+        candidates: Sequence[CandidateNode],
         free: Sequence[tuple[int, ...]],
         plain: Sequence[Sequence[tuple[int, ...]]],
-        steps: Sequence[Sequence[int]],
+        claim_sets: Sequence[Sequence[int]],
         weights: Sequence[Sequence[int]],
         conflicts: Mapping[int, frozenset[int]],
     ) -> None:
-        self._bins = bins
+        self._candidates = candidates
         self._free = free
         self._plain = plain
-        self._steps = steps
+        self._claim_sets = claim_sets
         self._weights = weights
         self._conflicts = conflicts
-        self._known: dict[tuple[int, Load], bool] = {}
+        self._results: dict[tuple[int, Load], bool] = {}
 
-    def __call__(self, bin: int, load: Load, /) -> bool:
-        """Whether the machine holds the load."""
-        key = (bin, load)
-        found = self._known.get(key)
+    def __call__(self, number: int, load: Load, /) -> bool:
+        """Whether a machine of the type holds the load."""
+        key = (number, load)
+        found = self._results.get(key)
         if found is None:
-            found = self._known[key] = self._holds(bin, load)
+            found = self._results[key] = self._check(number, load)
         return found
 
-    def _holds(self, bin: int, load: Load) -> bool:
+    def _check(self, number: int, load: Load) -> bool:
         return (
-            self._has_room(bin, load)
+            self._fits_resources(number, load)
             and not (self._conflicts and self._clash(load))
-            and self._bins[bin].room.holds(self.sequence(bin, load))
+            and self._candidates[number].devices.holds(self.sequence(number, load))
         )
 
-    def _has_room(self, bin: int, load: Load) -> bool:
-        free, plain = self._free[bin], self._plain[bin]
+    def _fits_resources(self, number: int, load: Load) -> bool:
+        free, plain = self._free[number], self._plain[number]
         if len(load) == 1:
             kind, count = load[0]
             return all(count * n <= left for n, left in zip(plain[kind], free, strict=True))
@@ -65,23 +66,23 @@ class Truth:
             if (others := self._conflicts.get(kind)) is not None
         )
 
-    def sequence(self, bin: int, load: Load) -> Sequenced:
-        """The load's steps in the order in which the scheduler comes to them.
+    def sequence(self, number: int, load: Load) -> LoadSequence:
+        """The load's claim sets in the scheduler's order.
 
-        Where GPUs are still to be cut the largest come first: the layout is made for all of them at once.
+        If the MIG layout is undecided the largest partitions come first: one layout is chosen for all of them.
         """
-        steps = self._steps[bin]
+        claim_sets = self._claim_sets[number]
         ordered = load
-        if self._bins[bin].mode == UNDECIDED:
-            weights = self._weights[bin]
-            ordered = tuple(sorted(load, key=lambda one: -weights[one[0]]))
+        if self._candidates[number].mode == UNDECIDED:
+            weights = self._weights[number]
+            ordered = tuple(sorted(load, key=lambda entry: -weights[entry[0]]))
         found: list[tuple[int, int]] = []
         for kind, count in ordered:
-            step = steps[kind]
-            if step < 0:
+            claim_set = claim_sets[kind]
+            if claim_set < 0:
                 continue
-            if found and found[-1][0] == step:
-                found[-1] = (step, found[-1][1] + count)
+            if found and found[-1][0] == claim_set:
+                found[-1] = (claim_set, found[-1][1] + count)
             else:
-                found.append((step, count))
+                found.append((claim_set, count))
         return tuple(found)

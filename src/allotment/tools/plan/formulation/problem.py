@@ -1,8 +1,7 @@
-"""From what waits and what can be bought to a packing problem, and the truth about what one machine holds.
+"""The packing problem of a demand: item kinds, candidate nodes as bins, and the exact check of a machine's load.
 
-Bins are nodes that are there (free, each with what it has left) and offers of the catalogue with their GPUs in every
-mode that some claim asks for. What rows say of them is necessary only; `Question.truth` asks the real engine and the
-real filters.
+Bins are existing nodes with their free capacity at price 0, and offers of the catalog with their GPUs in each mode that
+some claim requests. Rows are a necessary condition only; `Formulation.oracle` applies the engine and the filters.
 """
 
 from __future__ import annotations
@@ -26,422 +25,461 @@ from allotment.node_fit.filters import FILTERS, judge
 from allotment.node_fit.filters.inter_pod_affinity import meant, neighbours
 from allotment.node_fit.nodes import Machine, Machines
 from allotment.packing.problem import BinType, CapacityRow, Pieces, Problem
-from allotment.tools.plan.formulation.candidate_nodes import FITS, Alone, Place, devices, reaches
-from allotment.tools.plan.formulation.conflicts import clashes_inside, conflicts, most_each
-from allotment.tools.plan.formulation.oracle import Truth
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.offerings.device_rows import MEMORY_SLICES, Measured, measure
-from allotment.tools.plan.offerings.hypothetical_nodes import DeviceRoom, Stage, Steps, templates
-from allotment.tools.plan.offerings.modes import Modes
-from allotment.tools.plan.offerings.offers import MICRO, Offer, any_offer, offers_of, quota_limits, quotas
+from allotment.tools.plan.formulation.candidate_nodes import (
+    FITS,
+    CandidateNode,
+    ItemFit,
+    check_devices,
+    is_allocation_usable,
+)
+from allotment.tools.plan.formulation.conflicts import clashes_inside, conflicts, max_items_per_host
+from allotment.tools.plan.formulation.oracle import MachineOracle
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.offerings.device_rows import MEMORY_SLICES, DeviceRows, device_rows
+from allotment.tools.plan.offerings.hypothetical_nodes import (
+    ClaimShapes,
+    HypotheticalCluster,
+    NodeDevices,
+    template_cluster,
+)
+from allotment.tools.plan.offerings.modes import RelevantModes
+from allotment.tools.plan.offerings.offers import MICRO, InstanceOffer, offers_of, quota_limits, quotas, unlimited_offer
 from allotment.tools.plan.offerings.templates import UNDECIDED, node_tree, template
-from allotment.tools.plan.pending_pods.demand import Demand, Waiting, asked_labels
-from allotment.tools.plan.pending_pods.grouping import Item, Kind, kinds_of
+from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod, selected_labels
+from allotment.tools.plan.pending_pods.grouping import Item, ItemKind, group_items
 from allotment.tools.plan.pending_pods.tolerations import untolerated
 
 ZONE: Final = "topology.kubernetes.io/zone"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 _ARCH: Final = "kubernetes.io/arch"
-#: What images are built for unless their pods say something else.
-_USUAL: Final = "amd64"
+#: The architecture of images, unless their pods select another one.
+_DEFAULT_ARCH: Final = "amd64"
 _PODS: Final = "pods"
-#: Operators that a label that is not there satisfies.
-_WITHOUT: Final = ("NotIn", "DoesNotExist")
+#: Node selector operators that match a missing label.
+_MATCH_MISSING_LABELS: Final = ("NotIn", "DoesNotExist")
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 @dataclass(slots=True)
-class _Needs:
-    """What an item of a kind asks of a place that lacks certain extended resources."""
+class _ItemNeeds:
+    """The needs of an item on a node. ``plain``: amounts of the node's resources; ``shapes``: of claims, by number."""
 
     plain: tuple[int, ...]
     shapes: tuple[int, ...]
-    step: int
+    claim_set: int
 
 
-class Question:
-    """A demand and what may be bought, as kinds, places and a problem; answers are kept."""
+class Formulation:
+    """A demand and a catalog as item kinds, candidate nodes and a packing problem. Results of checks are cached."""
 
     def __init__(
-        self, demand: Demand, catalog: Sequence[InstanceType], limits: Limits, kinds: Sequence[Kind] | None = None
-    ) -> None:  # fmt: skip
-        """``kinds``: those of the demand, where something was decided about them already."""
+        self,
+        demand: ClusterDemand,
+        catalog: Sequence[InstanceType],
+        limits: PlanLimits,
+        kinds: Sequence[ItemKind] | None = None,
+    ) -> None:
+        """``kinds``: the item kinds of the demand, if decisions on zones or groups changed them."""
         self.demand = demand
         self.catalog = catalog
         self.limits = limits
-        self.kinds = list(kinds if kinds is not None else kinds_of(demand))
-        self.steps = Steps(demand.classes)
+        self.kinds = list(kinds if kinds is not None else group_items(demand))
+        self.claim_shapes = ClaimShapes(demand.classes)
         self._kube = demand.features.kube
         self._machines = Machines(Inventory(demand.features))
         self._specs: dict[int, tuple[ResourceClaim, bytes]] = {}
-        self._needs: dict[tuple[int, frozenset[str]], _Needs] = {}
-        self._rooms: dict[object, DeviceRoom] = {}
-        self._measured: dict[int, Measured] = {}
-        self._alone: dict[tuple[int, int], Alone] = {}
-        self._devices_alone: dict[tuple[int, tuple[int, ...]], Alone] = {}
-        self._names = _resources(self.kinds)
-        self._by_devices = [frozenset().union(*(pod.by_devices for pod in kind.model.pods)) for kind in self.kinds]
+        self._needs: dict[tuple[int, frozenset[str]], _ItemNeeds] = {}
+        self._node_devices: dict[object, NodeDevices] = {}
+        self._measured: dict[int, DeviceRows] = {}
+        self._item_fits: dict[tuple[int, int], ItemFit] = {}
+        self._device_fits: dict[tuple[int, tuple[int, ...]], ItemFit] = {}
+        self._names = _resource_names(self.kinds)
+        self._device_resources = [
+            frozenset().union(*(pod.device_resources for pod in kind.representative.pods)) for kind in self.kinds
+        ]
         self._conflicts = conflicts(demand, self.kinds)
-        self._each = most_each(self.kinds)
-        self._stage = self._template_stage()
-        self._cluster = Stage(_inventory(demand))
-        self._modes = Modes(self._stage, self.steps, limits, self._kube)
+        self._max_items = max_items_per_host(self.kinds)
+        self._templates = self._template_cluster()
+        self._current = HypotheticalCluster(_inventory(demand))
+        self._modes = RelevantModes(self._templates, self.claim_shapes, limits, self._kube)
         for kind in range(len(self.kinds)):
-            self.needs(kind, self._by_devices[kind])
-        self.places: list[Place] = [*self._nodes(), *self._offers()]
-        self._residents_refuse(self.places)
-        self.bins: list[Place] = []
-        self.nodes: dict[int, list[Place]] = {}
-        """By bin, the nodes that are there and that it stands for; ``bins`` has the first of them."""
+            self.needs(kind, self._device_resources[kind])
+        self.candidates: list[CandidateNode] = [*self._existing_nodes(), *self._offered_nodes()]
+        self._apply_inter_pod_affinity(self.candidates)
+        self.bin_candidates: list[CandidateNode] = []
+        self.merged_nodes: dict[int, list[CandidateNode]] = {}
+        """By bin type, the equal existing nodes that it represents; ``bin_candidates`` has the first of them."""
         self.problem = self._problem()
 
-    # --- what kinds ask ------------------------------------------------------------------------------------------
+    # --- needs ---------------------------------------------------------------------------------------------------
 
-    def needs(self, kind: int, lacking: frozenset[str]) -> _Needs:
-        """What an item asks where the node itself lacks these extended resources."""
-        key = (kind, lacking)
-        found = self._needs.get(key)
-        if found is None:
-            found = self._needs[key] = self._ask(self.kinds[kind].model, lacking)
-        return found
+    def needs(self, kind: int, missing: frozenset[str]) -> _ItemNeeds:
+        """The needs of an item on a node that does not publish the ``missing`` extended resources itself."""
+        key = (kind, missing)
+        result = self._needs.get(key)
+        if result is None:
+            result = self._needs[key] = self._item_needs(self.kinds[kind].representative, missing)
+        return result
 
-    def _ask(self, item: Item, lacking: frozenset[str]) -> _Needs:
+    def _item_needs(self, item: Item, missing: frozenset[str]) -> _ItemNeeds:
         plain = dict.fromkeys(self._names, 0)
         plain[_PODS] = len(item.pods)
         shapes: list[int] = []
-        for pod, claims in item.first_uses():
-            for name, amount in pod.asked.requests.items():
-                if name not in lacking:
+        for pod, claims in item.newly_allocated_claims():
+            for name, amount in pod.requirements.requests.items():
+                if name not in missing:
                     plain[name] += amount
-            made = pod.extended(lacking & pod.by_devices, self.demand)
-            asked = (*claims, made) if made is not None else claims
-            if asked:
-                shapes.append(self.steps.shape(tuple(self._spec(claim) for claim in asked), asked))
-        return _Needs(tuple(plain.values()), tuple(shapes), self.steps.of(tuple(shapes)))
+            extended = pod.extended_resource_claim(missing & pod.device_resources, self.demand)
+            requested = (*claims, extended) if extended is not None else claims
+            if requested:
+                key = tuple(self._spec(claim) for claim in requested)
+                shapes.append(self.claim_shapes.shape_number(key, requested))
+        return _ItemNeeds(tuple(plain.values()), tuple(shapes), self.claim_shapes.set_number(tuple(shapes)))
 
     def _spec(self, claim: ResourceClaim) -> bytes:
-        found = self._specs.get(id(claim.spec))
-        if found is None:
-            found = self._specs[id(claim.spec)] = (claim, _encode(claim.spec))
-        return found[1]
+        result = self._specs.get(id(claim.spec))
+        if result is None:
+            result = self._specs[id(claim.spec)] = (claim, _encode(claim.spec))
+        return result[1]
 
-    # --- places --------------------------------------------------------------------------------------------------
+    # --- candidate nodes -----------------------------------------------------------------------------------------
 
-    def _template_stage(self) -> Stage:
-        """New nodes see what the cluster publishes for all nodes, and its taint rules; mostly there is neither."""
-        given = self.demand.given
-        everywhere = [one for one in given.slices if not one.spec.node_name]
-        self._alike = not everywhere and not given.rules
-        if self._alike:
-            return templates(given.features, self)
+    def _template_cluster(self) -> HypotheticalCluster:
+        """The cluster for templates: with the slices for all nodes and the taint rules, if there are any."""
+        given = self.demand.objects
+        everywhere = [slice_ for slice_ in given.slices if not slice_.spec.node_name]
+        self._shares_devices = not everywhere and not given.rules
+        if self._shares_devices:
+            return template_cluster(given.features, self)
         claims = given.claims.values() if everywhere else ()
-        return Stage(Inventory.of(given.features, slices=everywhere, claims=claims, taint_rules=given.rules))
+        return HypotheticalCluster(
+            Inventory.of(given.features, slices=everywhere, claims=claims, taint_rules=given.rules)
+        )
 
-    def _nodes(self) -> Iterable[Place]:
-        for node in self.demand.given.nodes:
+    def _existing_nodes(self) -> Iterable[CandidateNode]:
+        for node in self.demand.objects.nodes:
             self._machines.put(to_tree(node))
         for resident, where in self.demand.residents:
             self._machines.seat(resident, where)
         for machine in list(self._machines):
-            room = DeviceRoom(self._cluster, self._cluster.inventory.view(machine.name), self.steps)
-            yield Place(machine.name, machine, room, zone=machine.facts.labels.get(ZONE, ""))
+            devices = NodeDevices(self._current, self._current.inventory.view(machine.name), self.claim_shapes)
+            yield CandidateNode(machine.name, machine, devices, zone=machine.facts.labels.get(ZONE, ""))
 
-    def _offers(self) -> Iterable[Place]:
-        keys = _told_apart(self.kinds)
+    def _offered_nodes(self) -> Iterable[CandidateNode]:
+        keys = _relevant_labels(self.kinds)
         each_zone = not ZONES.isdisjoint(keys) or any(kind.zone for kind in self.kinds)
         each_capacity = CAPACITY_TYPE in keys or self.limits.spot_share is not None
         for instance in self.catalog:
             for offer in offers_of(instance, self.limits, each_zone=each_zone, each_capacity=each_capacity):
-                yield from self._ways(offer)
+                yield from self._in_each_mode(offer)
 
-    def _ways(self, offer: Offer) -> Iterable[Place]:
+    def _in_each_mode(self, offer: InstanceOffer) -> Iterable[CandidateNode]:
         for mode in self._modes_of(offer.instance, self._modes):
-            place = self._template(offer, mode)
-            if place is not None:
-                yield place
+            candidate = self._template(offer, mode)
+            if candidate is not None:
+                yield candidate
 
-    def _modes_of(self, instance: InstanceType, modes: Modes) -> tuple[str, ...]:
+    def _modes_of(self, instance: InstanceType, modes: RelevantModes) -> tuple[str, ...]:
         if instance.accelerator is None or not instance.hardware:
             return ("",)
-        return ("", *modes.of(instance.accelerator, range(len(self.steps.shapes))))
+        return ("", *modes.of_accelerator(instance.accelerator, range(len(self.claim_shapes.shapes))))
 
-    def _template(self, offer: Offer, mode: str) -> Place | None:
+    def _template(self, offer: InstanceOffer, mode: str) -> CandidateNode | None:
         instance = offer.instance
         name = f"{instance.key}{f'/{mode}' if mode else ''} {offer.zone} {offer.capacity_type}"
         try:
-            made = template(instance, mode, name, self._kube, offer.zone, offer.capacity_type)
+            node_template = template(instance, mode, name, self._kube, offer.zone, offer.capacity_type)
         except FleetError:
             return None
-        self._machines.put(node_tree(made))
+        self._machines.put(node_tree(node_template))
         machine = self._machines.by_name[name]
-        for number, (asked, resident) in enumerate(self.demand.daemons):
-            if judge(asked, machine) is None:
+        for number, (requirements, resident) in enumerate(self.demand.daemons):
+            if judge(requirements, machine) is None:
                 self._machines.seat(resident._replace(uid=f"{number} {name}"), name)
         labels = machine.facts.labels
-        # Slices for all nodes may look at labels, so that equal hardware is not enough to be equal.
-        key = f"{instance.hardware or 'no GPUs'}/{mode}" if self._alike else name
+        # Slices for all nodes may select by labels, so nodes with equal hardware may differ.
+        key = f"{instance.hardware or 'no GPUs'}/{mode}" if self._shares_devices else name
 
-        room = self._rooms.get(key)
-        if room is None:
-            view = self._stage.put(
-                key, {} if self._alike else labels, lambda: template(instance, mode, key, self._kube).slices
+        devices = self._node_devices.get(key)
+        if devices is None:
+            view = self._templates.view_of(
+                key, {} if self._shares_devices else labels, lambda: template(instance, mode, key, self._kube).slices
             )
-            room = self._rooms[key] = DeviceRoom(self._stage, view, self.steps)
-        return Place(name, machine, room, offer, mode, made, offer.zone)
+            devices = self._node_devices[key] = NodeDevices(self._templates, view, self.claim_shapes)
+        return CandidateNode(name, machine, devices, offer, mode, node_template, offer.zone)
 
-    # --- one item alone ------------------------------------------------------------------------------------------
+    # --- fit of a single item ------------------------------------------------------------------------------------
 
-    def alone(self, kind: int, place: Place) -> Alone:
-        """Whether one item of a kind may have a place to itself, and what is in the way if not."""
+    def item_fit(self, kind: int, candidate: CandidateNode) -> ItemFit:
+        """Whether a single item of a kind fits the otherwise empty candidate, and the reason if not."""
         zone = self.kinds[kind].zone
-        if zone and place.zone and place.zone != zone:
-            return Alone("zone", f"it goes to zone {zone}")
-        return self.anywhere(kind, place)
+        if zone and candidate.zone and candidate.zone != zone:
+            return ItemFit("zone", f"it is planned for zone {zone}")
+        return self.item_fit_in_any_zone(kind, candidate)
 
-    def anywhere(self, kind: int, place: Place) -> Alone:
-        """`alone`, whatever was decided about zones."""
-        found = self._alone.get((kind, id(place)))
-        if found is None:
-            found = self._alone[kind, id(place)] = self._judge(kind, place)
-        return found
+    def item_fit_in_any_zone(self, kind: int, candidate: CandidateNode) -> ItemFit:
+        """`item_fit` without the decisions on zones."""
+        result = self._item_fits.get((kind, id(candidate)))
+        if result is None:
+            result = self._item_fits[kind, id(candidate)] = self._check_item(kind, candidate)
+        return result
 
-    def is_unknowable(self, kind: int, place: Place) -> bool:
-        """Whether nobody can know if one item of a kind may have a place."""
-        return self.anywhere(kind, place).code == "run-time-only"
+    def is_run_time_only(self, kind: int, candidate: CandidateNode) -> bool:
+        """Whether the fit depends on attributes that are known only when the machine runs."""
+        return self.item_fit_in_any_zone(kind, candidate).code == "run-time-only"
 
-    def _judge(self, kind: int, place: Place) -> Alone:
-        item = self.kinds[kind].model
+    def _check_item(self, kind: int, candidate: CandidateNode) -> ItemFit:
+        item = self.kinds[kind].representative
         for pod in item.pods:
-            told = _admitted(pod, place)
-            if not told.fits:
-                unknown = _needed_labels(pod) - self._carried if told.code == "affinity" else ()
-                return Alone("affinity", f"no template carries label {min(unknown)}") if unknown else told
-        if kind in place.refused:
-            return Alone("neighbours", place.refused[kind])
-        needs = self.needs(kind, place.lacking(self._by_devices[kind]))
+            result = _check_filters(pod, candidate)
+            if not result.fits:
+                unknown = _required_labels(pod) - self._known_labels if result.code == "affinity" else ()
+                return ItemFit("affinity", f"no node template has label {min(unknown)}") if unknown else result
+        if kind in candidate.rejected_kinds:
+            return ItemFit("neighbours", candidate.rejected_kinds[kind])
+        needs = self.needs(kind, candidate.missing_resources(self._device_resources[kind]))
         for name, needed in zip(self._names, needs.plain, strict=True):
-            if needed and name != _PODS and name not in place.machine.allocatable:
-                return Alone("unpublished", f"nothing publishes {name}")
-        for name, needed, free in zip(self._names, needs.plain, self._left(place.machine), strict=True):
+            if needed and name != _PODS and name not in candidate.machine.allocatable:
+                return ItemFit("unpublished", f"no node publishes {name}")
+        for name, needed, free in zip(self._names, needs.plain, self._free(candidate.machine), strict=True):
             if needed > free:
-                return Alone("resources", f"{name}: {_amount(name, needed)} asked, {_amount(name, free)} there")
+                return ItemFit(
+                    "resources",
+                    f"{name}: {_format_amount(name, needed)} requested, {_format_amount(name, free)} available",
+                )
         if clashes_inside(self.demand, item):
-            return Alone("neighbours", "its pods must be on one machine and keep apart at the same time")
-        found = self.devices_alone(kind, place)
-        return found if not found.fits else _built_for(item, place)
+            return ItemFit(
+                "neighbours", "its pods need the same machine but exclude each other (anti-affinity or ports)"
+            )
+        result = self.device_fit(kind, candidate)
+        return result if not result.fits else _check_architecture(item, candidate)
 
-    def devices_alone(self, kind: int, place: Place) -> Alone:
-        """Whether the devices of a place suffice for one item of a kind, whatever else is in the way."""
-        needs = self.needs(kind, place.lacking(self._by_devices[kind]))
-        key = (id(place.room), needs.shapes)
-        found = self._devices_alone.get(key)
-        if found is None:
-            found = self._devices_alone[key] = devices(place, needs.shapes)
-        return found
+    def device_fit(self, kind: int, candidate: CandidateNode) -> ItemFit:
+        """Whether a single item of a kind finds devices on the candidate; other conditions are not checked."""
+        needs = self.needs(kind, candidate.missing_resources(self._device_resources[kind]))
+        key = (id(candidate.devices), needs.shapes)
+        result = self._device_fits.get(key)
+        if result is None:
+            result = self._device_fits[key] = check_devices(candidate, needs.shapes)
+        return result
 
     @cached_property
-    def _carried(self) -> frozenset[str]:
-        """Labels that nodes have, or will have."""
-        there = (label for node in self.demand.given.nodes for label in node.metadata.labels)
-        made = (labels_of(one, hardware_of(one) if one.hardware else None, "any") for one in self.catalog)
-        return frozenset(there).union(*made)
+    def _known_labels(self) -> frozenset[str]:
+        """The labels of existing nodes and of node templates."""
+        existing = (label for node in self.demand.objects.nodes for label in node.metadata.labels)
+        offered = (labels_of(type_, hardware_of(type_) if type_.hardware else None, "any") for type_ in self.catalog)
+        return frozenset(existing).union(*offered)
 
-    def _left(self, machine: Machine) -> tuple[int, ...]:
+    def _free(self, machine: Machine) -> tuple[int, ...]:
         pods = machine.pods_allowed - len(machine.pods)
         return tuple(pods if name == _PODS else machine.free.get(name, 0) for name in self._names)
 
-    def _residents_refuse(self, places: Sequence[Place]) -> None:
-        """What pods that are there say of those that come, and these of them."""
+    def _apply_inter_pod_affinity(self, candidates: Sequence[CandidateNode]) -> None:
+        """Reject candidates because of affinity and anti-affinity between running and pending pods."""
         machines = self._machines
         for number, kind in enumerate(self.kinds):
-            for pod in kind.model.pods:
-                if not pod.asked.has_neighbours and not machines.neighbourly:
+            for pod in kind.representative.pods:
+                if not pod.requirements.has_neighbours and not machines.neighbourly:
                     continue
                 refused = neighbours(pod.resident, machines, self.demand.namespaces)
-                if pod.asked.affinity and self._is_awaited(pod):
-                    continue  # whom it must be near to is to come as well
-                for place in places:
-                    refusal = refused.get(place.machine.place)
+                if pod.requirements.affinity and self._affinity_matches_pending(pod):
+                    continue  # the affinity matches a pending pod
+                for candidate in candidates:
+                    refusal = refused.get(candidate.machine.place)
                     if refusal is not None:
-                        place.refused[number] = refusal.texts[0]
+                        candidate.rejected_kinds[number] = refusal.texts[0]
 
-    def _is_awaited(self, pod: Waiting) -> bool:
-        tests = [meant(n.term, pod.resident, self.demand.namespaces) for n in pod.asked.affinity]
-        return any(all(test(other.resident) for test in tests) for other in self.demand.waiting)
+    def _affinity_matches_pending(self, pod: PendingPod) -> bool:
+        tests = [meant(n.term, pod.resident, self.demand.namespaces) for n in pod.requirements.affinity]
+        return any(all(test(other.resident) for test in tests) for other in self.demand.pending)
 
     # --- the problem ---------------------------------------------------------------------------------------------
 
     def _problem(self) -> Problem:
-        shapes = range(len(self.steps.shapes))
-        bins: list[BinType] = []
-        alike: dict[Hashable, list[Place]] = {}
-        for place in self.places:
-            fits = [self.alone(kind, place).fits for kind in range(len(self.kinds))]
+        shapes = range(len(self.claim_shapes.shapes))
+        bin_types: list[BinType] = []
+        merged: dict[Hashable, list[CandidateNode]] = {}
+        for candidate in self.candidates:
+            fits = [self.item_fit(kind, candidate).fits for kind in range(len(self.kinds))]
             if not any(fits):
                 continue
-            if place.existing:
-                same = alike.setdefault(self._likeness(place, fits), [])
-                same.append(place)
+            if candidate.is_existing:
+                same = merged.setdefault(self._merge_key(candidate, fits), [])
+                same.append(candidate)
                 if len(same) > 1:
                     continue
-                self.nodes[len(self.bins)] = same
-            self.bins.append(place)
-            bins.append(self._bin(place, fits, shapes))
-        bins = [replace(bin, most=len(self.nodes[n])) if n in self.nodes else bin for n, bin in enumerate(bins)]
+                self.merged_nodes[len(self.bin_candidates)] = same
+            self.bin_candidates.append(candidate)
+            bin_types.append(self._bin_type(candidate, fits, shapes))
+        bin_types = [
+            replace(bin_type, max_count=len(self.merged_nodes[n])) if n in self.merged_nodes else bin_type
+            for n, bin_type in enumerate(bin_types)
+        ]
         limits = self.limits
         return Problem(
             kinds=tuple(kind.name for kind in self.kinds),
             counts=tuple(len(kind.items) for kind in self.kinds),
-            bin_types=tuple(bins),
+            bin_types=tuple(bin_types),
             group_limits=quota_limits(limits),
             budget=None if limits.budget is None else int(limits.budget * MICRO),
         )
 
-    def _likeness(self, place: Place, fits: Sequence[bool]) -> Hashable:
-        """Nodes that are there and equal in this are one sort of bin: in a large cluster most are."""
-        machine, room = place.machine, place.room
-        patterns = tuple(room.pattern(shape).number for shape in range(len(self.steps.shapes)))
-        lacking = tuple(place.lacking(names) for names in self._by_devices)
+    def _merge_key(self, candidate: CandidateNode, fits: Sequence[bool]) -> Hashable:
+        """Existing nodes with an equal key are one bin type: in a large cluster most nodes are equal."""
+        machine, devices = candidate.machine, candidate.devices
+        patterns = tuple(devices.pattern(shape).number for shape in range(len(self.claim_shapes.shapes)))
+        missing = tuple(candidate.missing_resources(names) for names in self._device_resources)
         return (
-            tuple(fits), self._left(machine), frozenset(machine.ports), lacking, place.zone, room.view.layout.number,
-            room.initial, patterns,
+            tuple(fits), self._free(machine), frozenset(machine.ports), missing, candidate.zone,
+            devices.view.layout.number, devices.initial, patterns,
         )  # fmt: skip
 
-    def _bin(self, place: Place, fits: Sequence[bool], shapes: Sequence[int]) -> BinType:
-        measured = self._measured.get(id(place.room))
-        if measured is None:
-            measured = self._measured[id(place.room)] = measure(place.room, shapes)
-        free = self._left(place.machine)
+    def _bin_type(self, candidate: CandidateNode, fits: Sequence[bool], shapes: Sequence[int]) -> BinType:
+        rows = self._measured.get(id(candidate.devices))
+        if rows is None:
+            rows = self._measured[id(candidate.devices)] = device_rows(candidate.devices, shapes)
+        free = self._free(candidate.machine)
         plain = [CapacityRow(name, 1, max(left, 0)) for name, left in zip(self._names, free, strict=True)]
-        found: list[tuple[Pieces, ...] | None] = []
-        for kind, fit in enumerate(fits):
-            if not fit:
-                found.append(None)
+        result: list[tuple[Pieces, ...] | None] = []
+        for kind, is_fitting in enumerate(fits):
+            if not is_fitting:
+                result.append(None)
                 continue
-            needs = self.needs(kind, place.lacking(self._by_devices[kind]))
+            needs = self.needs(kind, candidate.missing_resources(self._device_resources[kind]))
             taken: list[Pieces] = [(n,) if n else () for n in needs.plain]
             taken += [
-                tuple(piece for shape in needs.shapes for piece in measured.needs[shape][row])
-                for row in range(len(measured.rows))
+                tuple(piece for shape in needs.shapes for piece in rows.needs[shape][row])
+                for row in range(len(rows.rows))
             ]
-            found.append(tuple(taken))
-        each = tuple(1 if kind in self._conflicts.get(kind, ()) else most for kind, most in enumerate(self._each))
-        offer = place.offer
+            result.append(tuple(taken))
+        max_items = tuple(
+            1 if kind in self._conflicts.get(kind, ()) else limit for kind, limit in enumerate(self._max_items)
+        )
+        offer = candidate.offer
         return BinType(
-            name=place.name,
-            price=offer.micro if offer is not None else 0,
-            rows=(*plain, *measured.rows),
-            needs=tuple(found),
-            max_items=each if any(most is not None for most in each) else (),
+            name=candidate.name,
+            price=offer.micro_usd if offer is not None else 0,
+            rows=(*plain, *rows.rows),
+            needs=tuple(result),
+            max_items=max_items if any(limit is not None for limit in max_items) else (),
             groups=quotas(offer, self.limits) if offer is not None else (),
         )
 
     @cached_property
-    def truth(self) -> Truth:
-        """What one machine of a bin holds, exactly: `packing.problem.Holds`."""
+    def oracle(self) -> MachineOracle:
+        """The exact check of one machine's load: a `packing.problem.FeasibilityCheck`."""
         plain: list[list[tuple[int, ...]]] = []
-        steps: list[list[int]] = []
+        claim_sets: list[list[int]] = []
         weights: list[list[int]] = []
-        for place in self.bins:
-            asked = [self.needs(k, place.lacking(self._by_devices[k])) for k in range(len(self.kinds))]
-            plain.append([needs.plain for needs in asked])
-            steps.append([needs.step if needs.shapes else -1 for needs in asked])
-            weights.append([self._weight(place, needs) for needs in asked])
-        free = [self._left(place.machine) for place in self.bins]
-        return Truth(self.bins, free, plain, steps, weights, self._conflicts)
+        for candidate in self.bin_candidates:
+            item_needs = [
+                self.needs(k, candidate.missing_resources(self._device_resources[k])) for k in range(len(self.kinds))
+            ]
+            plain.append([needs.plain for needs in item_needs])
+            claim_sets.append([needs.claim_set if needs.shapes else -1 for needs in item_needs])
+            weights.append([self._weight(candidate, needs) for needs in item_needs])
+        free = [self._free(candidate.machine) for candidate in self.bin_candidates]
+        return MachineOracle(self.bin_candidates, free, plain, claim_sets, weights, self._conflicts)
 
-    def _weight(self, place: Place, needs: _Needs) -> int:
-        if place.mode != UNDECIDED:
+    def _weight(self, candidate: CandidateNode, needs: _ItemNeeds) -> int:
+        if candidate.mode != UNDECIDED:
             return 0
-        measured = self._measured[id(place.room)]
-        rows = [i for i, row in enumerate(measured.rows) if row.name == MEMORY_SLICES]
-        return sum(max(measured.needs[shape][row], default=0) for shape in needs.shapes for row in rows)
+        rows = self._measured[id(candidate.devices)]
+        rows = [i for i, row in enumerate(rows.rows) if row.name == MEMORY_SLICES]
+        return sum(max(rows.needs[shape][row], default=0) for shape in needs.shapes for row in rows)
 
-    # --- beyond the limits ---------------------------------------------------------------------------------------
+    # --- candidates outside the limits ---------------------------------------------------------------------------
 
     @cached_property
-    def beyond(self) -> tuple[Place, ...]:
-        """Other types and modes, whatever limits and prices say: together with `places` all that there is to ask."""
-        return tuple(self._unlimited())
+    def unlimited_candidates(self) -> tuple[CandidateNode, ...]:
+        """Further types and modes, regardless of limits and prices; with ``candidates`` these are all."""
+        return tuple(self._unlimited_candidates())
 
-    def _unlimited(self) -> Iterable[Place]:
-        known = {(place.offer.instance.key, place.mode) for place in self.places if place.offer is not None}
-        modes = Modes(self._stage, self.steps, Limits(), self._kube)
+    def _unlimited_candidates(self) -> Iterable[CandidateNode]:
+        known = {
+            (candidate.offer.instance.key, candidate.mode)
+            for candidate in self.candidates
+            if candidate.offer is not None
+        }
+        modes = RelevantModes(self._templates, self.claim_shapes, PlanLimits(), self._kube)
         for instance in self.catalog:
             if instance.room is None or (instance.gpus and not instance.hardware):
                 continue
             for mode in self._modes_of(instance, modes):
                 if (instance.key, mode) not in known:
-                    place = self._template(any_offer(instance), mode)
-                    if place is not None:
-                        place.zone = ""
-                        yield place
+                    candidate = self._template(unlimited_offer(instance), mode)
+                    if candidate is not None:
+                        candidate.zone = ""
+                        yield candidate
 
 
-def _admitted(pod: Waiting, place: Place) -> Alone:
-    """Kubernetes' filters of a node alone, and claims that are allocated already."""
-    named = pod.asked.named_nodes()
-    if named is not None and place.machine.name not in named:
-        return Alone("affinity", "it is for another node")
+def _check_filters(pod: PendingPod, candidate: CandidateNode) -> ItemFit:
+    """The scheduler's filters for a single node, and whether allocated claims can be used there."""
+    named = pod.requirements.named_nodes()
+    if named is not None and candidate.machine.name not in named:
+        return ItemFit("affinity", "it requires another node")
     for filter in FILTERS:
-        refusal = filter(pod.asked, place.machine)
+        refusal = filter(pod.requirements, candidate.machine)
         if refusal is not None:
-            taint = untolerated(pod, place.machine.taints) if refusal.cause == "taint" else ""
-            return Alone(refusal.cause, taint or refusal.texts[0])
-    for claim in pod.claims.before:
-        if not reaches(claim, place):
-            return Alone("claim", f"claim {claim.key} is allocated on another node")
+            taint = untolerated(pod, candidate.machine.taints) if refusal.cause == "taint" else ""
+            return ItemFit(refusal.cause, taint or refusal.texts[0])
+    for claim in pod.claims.allocated:
+        if not is_allocation_usable(claim, candidate):
+            return ItemFit("claim", f"claim {claim.key} is allocated on another node")
     return FITS
 
 
-def _built_for(item: Item, place: Place) -> Alone:
-    """Nobody knows what images are built for, so that a machine of another sort is taken only if the pods name it."""
-    arch = place.offer.instance.arch if place.offer is not None else _USUAL
-    if arch == _USUAL or all(_ARCH in asked_labels(pod) for pod in item.pods):
+def _check_architecture(item: Item, candidate: CandidateNode) -> ItemFit:
+    """The architecture of images is unknown: machines other than amd64 fit only if the pods select the architecture."""
+    arch = candidate.offer.instance.arch if candidate.offer is not None else _DEFAULT_ARCH
+    if arch == _DEFAULT_ARCH or all(_ARCH in selected_labels(pod) for pod in item.pods):
         return FITS
-    return Alone("arch", f"{place.name.partition(' ')[0]} is {arch}, and the pod does not select {_ARCH}")
+    return ItemFit("arch", f"{candidate.name.partition(' ')[0]} is {arch}, but the pod does not select {_ARCH}")
 
 
-def _resources(kinds: Iterable[Kind]) -> tuple[str, ...]:
-    """Names of all that pods ask of nodes, and of their number."""
-    asked = {name for kind in kinds for pod in kind.model.pods for name in pod.asked.requests}
-    return (*sorted(asked), _PODS)
+def _resource_names(kinds: Iterable[ItemKind]) -> tuple[str, ...]:
+    """The names of all resources that pods request, and ``pods``."""
+    names = {name for kind in kinds for pod in kind.representative.pods for name in pod.requirements.requests}
+    return (*sorted(names), _PODS)
 
 
-def _told_apart(kinds: Iterable[Kind]) -> set[str]:
-    """Labels of nodes that pods ask about."""
+def _relevant_labels(kinds: Iterable[ItemKind]) -> set[str]:
+    """Node labels that selectors, affinity and topology constraints of pods read."""
     keys: set[str] = set()
     for kind in kinds:
-        for pod in kind.model.pods:
-            keys |= asked_labels(pod)
-            keys.update(n.term.topology_key for n in (*pod.asked.affinity, *pod.asked.anti_affinity))
-            keys.update(constraint.topology_key for constraint in pod.asked.spread)
+        for pod in kind.representative.pods:
+            keys |= selected_labels(pod)
+            keys.update(n.term.topology_key for n in (*pod.requirements.affinity, *pod.requirements.anti_affinity))
+            keys.update(constraint.topology_key for constraint in pod.requirements.spread)
     return keys
 
 
-def _needed_labels(pod: Waiting) -> set[str]:
-    """Labels without which a node is nothing for a pod."""
-    asked = pod.asked
-    terms = asked.required.node_selector_terms if asked.required is not None else ()
-    found = [{one.key for one in term.match_expressions if one.operator not in _WITHOUT} for term in terms]
-    return {key for key, _ in asked.node_selector}.union(set.intersection(*found) if found else ())
+def _required_labels(pod: PendingPod) -> set[str]:
+    """Labels that a node must have to match the pod's node selector and required affinity."""
+    requirements = pod.requirements
+    terms = requirements.required.node_selector_terms if requirements.required is not None else ()
+    result = [
+        {slice_.key for slice_ in term.match_expressions if slice_.operator not in _MATCH_MISSING_LABELS}
+        for term in terms
+    ]
+    return {key for key, _ in requirements.node_selector}.union(set.intersection(*result) if result else ())
 
 
-def _inventory(demand: Demand) -> Inventory:
-    """The cluster as it is, for the engine."""
-    given = demand.given
+def _inventory(demand: ClusterDemand) -> Inventory:
+    """The engine's inventory of the existing cluster."""
+    given = demand.objects
     return Inventory.of(
         given.features,
         nodes=((node.metadata.name, node.metadata.labels) for node in given.nodes),
-        slices=[one for one in given.slices if ("ResourceSlice", one.key) not in given.refused],
+        slices=[slice_ for slice_ in given.slices if ("ResourceSlice", slice_.key) not in given.refused],
         classes=demand.classes.values(),
         claims=given.claims.values(),
         taint_rules=given.rules,
     )
 
 
-def _amount(name: str, amount: int) -> str:
+def _format_amount(name: str, amount: int) -> str:
     if name == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     return str(Quantity.binary(amount)) if name in ("memory", "ephemeral-storage") else str(amount)

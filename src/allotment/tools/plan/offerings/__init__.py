@@ -1,1 +1,1 @@
-"""What can be bought: offers of the catalogue, modes of their GPUs, and the templates that the engine is asked on."""
+"""Offered machines: instance types within the limits, modes of their GPUs, and node templates for the engine."""

@@ -1,7 +1,7 @@
-"""Templates as a planner asks for them: of every mode that may be decided, one of them not known to any driver.
+"""Node templates in each mode that a plan can choose, including static MIG with an undecided layout.
 
-``static-mig`` without a layout stands for GPUs whose layout is still to be decided (`fleet.nvidia.undecided`). All
-others are the catalogue's.
+``static-mig`` without a layout stands for GPUs whose layout the plan decides (`fleet.nvidia.undecided`). All other
+templates are those of the catalog.
 """
 
 from __future__ import annotations
@@ -24,46 +24,45 @@ from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from allotment.model.trees import to_tree
 
-#: The mode of GPUs whose MIG layout is a decision.
+#: The mode of GPUs whose MIG layout the plan decides.
 UNDECIDED: Final = "static-mig"
 
 
 def template(
     instance: InstanceType, mode: str, node: str, kube: str, zone: str = "", capacity_type: CapacityType = "on-demand"
 ) -> Template:
-    """The node of a type with its GPUs in a mode, `UNDECIDED` included. Raises FleetError where there is none."""
+    """The node of a type with its GPUs in a mode, which can be `UNDECIDED`. Raises FleetError if there is none."""
     if mode != UNDECIDED:
         return template_of(instance, mode, node, zone=zone, capacity_type=capacity_type, kube=kube)
     whole = template_of(instance, "", node, zone=zone, capacity_type=capacity_type, kube=kube)
-    slices, names = _undecided(instance.hardware, kube)
-    there = tuple(on_node(one, node) for one in slices)
-    return Template(instance, f"{whole.form}/{mode}", whole.node, there, names, whole.unmeasured)
+    slices, runtime_names = _undecided(instance.hardware, kube)
+    on_node_slices = tuple(on_node(slice_, node) for slice_ in slices)
+    return Template(instance, f"{whole.form}/{mode}", whole.node, on_node_slices, runtime_names, whole.unmeasured)
 
 
-def node_tree(made: Template) -> dict[str, Any]:
-    """The node as a tree, as the API server would have it."""
-    return to_tree(made.node)
+def node_tree(template: Template) -> dict[str, Any]:
+    return to_tree(template.node)
 
 
 @lru_cache(maxsize=256)
-def sample(accelerator: str, mode: str, kube: str) -> tuple[ResourceSlice, ...] | None:
-    """What one GPU of a model publishes in a mode, to see which requests it concerns; None if it has no such mode."""
-    machine, node = hardware(accelerator), sample_name(accelerator, mode)
+def sample_slices(accelerator: str, mode: str, kube: str) -> tuple[ResourceSlice, ...] | None:
+    """The slices of a node with one GPU of a model in a mode; None if the model does not have the mode."""
+    hardware_, node = hardware(accelerator), sample_node_name(accelerator, mode)
     try:
         if mode == UNDECIDED:
-            return _slices(machine, node, kube) if machine.accelerator.mig is not None else None
-        return slices_of(machine, parse_mode(mode, machine), node, kube)
+            return _slices(hardware_, node, kube) if hardware_.accelerator.mig is not None else None
+        return slices_of(hardware_, parse_mode(mode, hardware_), node, kube)
     except FleetError:
         return None
 
 
-def sample_name(accelerator: str, mode: str) -> str:
-    """The node that `sample` is of."""
+def sample_node_name(accelerator: str, mode: str) -> str:
+    """The name of the node in `sample_slices`."""
     return f"sample-{accelerator}-{mode or 'whole'}"
 
 
-def modes(accelerator: Accelerator) -> tuple[str, ...]:
-    """The modes beside whole GPUs that may be decided for a model, those that publish less first."""
+def candidate_modes(accelerator: Accelerator) -> tuple[str, ...]:
+    """The modes of a model besides whole GPUs that a plan can choose; those with fewer published devices first."""
     if accelerator.vendor == "nvidia":
         mig = (UNDECIDED, "dynamic-mig") if accelerator.mig is not None else ()
         return (*mig, "consumable-shares=memory", "shared", "vfio")
@@ -75,24 +74,24 @@ def modes(accelerator: Accelerator) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _undecided(name: str, kube: str) -> tuple[tuple[ResourceSlice, ...], frozenset[str]]:
-    """The pieces of hardware by its name, on node `ANY`."""
-    machine = hardware_called(name)
-    made = _slices(machine, ANY, kube)
-    names = runtime_only(made, Full())
-    return symbolic(made, names, unmeasured(machine) & names), names
+    """The slices of hardware with an undecided MIG layout on node `ANY`, and its runtime-only attributes."""
+    hardware_ = hardware_called(name)
+    slices = _slices(hardware_, ANY, kube)
+    runtime_names = runtime_only(slices, Full())
+    return symbolic(slices, runtime_names, unmeasured(hardware_) & runtime_names), runtime_names
 
 
-def _slices(machine: Hardware, node: str, kube: str) -> tuple[ResourceSlice, ...]:
-    groups, counters = undecided(machine, node)
-    parts = split(groups, counters, together=kube == "1.34")
-    pool = ResourcePool(name=node, generation=1, resource_slice_count=len(parts))
+def _slices(hardware_: Hardware, node: str, kube: str) -> tuple[ResourceSlice, ...]:
+    groups, counters = undecided(hardware_, node)
+    chunks = split(groups, counters, together=kube == "1.34")
+    pool = ResourcePool(name=node, generation=1, resource_slice_count=len(chunks))
     return tuple(
         ResourceSlice(
             metadata=ObjectMeta(name=f"{index:05x}-{DRIVER}-{node}"),
             spec=ResourceSliceSpec(
                 driver=DRIVER, node_name=node, pool=pool,
-                devices=part.devices or None, shared_counters=part.counters or None,
+                devices=chunk.devices or None, shared_counters=chunk.counters or None,
             ),
         )
-        for index, part in enumerate(parts)
+        for index, chunk in enumerate(chunks)
     )  # fmt: skip

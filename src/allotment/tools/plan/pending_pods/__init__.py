@@ -1,1 +1,1 @@
-"""What waits: pods with their claims and volumes, in groups of equal ones."""
+"""Pending pods with their claims and volumes, grouped by equal requirements."""

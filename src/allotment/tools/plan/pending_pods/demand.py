@@ -1,7 +1,7 @@
-"""What waits, as a planner counts it: pods in groups that ask for the same, and what must stay together.
+"""Reads the demand from the objects of a cluster: pending pods with their claims, running pods, classes and gangs.
 
-Pods that cannot be tried whatever is bought (a claim that is missing, a manifest that the API server refuses, a gate
-that is closed) are named one by one; the others are planned as if those were not there.
+Pods that cannot be scheduled on any machine (a missing claim, an invalid manifest, a scheduling gate) are reported one
+by one; the others are planned as if these did not exist.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import DaemonSet
 from allotment.node_fit.assigned_pod import Resident
 from allotment.node_fit.filters.inter_pod_affinity import Namespaces
-from allotment.node_fit.pod_requirements import Demand as Asked
-from allotment.node_fit.pod_requirements import Demands
-from allotment.tools.explain.extended_resources import extended_claim, served
-from allotment.tools.explain.input import Input, sort
+from allotment.node_fit.pod_requirements import Demand, Demands
+from allotment.tools.explain.extended_resources import extended_claim, served_by_classes
+from allotment.tools.explain.input import ExplainInput, sort_objects
 from allotment.tools.explain.origin_mapping import owner_of
-from allotment.tools.plan.pending_pods.pod_claims import Claims, claims_of
-from allotment.tools.plan.pending_pods.volumes import Reach, Volumes
-from allotment.tools.plan.report import Unserved
+from allotment.tools.plan.pending_pods.pod_claims import PodClaims, claims_of
+from allotment.tools.plan.pending_pods.volumes import VolumeTopologies, VolumeTopology
+from allotment.tools.plan.report import UnservedPod
 
-#: Labels and annotations by which schedulers know a gang. Its name is unique in a namespace.
-MARKS: Final = (
+#: Labels and annotations with the name of a pod's gang, which is unique in its namespace.
+GANG_LABELS: Final = (
     "allotment.dev/gang",
     "scheduling.x-k8s.io/pod-group",  # the coscheduling plugin
-    "pod-group.scheduling.sigs.k8s.io",  # the same, before
+    "pod-group.scheduling.sigs.k8s.io",  # the same, in earlier versions
     "scheduling.k8s.io/group-name",  # Volcano, an annotation
     "kueue.x-k8s.io/pod-group-name",
 )
 
 
 def gang_of(pod: Pod) -> str:
-    """The gang that a pod is in, as ``namespace/name``; empty for none.
+    """The gang of a pod as ``namespace/name``; empty if it has none.
 
     >>> from allotment.model.meta import ObjectMeta
     >>> gang_of(Pod(metadata=ObjectMeta(name="a-0", namespace="ml", labels={"allotment.dev/gang": "a"})))
@@ -51,8 +50,8 @@ def gang_of(pod: Pod) -> str:
     if pod.spec.scheduling_group is not None:
         name = pod.spec.scheduling_group.pod_group_name or ""
     if not name:
-        marked = (pod.metadata.labels.get(mark) or pod.metadata.annotations.get(mark) for mark in MARKS)
-        name = next((found for found in marked if found), "")
+        marked = (pod.metadata.labels.get(mark) or pod.metadata.annotations.get(mark) for mark in GANG_LABELS)
+        name = next((value for value in marked if value), "")
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
@@ -60,82 +59,81 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
-    """A pod without a node. ``order``: its place in the scheduler's queue, by priority, then age, then as given."""
+class PendingPod:
+    """A pod without a node. ``order``: its position in the scheduler's queue: by priority, then age, then input."""
 
     pod: Pod
     key: ObjectKey
     owner: str
-    asked: Asked
+    requirements: Demand
     resident: Resident
-    claims: Claims
-    by_devices: frozenset[str]
-    """Its extended resources that DeviceClasses serve where a node has none of them itself."""
+    claims: PodClaims
+    device_resources: frozenset[str]
+    """Its extended resources that DeviceClasses provide on nodes that do not publish them."""
     gang: str
     order: int = 0
 
-    def extended(self, lacking: frozenset[str], demand: Demand) -> ResourceClaim | None:
-        """The claim that the scheduler makes for extended resources on nodes that lack these."""
-        if not lacking:
+    def extended_resource_claim(self, missing: frozenset[str], demand: ClusterDemand) -> ResourceClaim | None:
+        """The claim that the scheduler creates for extended resources that a node misses; None if there is none."""
+        if not missing:
             return None
         containers = (*self.pod.spec.init_containers, *self.pod.spec.containers)
         names = {name for c in containers for name in (*c.resources.requests, *c.resources.limits)}
-        plugins = frozenset(name for name in names if name not in lacking)
-        claim = extended_claim(self.pod, demand.classes, demand.features, plugins)
+        plugin_resources = frozenset(name for name in names if name not in missing)
+        claim = extended_claim(self.pod, demand.classes, demand.features, plugin_resources)
         return None if isinstance(claim, Diagnosis) else claim
 
 
 @dataclass(slots=True)
-class Demand:
-    """All that waits, and the cluster that it waits in.
+class ClusterDemand:
+    """The pending pods and the cluster.
 
-    ``waiting``: in the scheduler's order. ``residents``: pods on nodes, with their node. ``assumed``: classes that
-    nobody gave and that are taken as the vendors' charts install them.
+    ``pending``: in the scheduler's order. ``residents``: pods on nodes, with their node. ``assumed_classes``: classes
+    that are not among the objects and are taken from the vendors' charts.
     """
 
-    given: Input
-    waiting: tuple[Waiting, ...]
-    unserved: tuple[Unserved, ...]
+    objects: ExplainInput
+    pending: tuple[PendingPod, ...]
+    unserved: tuple[UnservedPod, ...]
     residents: tuple[tuple[Resident, str], ...]
-    daemons: tuple[tuple[Asked, Resident], ...]
-    """One pod of each DaemonSet: it will be on every new node that it may go to."""
+    daemons: tuple[tuple[Demand, Resident], ...]
+    """One pod of each DaemonSet, which runs on every new node that it is eligible for."""
     classes: Mapping[str, DeviceClass]
-    assumed: tuple[str, ...]
+    assumed_classes: tuple[str, ...]
     namespaces: Namespaces
-    broken: frozenset[str] = frozenset()
-    """Gangs of which some pod cannot even be tried."""
+    broken_gangs: frozenset[str] = frozenset()
+    """Gangs with a pod that cannot be scheduled."""
     notes: tuple[str, ...] = ()
 
     @property
     def features(self) -> Features:
-        """Of the cluster."""
-        return self.given.features
+        return self.objects.features
 
 
 @dataclass(slots=True)
-class _Reading:
-    """The state while pods are read."""
+class _PodReader:
+    """Reads pods; collects the pods that cannot be scheduled."""
 
-    given: Input
+    objects: ExplainInput
     classes: Mapping[str, DeviceClass]
-    volumes: Volumes
+    volumes: VolumeTopologies
     demands: Demands = field(default_factory=Demands)
-    asked: dict[int, tuple[PodSpec, Asked]] = field(default_factory=dict)
-    unserved: list[Unserved] = field(default_factory=list)
-    broken: set[str] = field(default_factory=set)
+    requirements: dict[int, tuple[PodSpec, Demand]] = field(default_factory=dict)
+    unserved: list[UnservedPod] = field(default_factory=list)
+    broken_gangs: set[str] = field(default_factory=set)
 
-    def asked_on_node(self, pod: Pod) -> Asked:
-        """Of a pod on a node, where it may be being resized."""
+    def requirements_on_node(self, pod: Pod) -> Demand:
+        """The requirements of a running pod, which may be in a resize."""
         return self.demands.of(to_tree(pod.spec), to_tree(pod.status))
 
-    def asked_of(self, spec: PodSpec) -> Asked:
-        """Replicas share one spec object, so it is read once."""
-        known = self.asked.get(id(spec))
+    def requirements_of(self, spec: PodSpec) -> Demand:
+        """The requirements of a spec. Replicas share one spec object, so that it is read once."""
+        known = self.requirements.get(id(spec))
         if known is None:
-            known = self.asked[id(spec)] = (spec, self.demands.of(to_tree(spec)))
+            known = self.requirements[id(spec)] = (spec, self.demands.of(to_tree(spec)))
         return known[1]
 
-    def resident(self, pod: Pod, asked: Asked) -> Resident:
+    def resident(self, pod: Pod, requirements: Demand) -> Resident:
         metadata = pod.metadata
         return Resident(
             uid=metadata.uid or f"{metadata.namespace}/{metadata.name}",
@@ -143,139 +141,139 @@ class _Reading:
             name=metadata.name,
             labels=metadata.labels,
             priority=pod.spec.priority or 0,
-            demand=asked,
+            demand=requirements,
             started=metadata.creation_timestamp or "",
             terminating=metadata.deletion_timestamp is not None,
         )
 
-    def waiting(self, pod: Pod) -> Waiting | None:
-        """The pod as one that waits; None if that is told already why it cannot be tried."""
+    def pending(self, pod: Pod) -> PendingPod | None:
+        """The pod as a pending one; None if it cannot be scheduled, which is then recorded."""
         owner = owner_of(pod)
         gates = [gate.name for gate in pod.spec.scheduling_gates]
         if gates:
-            self._refuse(pod, owner, "not-ready", f"scheduling gate {gates[0]} is not removed yet")
+            self._add_unserved(pod, owner, "not-ready", f"scheduling gate {gates[0]} is not removed")
             return None
-        claims = claims_of(pod, owner, self.given, self.given.claims, self.classes)
+        claims = claims_of(pod, owner, self.objects, self.objects.claims, self.classes)
         if isinstance(claims, Diagnosis):
-            told = claims.headline
-            self._refuse(pod, owner, told.code, told.summary, claims)
+            refusal = claims.headline
+            self._add_unserved(pod, owner, refusal.code, refusal.summary, claims)
             return None
-        going = next((c for c in (*claims.pending, *claims.before) if c.metadata.deletion_timestamp), None)
-        if going is not None:
-            self._refuse(pod, owner, "not-ready", f"ResourceClaim {going.key} is being deleted")
+        deleted_claim = next((c for c in (*claims.pending, *claims.allocated) if c.metadata.deletion_timestamp), None)
+        if deleted_claim is not None:
+            self._add_unserved(pod, owner, "not-ready", f"ResourceClaim {deleted_claim.key} is being deleted")
             return None
-        reach = self.volumes.reach(pod) if pod.spec.volumes else Reach()
-        if reach.missing:
-            self._refuse(pod, owner, "not-ready", reach.missing)
+        topology = self.volumes.of_pod(pod) if pod.spec.volumes else VolumeTopology()
+        if topology.problem:
+            self._add_unserved(pod, owner, "not-ready", topology.problem)
             return None
-        pod = self.volumes.narrowed(pod, reach.nodes)
-        asked = self.asked_of(pod.spec)
-        return Waiting(
-            pod, pod.key, owner, asked, self.resident(pod, asked), claims,
-            served(self.classes, asked, self.given.features), gang_of(pod),
+        pod = self.volumes.with_volume_affinity(pod, topology.nodes)
+        requirements = self.requirements_of(pod.spec)
+        return PendingPod(
+            pod, pod.key, owner, requirements, self.resident(pod, requirements), claims,
+            served_by_classes(self.classes, requirements, self.objects.features), gang_of(pod),
         )  # fmt: skip
 
-    def _refuse(self, pod: Pod, owner: str, code: str, text: str, reasons: Diagnosis | None = None) -> None:
+    def _add_unserved(self, pod: Pod, owner: str, code: str, text: str, reasons: Diagnosis | None = None) -> None:
         if gang := gang_of(pod):
-            self.broken.add(gang)
-        self.unserved.append(Unserved(pod=pod.key, owner=owner, code=code, text=text, reasons=reasons))
+            self.broken_gangs.add(gang)
+        self.unserved.append(UnservedPod(pod=pod.key, owner=owner, code=code, text=text, reasons=reasons))
 
 
-def demand_of(values: Iterable[Object], features: Features) -> Demand:
-    """What waits among the objects of a cluster and those that are to come, decoded, in order.
+def read_demand(values: Iterable[Object], features: Features) -> ClusterDemand:
+    """The demand of the objects of a cluster and of new manifests, in order.
 
-    A pod that waits stands for itself, a workload for the pods that its controllers would make; one that an API server
-    has seen for none if its pods are among the objects.
+    A workload counts as the pods that its controller would create, unless it comes from an API server and its pods are
+    among the objects.
     """
-    given = sort(_latest(values), features)
-    classes, assumed = _classes(given)
-    reading = _Reading(given, classes, Volumes(given))
-    waiting: list[Waiting] = []
+    objects = sort_objects(_latest(values), features)
+    classes, assumed = _classes(objects)
+    reader = _PodReader(objects, classes, VolumeTopologies(objects))
+    pending: list[PendingPod] = []
     residents: list[tuple[Resident, str]] = []
-    for pod in _pods(given):
+    for pod in _pods(objects):
         if pod.spec.node_name:
             if pod.status.phase not in _FINISHED:
-                residents.append((reading.resident(pod, reading.asked_on_node(pod)), pod.spec.node_name))
+                residents.append((reader.resident(pod, reader.requirements_on_node(pod)), pod.spec.node_name))
         elif pod.status.phase in ("", "Pending") and pod.metadata.deletion_timestamp is None:
-            found = reading.waiting(pod)
+            found = reader.pending(pod)
             if found is not None:
-                waiting.append(found)
-    # Pods that are there are older than those that nobody has made yet. Stable: these keep the order of the files.
-    waiting.sort(key=lambda one: (-one.resident.priority, not one.resident.started, one.resident.started))
-    for order, one in enumerate(waiting):
-        one.order = order
-    return Demand(
-        given=given,
-        waiting=tuple(waiting),
-        unserved=tuple(reading.unserved),
+                pending.append(found)
+    # Existing pods are older than those that are not created yet, which keep the order of the files (stable sort).
+    pending.sort(key=lambda each: (-each.resident.priority, not each.resident.started, each.resident.started))
+    for order, found in enumerate(pending):
+        found.order = order
+    return ClusterDemand(
+        objects=objects,
+        pending=tuple(pending),
+        unserved=tuple(reader.unserved),
         residents=tuple(residents),
-        daemons=tuple(_daemons(given, reading)),
+        daemons=tuple(_daemons(objects, reader)),
         classes=classes,
-        assumed=assumed,
-        namespaces={name: _labels(one) for name, one in given.namespaces.items()},
-        broken=frozenset(reading.broken),
-        notes=tuple(_notes(given)),
+        assumed_classes=assumed,
+        namespaces={name: _labels(namespace) for name, namespace in objects.namespaces.items()},
+        broken_gangs=frozenset(reader.broken_gangs),
+        notes=tuple(_notes(objects)),
     )
 
 
 def _latest(values: Iterable[Object]) -> list[Object]:
-    """Of two objects of one name the later one, in the place of the first, as when both are applied."""
+    """The last of objects with equal kind and key, at the position of the first, as if both were applied."""
     return list({(type(value), value.key): value for value in values}.values())
 
 
-def _pods(given: Input) -> Iterable[Pod]:
-    stored = any(pod.metadata.uid for pod in given.pods)
-    nodes = [node.metadata.name for node in given.nodes]
-    seen: set[ObjectKey] = set()
-    for value in given.workloads:
+def _pods(objects: ExplainInput) -> Iterable[Pod]:
+    stored = any(pod.metadata.uid for pod in objects.pods)
+    nodes = [node.metadata.name for node in objects.nodes]
+    known: set[ObjectKey] = set()
+    for value in objects.workloads:
         if not isinstance(value, Pod) and value.metadata.uid and stored:
             continue
         for pod in pods_of(value, nodes=nodes):
             key = pod.key
-            if key not in seen:
-                seen.add(key)
+            if key not in known:
+                known.add(key)
                 yield pod
 
 
-def _classes(given: Input) -> tuple[dict[str, DeviceClass], tuple[str, ...]]:
-    """The classes that are given, and of the vendors' own those that are not: a new machine's driver brings them."""
-    classes = dict(given.classes)
-    assumed = [one for vendor in CLASSES.values() for one in vendor if one.metadata.name not in classes]
-    for one in assumed:
-        classes[one.metadata.name] = one
-    return classes, tuple(one.metadata.name for one in assumed)
+def _classes(objects: ExplainInput) -> tuple[dict[str, DeviceClass], tuple[str, ...]]:
+    """The given classes, and the vendors' classes that are missing, as a new machine's driver chart installs them."""
+    classes = dict(objects.classes)
+    assumed = [class_ for vendor in CLASSES.values() for class_ in vendor if class_.metadata.name not in classes]
+    for class_ in assumed:
+        classes[class_.metadata.name] = class_
+    return classes, tuple(class_.metadata.name for class_ in assumed)
 
 
-def _daemons(given: Input, reading: _Reading) -> Iterable[tuple[Asked, Resident]]:
-    for value in given.workloads:
+def _daemons(objects: ExplainInput, reader: _PodReader) -> Iterable[tuple[Demand, Resident]]:
+    for value in objects.workloads:
         if isinstance(value, DaemonSet):
-            # Without the affinity that pins a daemon pod to its node, so that every node can be asked; with the
-            # tolerations that the controller adds.
+            # Without the affinity that pins a daemon pod to its node, to check it on every node; with the tolerations
+            # that the controller adds.
             pod = next(iter(pods_of(value, nodes=("any",), limit=1)), None)
             if pod is not None:
                 tree = to_tree(value.spec.template.spec)
                 tree["tolerations"] = to_tree(pod.spec).get("tolerations", [])
-                asked = reading.demands.of(tree)
-                yield asked, reading.resident(pod, asked)
+                requirements = reader.demands.of(tree)
+                yield requirements, reader.resident(pod, requirements)
 
 
 def _labels(namespace: Namespace) -> Mapping[str, str]:
     return namespace.metadata.labels
 
 
-def _notes(given: Input) -> Iterable[str]:
-    for (kind, key), errors in given.refused.items():
+def _notes(objects: ExplainInput) -> Iterable[str]:
+    for (kind, key), errors in objects.refused.items():
         if kind == "ResourceSlice":
-            yield f"ResourceSlice {key} is left out, the API server refuses it: {errors[0]}"
-    for value in given.workloads:
+            yield f"ResourceSlice {key} is ignored because it is invalid: {errors[0]}"
+    for value in objects.workloads:
         if isinstance(value, DaemonSet) and value.spec.template.spec.resource_claims:
-            yield f"DaemonSet {value.key} claims devices: what its pods take of new machines is not counted"
+            yield f"DaemonSet {value.key} claims devices; its devices on new machines are not counted"
 
 
-def asked_labels(pod: Waiting) -> set[str]:
-    """Labels that a pod's node selector and affinity read."""
-    asked = pod.asked
-    keys = {key for key, _ in asked.node_selector}
-    for term in asked.required.node_selector_terms if asked.required is not None else ():
+def selected_labels(pod: PendingPod) -> set[str]:
+    """The labels that a pod's node selector and node affinity read."""
+    requirements = pod.requirements
+    keys = {key for key, _ in requirements.node_selector}
+    for term in requirements.required.node_selector_terms if requirements.required is not None else ():
         keys.update(requirement.key for requirement in term.match_expressions)
     return keys

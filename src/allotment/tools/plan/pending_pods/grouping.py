@@ -1,7 +1,7 @@
-"""From pods that wait to items of a packing: pods that must be on one machine are one item, equal items one kind.
+"""Groups pending pods into items of a packing problem: pods that must share a node are one item, equal items one kind.
 
-Devices are local to their node. So all users of one claim that is not allocated yet must be on the node where it will
-be, and so must pods that want to be near each other on a host (``topologyKey: kubernetes.io/hostname``).
+Devices are local to their node, so all pods that use an unallocated claim must run on the node where it is allocated.
+So must pods with affinity to each other by host (``topologyKey: kubernetes.io/hostname``).
 """
 
 from __future__ import annotations
@@ -16,168 +16,169 @@ from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.assigned_pod import Resident
 from allotment.node_fit.filters.inter_pod_affinity import meant
-from allotment.tools.plan.pending_pods.demand import Demand, Waiting
+from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 @dataclass(slots=True)
 class Item:
-    """Pods that go together, in the scheduler's order."""
+    """Pods that run on one node, in the scheduler's order."""
 
-    pods: tuple[Waiting, ...]
+    pods: tuple[PendingPod, ...]
 
-    def first_uses(self) -> list[tuple[Waiting, tuple[ResourceClaim, ...]]]:
-        """Each pod with the claims that are allocated when it is placed: those that no pod before it uses."""
-        seen: set[ObjectKey] = set()
-        found = []
+    def newly_allocated_claims(self) -> list[tuple[PendingPod, tuple[ResourceClaim, ...]]]:
+        """Each pod with the claims that are allocated when it is placed: those that no earlier pod uses."""
+        claimed: set[ObjectKey] = set()
+        result = []
         for pod in self.pods:
-            own = tuple(claim for claim in pod.claims.pending if claim.key not in seen)
-            seen.update(claim.key for claim in own)
-            found.append((pod, own))
-        return found
+            own = tuple(claim for claim in pod.claims.pending if claim.key not in claimed)
+            claimed.update(claim.key for claim in own)
+            result.append((pod, own))
+        return result
 
 
 @dataclass(slots=True)
-class Kind:
-    """Equal items. ``zone``: where they must go, if that was decided; empty if not."""
+class ItemKind:
+    """Equal items. ``zone``: the zone that is planned for them; empty for any."""
 
     number: int
     items: list[Item] = field(default_factory=list)
     zone: str = ""
 
     @property
-    def model(self) -> Item:
-        """Any of them."""
+    def representative(self) -> Item:
+        """The first of the equal items."""
         return self.items[0]
 
     @property
     def name(self) -> str:
-        """For people: the workload, or the first pod."""
-        pod = self.model.pods[0]
+        """The workload or the first pod, for messages."""
+        pod = self.representative.pods[0]
         return (pod.owner or str(pod.key)) + (f" in {self.zone}" if self.zone else "")
 
 
-def kinds_of(demand: Demand, lost: Collection[int] = ()) -> list[Kind]:
-    """The items of a demand in kinds, in the order in which the scheduler will come to them.
+def group_items(demand: ClusterDemand, lost: Collection[int] = ()) -> list[ItemKind]:
+    """The item kinds of a demand, in the scheduler's order.
 
-    ``lost``: pods (by order) that will be nowhere, so that nobody is near them.
+    ``lost``: pods (by order) that cannot be placed, so that no other pod is grouped with them.
     """
     return _kinds(demand, _items(demand, lost))
 
 
-def firm_kinds_of(demand: Demand) -> list[Kind]:
-    """The same, but only pods that cannot be on different machines are one item.
+def group_inseparable_items(demand: ClusterDemand) -> list[ItemKind]:
+    """Like `group_items`, but only pods that cannot be on different machines are one item.
 
-    Who wants to be near any of several others is near the first of them in `kinds_of`; that is a decision. Users of one
-    claim must be on one node unless there are devices that can be reached from several; then only the first has it.
+    `group_items` decides to put a pod with affinity to any of several pods with the first of them. Pods that use one
+    claim must share a node unless there are devices that several nodes can use; then only the first pod has the claim.
     """
-    return _kinds(demand, _firm_items(demand))
+    return _kinds(demand, _inseparable_items(demand))
 
 
-def _kinds(demand: Demand, items: Iterable[Item]) -> list[Kind]:
-    likeness = _Likeness(demand)
-    kinds: dict[Hashable, Kind] = {}
+def _kinds(demand: ClusterDemand, items: Iterable[Item]) -> list[ItemKind]:
+    item_keys = _ItemKeys(demand)
+    kinds: dict[Hashable, ItemKind] = {}
     for item in items:
-        key = likeness.of(item)
+        key = item_keys.of(item)
         if key not in kinds:
-            kinds[key] = Kind(len(kinds))
+            kinds[key] = ItemKind(len(kinds))
         kinds[key].items.append(item)
     return list(kinds.values())
 
 
-def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
-    groups = _Groups(demand.waiting)
+def _items(demand: ClusterDemand, lost: Collection[int]) -> Iterable[Item]:
+    groups = _DisjointSets(demand.pending)
     _unite_users(demand, groups, lost)
-    for pod in demand.waiting:
+    for pod in demand.pending:
         if pod.order in lost:
             continue
-        for neighbour in pod.asked.affinity:
+        for neighbour in pod.requirements.affinity:
             if neighbour.term.topology_key != HOSTNAME_LABEL:
                 continue
-            means = meant(neighbour.term, pod.resident, demand.namespaces)
-            if any(means(resident) for resident, _ in demand.residents):
-                continue  # the filters say where those are
-            near = next((o for o in demand.waiting if o.order not in lost and means(o.resident)), None)
+            matches = meant(neighbour.term, pod.resident, demand.namespaces)
+            if any(matches(resident) for resident, _ in demand.residents):
+                continue  # the filters decide where those are
+            near = next((o for o in demand.pending if o.order not in lost and matches(o.resident)), None)
             if near is not None:
                 groups.unite(near, pod)
     return [Item(tuple(pods)) for pods in groups.all()]
 
 
-def _firm_items(demand: Demand) -> Iterable[Item]:
-    waiting = demand.waiting
-    groups = _Groups(waiting)
-    if all(one.spec.node_name for one in demand.given.slices):
+def _inseparable_items(demand: ClusterDemand) -> Iterable[Item]:
+    pending = demand.pending
+    groups = _DisjointSets(pending)
+    if all(slice_.spec.node_name for slice_ in demand.objects.slices):
         _unite_users(demand, groups)
     else:
-        waiting = tuple(_once_each(waiting))
-    for pod in demand.waiting:
-        if len(pod.asked.affinity) != 1:
+        pending = tuple(_with_first_use_only(pending))
+    for pod in demand.pending:
+        if len(pod.requirements.affinity) != 1:
             continue
-        term = pod.asked.affinity[0].term
+        term = pod.requirements.affinity[0].term
         if term.topology_key != HOSTNAME_LABEL or term.match_label_keys or term.mismatch_label_keys:
             continue
-        means = meant(term, pod.resident, demand.namespaces)
-        if any(means(resident) for resident, _ in demand.residents):
+        matches = meant(term, pod.resident, demand.namespaces)
+        if any(matches(resident) for resident, _ in demand.residents):
             continue
-        others = [one for one in demand.waiting if means(one.resident)]
-        alike = all(
-            [n.term for n in one.asked.affinity] == [term] and one.resident.namespace == pod.resident.namespace
-            for one in others
+        others = [other for other in demand.pending if matches(other.resident)]
+        is_mutual = all(
+            [n.term for n in other.requirements.affinity] == [term]
+            and other.resident.namespace == pod.resident.namespace
+            for other in others
         )
-        # Where all of them want the same there is one host on which the first of them is, and no second.
-        for other in others if alike else ():
+        # If all of them have the same term, the first pod determines the host for all.
+        for other in others if is_mutual else ():
             groups.unite(other, pod)
-    return [Item(tuple(waiting[pod.order] for pod in pods)) for pods in groups.all()]
+    return [Item(tuple(pending[pod.order] for pod in pods)) for pods in groups.all()]
 
 
-def _once_each(pods: Iterable[Waiting]) -> Iterable[Waiting]:
-    """The pods, each claim with the first of its users only."""
-    seen: set[ObjectKey] = set()
+def _with_first_use_only(pods: Iterable[PendingPod]) -> Iterable[PendingPod]:
+    """The pods, with each claim only on the first pod that uses it."""
+    claimed: set[ObjectKey] = set()
     for pod in pods:
-        own = [claim for claim in pod.claims.pending if claim.key not in seen]
-        seen.update(claim.key for claim in own)
+        own = [claim for claim in pod.claims.pending if claim.key not in claimed]
+        claimed.update(claim.key for claim in own)
         yield pod if len(own) == len(pod.claims.pending) else replace(pod, claims=replace(pod.claims, pending=own))
 
 
-def _unite_users(demand: Demand, groups: _Groups, lost: Collection[int] = ()) -> None:
-    users: dict[ObjectKey, Waiting] = {}
-    for pod in demand.waiting:
+def _unite_users(demand: ClusterDemand, groups: _DisjointSets, lost: Collection[int] = ()) -> None:
+    users: dict[ObjectKey, PendingPod] = {}
+    for pod in demand.pending:
         for claim in pod.claims.pending if pod.order not in lost else ():
             groups.unite(users.setdefault(claim.key, pod), pod)
 
 
-class _Groups:
-    """Disjoint sets of pods; the members of each, and the sets, in the order of the pods."""
+class _DisjointSets:
+    """Disjoint sets of pods (union-find); sets and their members are in the order of the pods."""
 
-    def __init__(self, pods: Sequence[Waiting]) -> None:
+    def __init__(self, pods: Sequence[PendingPod]) -> None:
         self._pods = pods
-        self._above = list(range(len(pods)))
+        self._parents = list(range(len(pods)))
 
-    def _top(self, number: int) -> int:
-        while self._above[number] != number:
-            self._above[number] = self._above[self._above[number]]
-            number = self._above[number]
+    def _root(self, number: int) -> int:
+        while self._parents[number] != number:
+            self._parents[number] = self._parents[self._parents[number]]
+            number = self._parents[number]
         return number
 
-    def unite(self, one: Waiting, other: Waiting) -> None:
-        a, b = sorted((self._top(one.order), self._top(other.order)))
-        self._above[b] = a
+    def unite(self, pod: PendingPod, other: PendingPod) -> None:
+        a, b = sorted((self._root(pod.order), self._root(other.order)))
+        self._parents[b] = a
 
-    def all(self) -> list[list[Waiting]]:
-        found: dict[int, list[Waiting]] = {}
+    def all(self) -> list[list[PendingPod]]:
+        result: dict[int, list[PendingPod]] = {}
         for pod in self._pods:
-            found.setdefault(self._top(pod.order), []).append(pod)
-        return list(found.values())
+            result.setdefault(self._root(pod.order), []).append(pod)
+        return list(result.values())
 
 
-class _Likeness:
-    """What tells items apart: what their pods ask, which claims they share, and what others may ask of their labels."""
+class _ItemKeys:
+    """Keys of equal items: the requirements of their pods, shared claims, and labels that other pods select."""
 
-    def __init__(self, demand: Demand) -> None:
+    def __init__(self, demand: ClusterDemand) -> None:
         self._specs: dict[int, tuple[ResourceClaim, bytes]] = {}
-        self._labels = _labels_that_count(demand)
-        self._social = self._labels is not None
+        self._labels = _selected_label_keys(demand)
+        self._has_affinity = self._labels is not None
 
     def of(self, item: Item) -> Hashable:
         known: dict[ObjectKey, int] = {}
@@ -187,38 +188,38 @@ class _Likeness:
 
         return tuple(
             (
-                id(pod.asked),
+                id(pod.requirements),
                 pod.resident.priority,
                 tuple(numbered(claim) for claim in pod.claims.pending),
-                tuple(claim.key for claim in pod.claims.before),
+                tuple(claim.key for claim in pod.claims.allocated),
                 pod.gang,
-                self._visible(pod.resident),
+                self._visible_labels(pod.resident),
             )
             for pod in item.pods
         )
 
     def _spec(self, claim: ResourceClaim) -> bytes:
-        found = self._specs.get(id(claim.spec))
-        if found is None:
-            found = self._specs[id(claim.spec)] = (claim, _encode(claim.spec))
-        return found[1]
+        result = self._specs.get(id(claim.spec))
+        if result is None:
+            result = self._specs[id(claim.spec)] = (claim, _encode(claim.spec))
+        return result[1]
 
-    def _visible(self, pod: Resident) -> Hashable:
+    def _visible_labels(self, pod: Resident) -> Hashable:
         if self._labels is None:
             return None
         return pod.namespace, tuple((key, pod.labels.get(key)) for key in self._labels)
 
 
-def _labels_that_count(demand: Demand) -> tuple[str, ...] | None:
-    """Keys of pods' labels that affinity or spread of anybody reads; None if nobody reads any."""
+def _selected_label_keys(demand: ClusterDemand) -> tuple[str, ...] | None:
+    """Keys of pod labels that affinity or topology spread of any pod reads; None if no pod has either."""
     keys: set[str] = set()
-    social = False
-    asked = {id(one.asked): one.asked for one in demand.waiting}
-    asked.update((id(resident.demand), resident.demand) for resident, _ in demand.residents)
-    for one in asked.values():
-        terms = [n.term for n in (*one.affinity, *one.anti_affinity, *one.affinity_preferred, *one.anti_preferred)]
-        social = social or bool(terms or one.spread)
-        selecting: list[PodAffinityTerm | TopologySpreadConstraint] = [*terms, *one.spread]
+    has_affinity = False
+    requirements = {id(pod.requirements): pod.requirements for pod in demand.pending}
+    requirements.update((id(resident.demand), resident.demand) for resident, _ in demand.residents)
+    for each in requirements.values():
+        terms = [n.term for n in (*each.affinity, *each.anti_affinity, *each.affinity_preferred, *each.anti_preferred)]
+        has_affinity = has_affinity or bool(terms or each.spread)
+        selecting: list[PodAffinityTerm | TopologySpreadConstraint] = [*terms, *each.spread]
         for term in selecting:
             keys.update(term.match_label_keys)
             if term.label_selector is not None:
@@ -226,4 +227,4 @@ def _labels_that_count(demand: Demand) -> tuple[str, ...] | None:
                 keys.update(requirement.key for requirement in term.label_selector.match_expressions)
         for neighbour in terms:
             keys.update(neighbour.mismatch_label_keys)
-    return tuple(sorted(keys)) if social else None
+    return tuple(sorted(keys)) if has_affinity else None

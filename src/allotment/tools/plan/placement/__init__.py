@@ -1,1 +1,1 @@
-"""From a packing to machines on which every pod has its place, one by one, as the scheduler will do it."""
+"""From a packing to machines with a placement for every pod, verified in the scheduler's order."""

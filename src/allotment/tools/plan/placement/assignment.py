@@ -13,70 +13,70 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from allotment.tools.explain.report import GivenClaim
-from allotment.tools.plan.formulation.problem import Question
+from allotment.tools.explain.report import ClaimAllocation
+from allotment.tools.plan.formulation.problem import Formulation
 from allotment.tools.plan.pending_pods.grouping import Item
-from allotment.tools.plan.placement.planned_nodes import Berth
-from allotment.tools.plan.placement.scheduling_run import Run, Terms
-from allotment.tools.plan.placement.trial import Refused
+from allotment.tools.plan.placement.planned_nodes import PlannedNode
+from allotment.tools.plan.placement.scheduling_run import RunConstraints, SchedulingRun
+from allotment.tools.plan.placement.trial import PlacementRejection
 
 #: A machine for an item of a kind alone, beside those that there are, and in none of these zones if there are any; None
 #: if no more may be bought.
-Buy = Callable[[int, Item, Sequence[Berth], Collection[str]], Berth | None]
+NodeProvisioner = Callable[[int, Item, Sequence[PlannedNode], Collection[str]], PlannedNode | None]
 
 
 @dataclass(slots=True)
-class Seated:
+class Assignment:
     """Who sits where, with what. ``words``: why an item that no machine takes was refused, by identity."""
 
-    seats: dict[int, tuple[str, tuple[GivenClaim, ...]]] = field(default_factory=dict)
+    placements: dict[int, tuple[str, tuple[ClaimAllocation, ...]]] = field(default_factory=dict)
     """Node and claims by the order of the pod."""
-    berths: list[Berth] = field(default_factory=list)
-    words: dict[int, Refused] = field(default_factory=dict)
+    nodes: list[PlannedNode] = field(default_factory=list)
+    rejections: dict[int, PlacementRejection] = field(default_factory=dict)
     late: set[int] = field(default_factory=set)
     """Pods (by order) that find their place only after others that come behind them."""
 
 
-def seat(
-    question: Question, berths: list[Berth], items: Sequence[Sequence[Item]], spare: Collection[int], buy: Buy
-) -> Seated:
-    """Seat these items (by kind) on the berths, which are added to where they do not suffice.
+def assign_pods(
+    formulation: Formulation, nodes: list[PlannedNode], items: Sequence[Sequence[Item]], unplanned: Collection[int], buy: NodeProvisioner
+) -> Assignment:
+    """Seat these items (by kind) on the nodes, which are added to where they do not suffice.
 
     Nothing is bought for ``spare`` ones (by identity).
     """
-    terms = Terms(set(spare))
+    constraints = RunConstraints(set(unplanned))
     zones: dict[int, set[str]] = {}
     while True:
-        run = _run(question, berths, items, terms)
-        if run.elsewhere.keys() - terms.meant.keys():
-            terms.meant = run.elsewhere | terms.meant
+        run = _run(formulation, nodes, items, constraints)
+        if run.alternative_nodes.keys() - constraints.pinned.keys():
+            constraints.pinned = run.alternative_nodes | constraints.pinned
             continue
-        kept = run.as_it_went()
-        if not run.failed and not run.doubtful and len(kept) == len(berths):
-            late = run.late & run.seats.keys()
-            return Seated(run.seats, [berth for berth in kept if berth.name in run.used], run.words(), late)
-        berths = kept
-        terms.left_out |= run.doubtful
+        remaining = run.nodes_in_use()
+        if not run.failed and not run.order_dependent and len(remaining) == len(nodes):
+            late = run.late & run.placements.keys()
+            return Assignment(run.placements, [node for node in remaining if node.name in run.used_nodes], run.rejections(), late)
+        nodes = remaining
+        constraints.excluded |= run.order_dependent
         # Every run learns where a pod goes at once, buys for an item where nothing was bought for it before, gives one
         # up, or has less to seat, or to seat it on.
         for kind, item in run.failed:
-            before = zones.setdefault(id(item), set())
+            tried_zones = zones.setdefault(id(item), set())
             # It may be that others keep it from a zone, but from no other.
-            may = run.is_kept_away(item) if before else not run.hopeless(item)
-            more = buy(kind, item, berths, before) if may else None
-            if more is None:
-                terms.gone.add(id(item))
+            can_retry = run.is_rejected_by_pods(item) if tried_zones else not run.is_rejected_everywhere(item)
+            new_node = buy(kind, item, nodes, tried_zones) if can_retry else None
+            if new_node is None:
+                constraints.unplanned.add(id(item))
             else:
-                before.add(more.place.zone)
-                berths.append(more)
+                tried_zones.add(new_node.candidate.zone)
+                nodes.append(new_node)
 
 
-def _run(question: Question, berths: Sequence[Berth], items: Sequence[Sequence[Item]], terms: Terms) -> Run:
+def _run(formulation: Formulation, nodes: Sequence[PlannedNode], items: Sequence[Sequence[Item]], constraints: RunConstraints) -> SchedulingRun:
     """One run, and a second one where it matters when pods that found no node are tried again."""
-    run = Run(question, berths, items, terms)
-    run.all("at last")
+    run = SchedulingRun(formulation, nodes, items, constraints)
+    run.place_all("at last")
     if run.late:
-        other = Run(question, berths, items, terms)
-        other.all("at once")
-        run.compare(other)
+        reversed_run = SchedulingRun(formulation, nodes, items, constraints)
+        reversed_run.place_all("at once")
+        run.compare(reversed_run)
     return run

@@ -10,90 +10,90 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from allotment.fleet.catalog.instance_type import InstanceType
-from allotment.tools.plan.formulation.problem import Question
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import Demand, Waiting
-from allotment.tools.plan.pending_pods.grouping import Item, Kind, kinds_of
-from allotment.tools.plan.placement.unserved_pods import Why, why
+from allotment.tools.plan.formulation.problem import Formulation
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
+from allotment.tools.plan.pending_pods.grouping import Item, ItemKind, group_items
+from allotment.tools.plan.placement.unserved_pods import UnservedReason, unserved_reason
 
 #: Numbers of pods that are asked about at once.
-_AT_ONCE: Final = 12
+_LENGTHS_PER_CHECK: Final = 12
 #: Pods that are left out one by one; then the rest.
-_MOST_LEFT_OUT: Final = 12
+_MAX_EXCLUDED: Final = 12
 
 
-class Parted(NamedTuple):
+class SplitGroups(NamedTuple):
     """``left_out``: pods (by order) that are in no plan, since those that they must be with leave no room for them."""
 
-    question: Question
-    left_out: dict[int, Why]
+    formulation: Formulation
+    excluded: dict[int, UnservedReason]
 
 
-def parted(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> Parted:
-    """The question of a demand, with pods that must be together in groups that can be."""
-    question = Question(demand, catalog, limits)
-    stuck = _stuck(question)
-    if not stuck:
-        return Parted(question, {})
-    ask = _Asking(demand, catalog, limits)
-    pods = [pod for kind in stuck for item in kind.items for pod in item.pods]
-    lost = {pod.order for pod, goes in zip(pods, ask.go([(pod,) for pod in pods]), strict=True) if not goes}
-    if lost:
-        question = Question(demand, catalog, limits, kinds_of(demand, lost))
-    left_out: dict[int, Why] = {}
-    for kind in _stuck(question):
-        told = why(question, kind.number)
+def split_groups(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> SplitGroups:
+    """The formulation of a demand, with pods that must be together in groups that can be."""
+    formulation = Formulation(demand, catalog, limits)
+    unplaceable = _unplaceable_groups(formulation)
+    if not unplaceable:
+        return SplitGroups(formulation, {})
+    checker = _GroupChecker(demand, catalog, limits)
+    pods = [pod for kind in unplaceable for item in kind.items for pod in item.pods]
+    unplaceable_pods = {pod.order for pod, fits in zip(pods, checker.check([(pod,) for pod in pods]), strict=True) if not fits}
+    if unplaceable_pods:
+        formulation = Formulation(demand, catalog, limits, group_items(demand, unplaceable_pods))
+    left_out: dict[int, UnservedReason] = {}
+    for kind in _unplaceable_groups(formulation):
+        reason = unserved_reason(formulation, kind.number)
         for item in kind.items:
-            kept = ask.most_of(item.pods)
-            text = f"no machine that can be had takes more than {len(kept)} of the {len(item.pods)} pods together"
-            reason = told if told.code == "limits" else Why("neighbours", f"{text}: {told.text}", told.nearest)
-            left_out |= {pod.order: reason for pod in item.pods if pod not in kept}
+            part = checker.largest_part(item.pods)
+            text = f"no machine that can be had takes more than {len(part)} of the {len(item.pods)} pods together"
+            reason = reason if reason.code == "limits" else UnservedReason("neighbours", f"{text}: {reason.text}", reason.nearest)
+            left_out |= {pod.order: reason for pod in item.pods if pod not in part}
     if left_out:
-        question = Question(demand, catalog, limits, kinds_of(demand, lost | left_out.keys()))
-    return Parted(question, left_out)
+        formulation = Formulation(demand, catalog, limits, group_items(demand, unplaceable_pods | left_out.keys()))
+    return SplitGroups(formulation, left_out)
 
 
-def _stuck(question: Question) -> list[Kind]:
-    return [kind for kind in question.kinds if len(kind.model.pods) > 1 and not _goes(question, kind)]
+def _unplaceable_groups(formulation: Formulation) -> list[ItemKind]:
+    return [kind for kind in formulation.kinds if len(kind.representative.pods) > 1 and not _fits_any(formulation, kind)]
 
 
-def _goes(question: Question, kind: Kind) -> bool:
-    return any(question.alone(kind.number, place).fits for place in question.bins)
+def _fits_any(formulation: Formulation, kind: ItemKind) -> bool:
+    return any(formulation.item_fit(kind.number, place).fits for place in formulation.bin_candidates)
 
 
-class _Asking:
+class _GroupChecker:
     """Whether groups of pods may be on one machine."""
 
-    def __init__(self, demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> None:
+    def __init__(self, demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> None:
         self._demand = demand
         self._catalog = catalog
         self._limits = limits
 
-    def go(self, groups: Iterable[tuple[Waiting, ...]]) -> Iterator[bool]:
+    def check(self, groups: Iterable[tuple[PendingPod, ...]]) -> Iterator[bool]:
         """For each, whether it may."""
-        kinds = [Kind(number, [Item(pods)]) for number, pods in enumerate(groups)]
-        question = Question(self._demand, self._catalog, self._limits, kinds)
-        return (_goes(question, kind) for kind in kinds)
+        kinds = [ItemKind(number, [Item(pods)]) for number, pods in enumerate(groups)]
+        formulation = Formulation(self._demand, self._catalog, self._limits, kinds)
+        return (_fits_any(formulation, kind) for kind in kinds)
 
-    def most_of(self, pods: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
+    def largest_part(self, pods: tuple[PendingPod, ...]) -> tuple[PendingPod, ...]:
         """As many of these as one machine takes, with as many of the first as it can be."""
-        kept: tuple[Waiting, ...] = ()
+        part: tuple[PendingPod, ...] = ()
         rest = pods
-        for _ in range(_MOST_LEFT_OUT):
+        for _ in range(_MAX_EXCLUDED):
             if not rest:
                 break
-            times = self._longest(kept, rest)
-            kept, rest = (*kept, *rest[:times]), rest[times + 1 :]
-        return kept
+            times = self._longest_prefix(part, rest)
+            part, rest = (*part, *rest[:times]), rest[times + 1 :]
+        return part
 
-    def _longest(self, kept: tuple[Waiting, ...], rest: tuple[Waiting, ...]) -> int:
+    def _longest_prefix(self, part: tuple[PendingPod, ...], rest: tuple[PendingPod, ...]) -> int:
         """How many of the first of the rest find room beside those that are kept."""
         low, high = 0, len(rest) + 1
         while high - low > 1:
-            step = max(1, (high - low) // _AT_ONCE)
+            step = max(1, (high - low) // _LENGTHS_PER_CHECK)
             lengths = range(low + step, high, step)
-            for length, goes in zip(lengths, self.go((*kept, *rest[:n]) for n in lengths), strict=True):
-                if not goes:
+            for length, fits in zip(lengths, self.check((*part, *rest[:n]) for n in lengths), strict=True):
+                if not fits:
                     high = length
                     break
                 low = length

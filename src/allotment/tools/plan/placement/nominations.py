@@ -15,51 +15,51 @@ from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim
-from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.plan.placement.trial import Refused, Trial
-from allotment.tools.plan.report import Seat
+from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.tools.plan.placement.trial import PlacementRejection, PlacementTrial
+from allotment.tools.plan.report import PodPlacement
 
 
-class Promised(NamedTuple):
+class NominatedPods(NamedTuple):
     """``values``: the objects, with those pods on their nodes. ``seats``: theirs."""
 
-    values: list[Object]
-    seats: tuple[Seat, ...]
+    objects: list[Object]
+    placements: tuple[PodPlacement, ...]
 
 
-def with_promises(values: Iterable[Object], features: Features) -> Promised:
+def place_nominated_pods(values: Iterable[Object], features: Features) -> NominatedPods:
     """Keep the promises among these objects; in the order of the scheduler's queue, where not all can be kept.
 
     Pods of a gang start together, on whatever is best for all of it, and are promised nothing.
     """
-    found = list(values)
-    if not any(isinstance(value, Pod) and _promised(value) for value in found):
-        return Promised(found, ())
-    demand = demand_of(found, features)
-    nodes = {node.metadata.name for node in demand.given.nodes}
-    trial = Trial(demand, ())
-    seats: dict[ObjectKey, Seat] = {}
-    left = [pod for pod in demand.waiting if _promised(pod.pod) in nodes and not pod.gang]
-    tried = 0
+    objects = list(values)
+    if not any(isinstance(value, Pod) and _nominated_node(value) for value in objects):
+        return NominatedPods(objects, ())
+    demand = read_demand(objects, features)
+    node_names = {node_name.metadata.name for node_name in demand.objects.nodes}
+    trial = PlacementTrial(demand, ())
+    seats: dict[ObjectKey, PodPlacement] = {}
+    remaining = [pod for pod in demand.pending if _nominated_node(pod.pod) in node_names and not pod.gang]
+    last_count = 0
     # Who must wait for others is tried again when these are there.
-    while left and len(left) != tried:
-        tried = len(left)
-        for pod in left:
-            node = _promised(pod.pod)
-            claims = trial.place(pod, node)
-            if not isinstance(claims, Refused):
-                seats[pod.key] = Seat(pod=pod.key, node=node, owner=pod.owner, claims=claims)
-        left = [pod for pod in left if pod.key not in seats and pod.asked.waits_for_others]
-    kept: list[Object] = []
+    while remaining and len(remaining) != last_count:
+        last_count = len(remaining)
+        for pod in remaining:
+            node_name = _nominated_node(pod.pod)
+            claims = trial.place(pod, node_name)
+            if not isinstance(claims, PlacementRejection):
+                seats[pod.key] = PodPlacement(pod=pod.key, node=node_name, owner=pod.owner, claims=claims)
+        remaining = [pod for pod in remaining if pod.key not in seats and pod.requirements.waits_for_others]
+    result: list[Object] = []
     allocated = dict(trial.claims)
-    for value in found:
-        if isinstance(value, Pod) and (seat := seats.get(value.key)) is not None and not value.spec.node_name:
-            value = replace(value, spec=replace(value.spec, node_name=seat.node))
+    for value in objects:
+        if isinstance(value, Pod) and (placement := seats.get(value.key)) is not None and not value.spec.node_name:
+            value = replace(value, spec=replace(value.spec, node_name=placement.node))
         elif isinstance(value, ResourceClaim):
             value = allocated.pop(value.key, value)
-        kept.append(value)
-    return Promised([*kept, *allocated.values()], tuple(seats.values()))
+        result.append(value)
+    return NominatedPods([*result, *allocated.values()], tuple(seats.values()))
 
 
-def _promised(pod: Pod) -> str:
+def _nominated_node(pod: Pod) -> str:
     return "" if pod.spec.node_name else pod.status.nominated_node_name

@@ -10,45 +10,45 @@ from itertools import islice
 
 from allotment.fleet.catalog.instance_type import Template
 from allotment.packing.problem import Load, PackedBins
-from allotment.tools.plan.formulation.candidate_nodes import Place
-from allotment.tools.plan.formulation.problem import Question
-from allotment.tools.plan.offerings.mig_layouts import Layout, filled, is_possible, layout_of, mode_of
+from allotment.tools.plan.formulation.candidate_nodes import CandidateNode
+from allotment.tools.plan.formulation.problem import Formulation
+from allotment.tools.plan.offerings.mig_layouts import Layout, allocated_layout, filled_layout, is_possible, mode_of
 from allotment.tools.plan.offerings.templates import UNDECIDED, template
 
 
 @dataclass(slots=True)
-class Berth:
+class PlannedNode:
     """A node in a plan: one that is there, or a machine to buy. ``expected``: items by kind that it is meant for."""
 
     name: str
-    place: Place
+    candidate: CandidateNode
     expected: Counter[int] = field(default_factory=Counter)
     layout: Layout = ()
     mode: str = ""
 
     @property
-    def new(self) -> bool:
+    def is_new(self) -> bool:
         """Whether it is to be bought."""
-        return self.place.offer is not None
+        return self.candidate.offer is not None
 
     def template(self, kube: str) -> Template:
         """The machine as it will be, under its name in the plan."""
-        offer = self.place.offer
+        offer = self.candidate.offer
         assert offer is not None
         return template(offer.instance, self.mode, self.name, kube, offer.zone, offer.capacity_type)
 
 
-class Names:
+class NodeNames:
     """Names for machines, by type and number."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
         self._numbers: Counter[str] = Counter()
 
-    def of(self, place: Place) -> str:
+    def of(self, candidate: CandidateNode) -> str:
         """A name that nobody has."""
-        assert place.offer is not None
-        stem = re.sub("[^a-z0-9]+", "-", place.offer.instance.name.lower()).strip("-")[:50]
+        assert candidate.offer is not None
+        stem = re.sub("[^a-z0-9]+", "-", candidate.offer.instance.name.lower()).strip("-")[:50]
         while True:
             self._numbers[stem] += 1
             name = f"{stem}-{self._numbers[stem]}"
@@ -57,40 +57,40 @@ class Names:
                 return name
 
 
-def berths_of(question: Question, bought: Sequence[PackedBins], names: Names) -> list[Berth]:
-    """A berth for each bin that a packing uses, and for each node that is there."""
-    found: list[Berth] = []
-    nodes = {bin: iter(places) for bin, places in question.nodes.items()}
-    for one in bought:
-        if one.bin_type in nodes:
-            load = dict(one.load)
-            found += [Berth(p.name, p, Counter(load)) for p in islice(nodes[one.bin_type], one.count)]
+def planned_nodes(formulation: Formulation, bought: Sequence[PackedBins], names: NodeNames) -> list[PlannedNode]:
+    """A node for each bin that a packing uses, and for each node that is there."""
+    nodes: list[PlannedNode] = []
+    nodes = {number: iter(candidates) for number, candidates in formulation.merged_nodes.items()}
+    for packed in bought:
+        if packed.bin_type in nodes:
+            load = dict(packed.load)
+            nodes += [PlannedNode(candidate.name, candidate, Counter(load)) for candidate in islice(nodes[packed.bin_type], packed.count)]
             continue
-        place = question.bins[one.bin_type]
-        layouts = _layouts(question, one.bin_type, one.load)
-        for _ in range(one.count):
-            found.append(Berth(names.of(place), place, Counter(dict(one.load)), *layouts))
-    used = {berth.name for berth in found}
-    found += [Berth(place.name, place) for place in question.places if place.existing and place.name not in used]
-    return found
+        candidate = formulation.bin_candidates[packed.bin_type]
+        layouts = _layout_and_mode(formulation, packed.bin_type, packed.load)
+        for _ in range(packed.count):
+            nodes.append(PlannedNode(names.of(candidate), candidate, Counter(dict(packed.load)), *layouts))
+    used = {node.name for node in nodes}
+    nodes += [PlannedNode(candidate.name, candidate) for candidate in formulation.candidates if candidate.is_existing and candidate.name not in used]
+    return nodes
 
 
-def single(question: Question, bin: int, kind: int, names: Names) -> Berth:
+def node_for_item(formulation: Formulation, number: int, kind: int, names: NodeNames) -> PlannedNode:
     """A machine for one item alone."""
     load = ((kind, 1),)
-    return Berth(names.of(question.bins[bin]), question.bins[bin], Counter(dict(load)), *_layouts(question, bin, load))
+    return PlannedNode(names.of(formulation.bin_candidates[number]), formulation.bin_candidates[number], Counter(dict(load)), *_layout_and_mode(formulation, number, load))
 
 
-def _layouts(question: Question, bin: int, load: Load) -> tuple[Layout, str]:
+def _layout_and_mode(formulation: Formulation, number: int, load: Load) -> tuple[Layout, str]:
     """The layout that a load was cut, and the mode of the GPUs that goes with it."""
-    place = question.bins[bin]
-    if place.mode != UNDECIDED or place.offer is None:
-        return (), place.mode
-    instance = place.offer.instance
+    candidate = formulation.bin_candidates[number]
+    if candidate.mode != UNDECIDED or candidate.offer is None:
+        return (), candidate.mode
+    instance = candidate.offer.instance
     assert instance.accelerator is not None
-    state = place.room.state(question.truth.sequence(bin, load))
+    state = candidate.devices.state(formulation.oracle.sequence(number, load))
     assert state is not None
-    layout = layout_of(place.room.view, state, instance.gpus)
-    full = filled(layout, instance.accelerator)
-    chosen = full if is_possible(full, instance.accelerator) else layout
+    layout = allocated_layout(candidate.devices.view, state, instance.gpus)
+    filled = filled_layout(layout, instance.accelerator)
+    chosen = filled if is_possible(filled, instance.accelerator) else layout
     return (chosen if any(chosen) else ()), mode_of(chosen)

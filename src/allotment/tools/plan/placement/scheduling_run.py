@@ -11,15 +11,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from allotment.tools.explain.report import GivenClaim
-from allotment.tools.plan.formulation.problem import Question
-from allotment.tools.plan.pending_pods.demand import Waiting
+from allotment.tools.explain.report import ClaimAllocation
+from allotment.tools.plan.formulation.problem import Formulation
+from allotment.tools.plan.pending_pods.demand import PendingPod
 from allotment.tools.plan.pending_pods.grouping import Item
-from allotment.tools.plan.placement.planned_nodes import Berth
-from allotment.tools.plan.placement.trial import Refused, Trial
+from allotment.tools.plan.placement.planned_nodes import PlannedNode
+from allotment.tools.plan.placement.trial import PlacementRejection, PlacementTrial
 
 #: When those that found no node are tried again: each time that somebody found one, or when all have had their turn.
-Again: TypeAlias = Literal["at once", "at last"]
+RetryPolicy: TypeAlias = Literal["at once", "at last"]
 
 _ORDER: Final = (
     "it can only come after other pods, and where it then finds a place, if at all, hangs on when it is tried again"
@@ -27,208 +27,208 @@ _ORDER: Final = (
 
 
 @dataclass(slots=True)
-class Terms:
+class RunConstraints:
     """What earlier runs have taught."""
 
-    gone: set[int]
+    unplanned: set[int]
     """Items (by identity) that nothing is bought for."""
-    left_out: set[int] = field(default_factory=set)
+    excluded: set[int] = field(default_factory=set)
     """Pods (by order) that do not come: nothing can be promised of them."""
-    meant: dict[int, str] = field(default_factory=dict)
+    pinned: dict[int, str] = field(default_factory=dict)
     """Nodes by pod (by order) that are tried first, since that is where it went at once."""
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class QueuedPod:
     """A pod's turn. ``at``: which of its item's pods it is."""
 
     kind: int
     item: Item
-    at: int
-    pod: Waiting
+    index: int
+    pod: PendingPod
 
 
-class Run:
+class SchedulingRun:
     """One trial from the start."""
 
     def __init__(
-        self, question: Question, berths: Sequence[Berth], items: Sequence[Sequence[Item]], terms: Terms
+        self, formulation: Formulation, nodes: Sequence[PlannedNode], items: Sequence[Sequence[Item]], terms: RunConstraints
     ) -> None:
-        kube = question.demand.features.kube
-        self.berths = berths
-        self._question = question
-        self.trial = Trial(question.demand, [berth.template(kube) for berth in berths if berth.new])
-        self.seats: dict[int, tuple[str, tuple[GivenClaim, ...]]] = {}
-        self.used: set[str] = set()
+        kube = formulation.demand.features.kube
+        self.nodes = nodes
+        self._question = formulation
+        self.trial = PlacementTrial(formulation.demand, [node.template(kube) for node in nodes if node.is_new])
+        self.placements: dict[int, tuple[str, tuple[ClaimAllocation, ...]]] = {}
+        self.used_nodes: set[str] = set()
         self.failed: list[tuple[int, Item]] = []
-        self._failed: set[int] = set()
-        self._words: dict[int, Refused] = {}
-        self._where: dict[int, Berth] = {}
-        self._terms = terms
-        self._by_name = {berth.name: berth for berth in berths}
-        self._hopeless: dict[int, Refused] = {}
+        self._failed_ids: set[int] = set()
+        self._rejections: dict[int, PlacementRejection] = {}
+        self._item_nodes: dict[int, PlannedNode] = {}
+        self._constraints = terms
+        self._by_name = {node.name: node for node in nodes}
+        self._rejected_kinds: dict[int, PlacementRejection] = {}
         """Kinds of which the first pod of one item that is gone found nothing: nor will that of the next."""
-        self._lonely: list[Turn] = []
+        self._retryable: list[QueuedPod] = []
         """Those that the pods to come may help, in the order of the queue."""
         self.late: set[int] = set()
         """All that ever were such (by order), so that it matters when they are tried again."""
-        self.doubtful: set[int] = set()
+        self.order_dependent: set[int] = set()
         """Pods (by order) that nothing is bought for, and that sit elsewhere in another order, or nowhere."""
-        self.elsewhere: dict[int, str] = {}
+        self.alternative_nodes: dict[int, str] = {}
         """Nodes of pods (by order) in another order, if it was another one."""
         self._kinds: list[tuple[int, Item]] = [(kind, item) for kind, ones in enumerate(items) for item in ones]
-        self._left = [berth.expected.copy() for berth in berths]
+        self._expected = [node.expected.copy() for node in nodes]
         self._by_kind: dict[int, list[int]] = {}
-        for number, berth in enumerate(berths):
-            for kind in berth.expected:
+        for number, node in enumerate(nodes):
+            for kind in node.expected:
                 self._by_kind.setdefault(kind, []).append(number)
 
-    def all(self, again: Again) -> None:
+    def place_all(self, again: RetryPolicy) -> None:
         """Items in the order of the first pod of each; its other pods go where the first one went, if they may.
 
         Where they may not just then, the scheduler takes any other node that will do.
         """
-        queue = [Turn(kind, item, at, pod) for kind, item in self._kinds for at, pod in enumerate(item.pods)]
+        queue = [QueuedPod(kind, item, at, pod) for kind, item in self._kinds for at, pod in enumerate(item.pods)]
         queue.sort(key=lambda turn: turn.pod.order)
         for turn in queue:
-            if turn.pod.order in self._terms.left_out:
-                self._words[id(turn.item)] = Refused(_ORDER, cause="order")
+            if turn.pod.order in self._constraints.excluded:
+                self._rejections[id(turn.item)] = PlacementRejection(_ORDER, cause="order")
                 continue
-            if self._take(turn):
+            if self._try_place(turn):
                 if again == "at once":
-                    self._again()
-            elif turn.pod.asked.waits_for_others:
+                    self._retry()
+            elif turn.pod.requirements.waits_for_others:
                 self.late.add(turn.pod.order)
-                self._lonely.append(turn)
+                self._retryable.append(turn)
             else:
                 self._fail(turn)
-        self._again()
-        for turn in self._lonely:
+        self._retry()
+        for turn in self._retryable:
             self._fail(turn)
 
-    def _again(self) -> None:
+    def _retry(self) -> None:
         """Pods that others may let in by coming are tried again, until no more of them find a place."""
-        while (lucky := self._lucky()) is not None:
-            self._lonely.remove(lucky)
+        while (lucky := self._place_one_retryable()) is not None:
+            self._retryable.remove(lucky)
 
-    def _lucky(self) -> Turn | None:
+    def _place_one_retryable(self) -> QueuedPod | None:
         """The first of them that has a place now. Items of one pod that are alike are refused alike."""
         refused: set[int] = set()
-        for turn in self._lonely:
-            if turn.kind not in refused and self._take(turn):
+        for turn in self._retryable:
+            if turn.kind not in refused and self._try_place(turn):
                 return turn
             if len(turn.item.pods) == 1:
                 refused.add(turn.kind)
         return None
 
-    def _take(self, turn: Turn) -> bool:
+    def _try_place(self, turn: QueuedPod) -> bool:
         """A pod takes its turn; whether it has a place now."""
-        if id(turn.item) in self._failed:
+        if id(turn.item) in self._failed_ids:
             return False
-        meant = self._by_name.get(self._terms.meant.get(turn.pod.order, ""))
-        if meant is not None and self._sit(turn, meant):
+        meant = self._by_name.get(self._constraints.pinned.get(turn.pod.order, ""))
+        if meant is not None and self._place_on(turn, meant):
             return True
-        if id(turn.item) in self._terms.gone:
-            return self._in_turn(turn)
-        known = self._where.get(id(turn.item))
+        if id(turn.item) in self._constraints.unplanned:
+            return self._place_unplanned(turn)
+        known = self._item_nodes.get(id(turn.item))
         if known is None:
-            return self._first(turn)
-        return self._sit(turn, known) or self._on_any(turn, but=(known,))
+            return self._place_as_packed(turn)
+        return self._place_on(turn, known) or self._place_on_any(turn, but=(known,))
 
-    def _fail(self, turn: Turn) -> None:
+    def _fail(self, turn: QueuedPod) -> None:
         item = turn.item
-        if id(item) in self._terms.gone or id(item) in self._failed:
+        if id(item) in self._constraints.unplanned or id(item) in self._failed_ids:
             return
-        self._failed.add(id(item))
-        self._where.pop(id(item), None)
+        self._failed_ids.add(id(item))
+        self._item_nodes.pop(id(item), None)
         for pod in item.pods:
-            if self.seats.pop(pod.order, None) is not None:
-                self.trial.withdraw(pod)
+            if self.placements.pop(pod.order, None) is not None:
+                self.trial.remove(pod)
         self.failed.append((turn.kind, item))
 
-    def _in_turn(self, turn: Turn) -> bool:
+    def _place_unplanned(self, turn: QueuedPod) -> bool:
         """A pod that nothing is bought for takes what it finds."""
-        hopeless = self._hopeless.get(turn.kind)
-        if hopeless is not None and not turn.at:
-            self._words.setdefault(id(turn.item), hopeless)
+        hopeless = self._rejected_kinds.get(turn.kind)
+        if hopeless is not None and not turn.index:
+            self._rejections.setdefault(id(turn.item), hopeless)
             return False
-        if self._on_any(turn):
+        if self._place_on_any(turn):
             return True
         # What becomes of the other pods of an item hangs on where its first one is.
-        if not turn.at and not turn.pod.asked.waits_for_others and id(turn.item) in self._words:
-            self._hopeless[turn.kind] = self._words[id(turn.item)]
+        if not turn.index and not turn.pod.requirements.waits_for_others and id(turn.item) in self._rejections:
+            self._rejected_kinds[turn.kind] = self._rejections[id(turn.item)]
         return False
 
-    def _first(self, turn: Turn) -> bool:
+    def _place_as_packed(self, turn: QueuedPod) -> bool:
         """Where the packing wants its kind; where that is refused, on any machine of the plan."""
         kind = turn.kind
-        wanted = [number for number in self._by_kind.get(kind, ()) if self._left[number][kind] > 0]
+        wanted = [number for number in self._by_kind.get(kind, ()) if self._expected[number][kind] > 0]
         for number in wanted:
-            if self._sit(turn, self.berths[number]):
-                self._left[number][kind] -= 1
+            if self._place_on(turn, self.nodes[number]):
+                self._expected[number][kind] -= 1
                 return True
-        return self._on_any(turn, but=[self.berths[number] for number in wanted])
+        return self._place_on_any(turn, but=[self.nodes[number] for number in wanted])
 
-    def _on_any(self, turn: Turn, but: Collection[Berth] = ()) -> bool:
+    def _place_on_any(self, turn: QueuedPod, but: Collection[PlannedNode] = ()) -> bool:
         """On the first machine that takes it, if it is known now whether that will."""
-        names = {berth.name for berth in but}
-        unknowable = self._question.is_unknowable
+        names = {node.name for node in but}
+        unknowable = self._question.is_run_time_only
         return any(
-            berth.name not in names and not unknowable(turn.kind, berth.place) and self._sit(turn, berth)
-            for berth in self.berths
+            node.name not in names and not unknowable(turn.kind, node.candidate) and self._place_on(turn, node)
+            for node in self.nodes
         )
 
-    def _sit(self, turn: Turn, berth: Berth) -> bool:
+    def _place_on(self, turn: QueuedPod, node: PlannedNode) -> bool:
         item, pod = turn.item, turn.pod
-        found = self.trial.place(pod, berth.name)
-        if isinstance(found, Refused):
-            known = self._words.get(id(item))
-            if known is None or found.weight >= known.weight:
-                self._words[id(item)] = found
+        found = self.trial.place(pod, node.name)
+        if isinstance(found, PlacementRejection):
+            known = self._rejections.get(id(item))
+            if known is None or found.severity >= known.severity:
+                self._rejections[id(item)] = found
             return False
-        self._where.setdefault(id(item), berth)
-        self.seats[pod.order] = (berth.name, found)
-        self.used.add(berth.name)
+        self._item_nodes.setdefault(id(item), node)
+        self.placements[pod.order] = (node.name, found)
+        self.used_nodes.add(node.name)
         return True
 
-    def compare(self, other: Run) -> None:
+    def compare(self, other: SchedulingRun) -> None:
         """With a run of the same in another order: who sits elsewhere there, or nowhere, has failed, or is doubtful."""
         for kind, item in self._kinds:
             unlike = [pod.order for pod in item.pods if self._node(pod) != other._node(pod)]
             if not unlike:
                 continue
-            self._words[id(item)] = Refused(_ORDER, cause="order")
-            self.elsewhere |= {order: other.seats[order][0] for order in unlike if order in other.seats}
-            if id(item) in self._terms.gone:
-                self.doubtful.update(unlike)
-            elif id(item) not in self._failed:
-                self._failed.add(id(item))
+            self._rejections[id(item)] = PlacementRejection(_ORDER, cause="order")
+            self.alternative_nodes |= {order: other.placements[order][0] for order in unlike if order in other.placements}
+            if id(item) in self._constraints.unplanned:
+                self.order_dependent.update(unlike)
+            elif id(item) not in self._failed_ids:
+                self._failed_ids.add(id(item))
                 self.failed.append((kind, item))
 
-    def _node(self, pod: Waiting) -> str:
-        return self.seats[pod.order][0] if pod.order in self.seats else ""
+    def _node(self, pod: PendingPod) -> str:
+        return self.placements[pod.order][0] if pod.order in self.placements else ""
 
-    def hopeless(self, item: Item) -> bool:
+    def is_rejected_everywhere(self, item: Item) -> bool:
         """Whether an error keeps the item from every node."""
-        return id(item) in self._words and self._words[id(item)].anywhere
+        return id(item) in self._rejections and self._rejections[id(item)].on_every_node
 
-    def is_kept_away(self, item: Item) -> bool:
+    def is_rejected_by_pods(self, item: Item) -> bool:
         """Whether it was other pods, on other nodes as well, that kept the item away."""
-        return id(item) in self._words and self._words[id(item)].cause in ("neighbours", "spread", "order")
+        return id(item) in self._rejections and self._rejections[id(item)].cause in ("neighbours", "spread", "order")
 
-    def words(self) -> dict[int, Refused]:
+    def rejections(self) -> dict[int, PlacementRejection]:
         """Of every item that does not sit whole, why."""
         return {
-            id(item): self._words.get(id(item), Refused("no node is there"))
+            id(item): self._rejections.get(id(item), PlacementRejection("no node is there"))
             for _, item in self._kinds
-            if any(pod.order not in self.seats for pod in item.pods)
+            if any(pod.order not in self.placements for pod in item.pods)
         }
 
-    def as_it_went(self) -> list[Berth]:
-        """The berths that somebody uses, each expecting who sat there."""
-        for berth in self.berths:
-            berth.expected.clear()
+    def nodes_in_use(self) -> list[PlannedNode]:
+        """The nodes that somebody uses, each expecting who sat there."""
+        for node in self.nodes:
+            node.expected.clear()
         for kind, item in self._kinds:
-            if id(item) in self._where and id(item) not in self._terms.gone:
-                self._where[id(item)].expected[kind] += 1
-        return [berth for berth in self.berths if berth.name in self.used or not berth.new]
+            if id(item) in self._item_nodes and id(item) not in self._constraints.unplanned:
+                self._item_nodes[id(item)].expected[kind] += 1
+        return [node for node in self.nodes if node.name in self.used_nodes or not node.is_new]

@@ -34,35 +34,35 @@ from allotment.node_fit.filters.topology_spread import spread
 from allotment.node_fit.node_table import Tables
 from allotment.node_fit.nodes import Machine, Machines
 from allotment.node_fit.pod_requirements import admits
-from allotment.tools.explain.report import GivenClaim, given_claim
-from allotment.tools.plan.pending_pods.demand import Demand, Waiting
-from allotment.tools.plan.pending_pods.pod_claims import MOST_USERS
+from allotment.tools.explain.report import ClaimAllocation, claim_allocation
+from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
+from allotment.tools.plan.pending_pods.pod_claims import MAX_CONSUMERS
 
 #: What is worth telling first: a node is out for good reasons of its own, or others have what there is, or are near.
-_WEIGHTS: Final = {"": 2, "devices": 2, "claim": 3, "spread": 3, "neighbours": 3, "order": 5}
+_SEVERITIES: Final = {"": 2, "devices": 2, "claim": 3, "spread": 3, "neighbours": 3, "order": 5}
 
 
-class Refused(NamedTuple):
+class PlacementRejection(NamedTuple):
     """Why a pod cannot go to a node now. ``anywhere``: nor to any other, since an error ends the attempt.
 
     ``cause``: which of Kubernetes' filters it was, or ``devices``, or ``claim`` that is allocated elsewhere.
     """
 
     text: str
-    anywhere: bool = False
+    on_every_node: bool = False
     cause: str = ""
 
     @property
-    def weight(self) -> int:
+    def severity(self) -> int:
         """Of two refusals, the one with more is the one to tell."""
-        return 4 if self.anywhere else _WEIGHTS.get(self.cause, 1)
+        return 4 if self.on_every_node else _SEVERITIES.get(self.cause, 1)
 
 
-class Trial:
+class PlacementTrial:
     """The cluster with the planned nodes, as pods come to it."""
 
-    def __init__(self, demand: Demand, planned: Iterable[Template]) -> None:
-        given = demand.given
+    def __init__(self, demand: ClusterDemand, planned: Iterable[Template]) -> None:
+        given = demand.objects
         new = list(planned)
         slices = [one for one in given.slices if ("ResourceSlice", one.key) not in given.refused]
         slices += [one for made in new for one in made.slices]
@@ -80,9 +80,9 @@ class Trial:
         self._devices = DeviceTables(self.allocator)
         self.claims: dict[ObjectKey, ResourceClaim] = {}
         """Those that this trial has allocated."""
-        self._users: dict[ObjectKey, int] = {}
+        self._consumers: dict[ObjectKey, int] = {}
         self._published: Mapping[DeviceID, Device] | None = None
-        self._asked_last: tuple[int, dict[int, Refusal]] | None = None
+        self._last_pod_rejections: tuple[int, dict[int, Refusal]] | None = None
         """Of the pod (by order) that was asked about last, until another one comes or goes."""
         for node in (*given.nodes, *(made.node for made in new)):
             self.machines.put(to_tree(node))
@@ -94,10 +94,10 @@ class Trial:
                 if judge(asked, machine) is None:
                     self.machines.seat(resident._replace(uid=f"{number} {machine.name}"), machine.name)
 
-    def place(self, pod: Waiting, node: str) -> Refused | tuple[GivenClaim, ...]:
+    def place(self, pod: PendingPod, node: str) -> PlacementRejection | tuple[ClaimAllocation, ...]:
         """Put a pod on a node: what its claims get there, or why it may not go there. Then nothing has changed."""
         machine = self.machines.by_name[node]
-        refused = self._refused(pod, machine)
+        refused = self._check_filters(pod, machine)
         if refused is not None:
             return refused
         pending: list[ResourceClaim] = []
@@ -105,83 +105,83 @@ class Trial:
             known = self.claims.get(claim.key)
             if known is None:
                 pending.append(claim)
-            elif not _reaches(known, machine):
-                return Refused(f"claim {claim.key} is allocated on another node", cause="claim")
-            elif self._users[claim.key] >= MOST_USERS:
-                return Refused(f"claim {claim.key} has {MOST_USERS} users, the most there can be", anywhere=True)
-        for claim in pod.claims.before:
-            if not _reaches(claim, machine):
-                return Refused(f"claim {claim.key} is allocated on another node", cause="claim")
-        lacking = frozenset(name for name in pod.by_devices if machine.allocatable.get(name, 0) <= 0)
-        made = pod.extended(lacking, self.demand)
+            elif not _is_usable_on(known, machine):
+                return PlacementRejection(f"claim {claim.key} is allocated on another node", cause="claim")
+            elif self._consumers[claim.key] >= MAX_CONSUMERS:
+                return PlacementRejection(f"claim {claim.key} has {MAX_CONSUMERS} users, the most there can be", on_every_node=True)
+        for claim in pod.claims.allocated:
+            if not _is_usable_on(claim, machine):
+                return PlacementRejection(f"claim {claim.key} is allocated on another node", cause="claim")
+        lacking = frozenset(name for name in pod.device_resources if machine.allocatable.get(name, 0) <= 0)
+        made = pod.extended_resource_claim(lacking, self.demand)
         wanted = (*pending, made) if made is not None else tuple(pending)
         results: tuple[AllocationResult, ...] = ()
         if wanted:
             found = self._allocate(pod, machine, wanted)
-            if isinstance(found, Refused):
+            if isinstance(found, PlacementRejection):
                 return found
             results = found
-        self._book(pod, wanted, results)
+        self._store_allocations(pod, wanted, results)
         self.machines.seat(pod.resident, node)
-        self._asked_last = None
-        return tuple(self._given(pod, made))
+        self._last_pod_rejections = None
+        return tuple(self._claims_of(pod, made))
 
-    def withdraw(self, pod: Waiting) -> None:
+    def remove(self, pod: PendingPod) -> None:
         """Take a pod off its node again, and give back the claims that nobody else uses."""
         self.machines.unseat(pod.resident.uid)
-        self._asked_last = None
+        self._last_pod_rejections = None
         for key in [claim.key for claim in pod.claims.pending] + [_extended_key(pod)]:
             if key in self.claims:
-                self._users[key] -= 1
-                if not self._users[key]:
+                self._consumers[key] -= 1
+                if not self._consumers[key]:
                     del self.claims[key]
                     self.inventory.free(key)
 
-    def _refused(self, pod: Waiting, machine: Machine) -> Refused | None:
-        asked = pod.asked
-        refusal = judge(asked, machine, pod.by_devices)
+    def _check_filters(self, pod: PendingPod, machine: Machine) -> PlacementRejection | None:
+        asked = pod.requirements
+        refusal = judge(asked, machine, pod.device_resources)
         if refusal is None:
             named = asked.named_nodes()
             if named is not None and machine.name not in named:
-                return Refused("it is for another node", cause="affinity")
-            refusal = self._elsewhere(pod).get(machine.place) if self._is_social(pod) else None
-        return Refused(refusal.texts[0], cause=refusal.cause) if refusal is not None else None
+                return PlacementRejection("it is for another node", cause="affinity")
+            refusal = self._rejections_by_other_pods(pod).get(machine.place) if self._depends_on_other_pods(pod) else None
+        return PlacementRejection(refusal.texts[0], cause=refusal.cause) if refusal is not None else None
 
-    def _is_social(self, pod: Waiting) -> bool:
-        return pod.asked.social or bool(self.machines.neighbourly)
+    def _depends_on_other_pods(self, pod: PendingPod) -> bool:
+        return pod.requirements.social or bool(self.machines.neighbourly)
 
-    def _elsewhere(self, pod: Waiting) -> dict[int, Refusal]:
+    def _rejections_by_other_pods(self, pod: PendingPod) -> dict[int, Refusal]:
         """Nodes that are out because of pods on any, by place: one look at all of them, whatever node is meant."""
-        if self._asked_last is not None and self._asked_last[0] == pod.order:
-            return self._asked_last[1]
+        if self._last_pod_rejections is not None and self._last_pod_rejections[0] == pod.order:
+            return self._last_pod_rejections[1]
         found: dict[int, Refusal] = {}
-        if pod.asked.spread:
-            found.update(spread(pod.asked, pod.resident.namespace, pod.resident.labels, self.machines))
-        if pod.asked.has_neighbours or self.machines.neighbourly:
+        if pod.requirements.spread:
+            found.update(spread(pod.requirements, pod.resident.namespace, pod.resident.labels, self.machines))
+        if pod.requirements.has_neighbours or self.machines.neighbourly:
             found.update(neighbours(pod.resident, self.machines, self.demand.namespaces))
-        self._asked_last = pod.order, found
+        self._last_pod_rejections = pod.order, found
         return found
 
     def _allocate(
-        self, pod: Waiting, machine: Machine, claims: tuple[ResourceClaim, ...]
-    ) -> tuple[AllocationResult, ...] | Refused:
+        self, pod: PendingPod, machine: Machine, claims: tuple[ResourceClaim, ...]
+    ) -> tuple[AllocationResult, ...] | PlacementRejection:
         stops = self._devices.of(claims).stops
         if stops:
             # An error on any node that the pod may use ends the attempt on all of them.
-            stops &= self._tables.of(pod.asked, pod.by_devices).fits
-            for place in self._elsewhere(pod) if stops and self._is_social(pod) else ():
+            stops &= self._tables.of(pod.requirements, pod.device_resources).fits
+            for place in self._rejections_by_other_pods(pod) if stops and self._depends_on_other_pods(pod) else ():
                 stops &= ~(1 << place)
             if stops:
                 error = self._devices.error_on((stops & -stops).bit_length() - 1, claims)
-                return Refused(error.text if error is not None else "its claims end in an error", anywhere=True)
+                return PlacementRejection(error.text if error is not None else "its claims end in an error", on_every_node=True)
         outcome = self.allocator.allocate(machine.name, claims)
         if isinstance(outcome, Allocated):
             return outcome.results
         if isinstance(outcome, Aborted):
-            return Refused(outcome.text, cause="devices")
-        return Refused("its claims find no devices there", cause="devices")
+            return PlacementRejection(outcome.text, cause="devices")
+        return PlacementRejection("its claims find no devices there", cause="devices")
 
-    def _book(self, pod: Waiting, claims: tuple[ResourceClaim, ...], results: tuple[AllocationResult, ...]) -> None:
+    def _store_allocations(self, pod: PendingPod, claims: tuple[ResourceClaim, ...], results: tuple[AllocationResult, ...]) -> None:
         metadata = pod.pod.metadata
         user = ResourceClaimConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
         for claim, allocation in zip(claims, results, strict=True):
@@ -193,18 +193,18 @@ class Trial:
         if claims and claims[-1].key == _extended_key(pod):
             used.append(_extended_key(pod))
         for key in used:
-            self._users[key] = self._users.get(key, 0) + 1
+            self._consumers[key] = self._consumers.get(key, 0) + 1
 
-    def _given(self, pod: Waiting, made: ResourceClaim | None) -> Iterable[GivenClaim]:
-        for claim in pod.claims.before:
-            yield given_claim(claim, pod.claims.templates.get(claim.key, ""), True, self.published)
+    def _claims_of(self, pod: PendingPod, made: ResourceClaim | None) -> Iterable[ClaimAllocation]:
+        for claim in pod.claims.allocated:
+            yield claim_allocation(claim, pod.claims.templates.get(claim.key, ""), True, self.published_devices)
         for claim in (*pod.claims.pending, *((made,) if made is not None else ())):
             key = claim.key
-            shared = self._users.get(key, 0) > 1
-            yield given_claim(self.claims[key], pod.claims.templates.get(key, ""), shared, self.published)
+            shared = self._consumers.get(key, 0) > 1
+            yield claim_allocation(self.claims[key], pod.claims.templates.get(key, ""), shared, self.published_devices)
 
     @property
-    def published(self) -> Mapping[DeviceID, Device]:
+    def published_devices(self) -> Mapping[DeviceID, Device]:
         """Every device of the cluster that will be."""
         if self._published is None:
             self._published = {
@@ -215,11 +215,11 @@ class Trial:
         return self._published
 
 
-def _extended_key(pod: Waiting) -> ObjectKey:
+def _extended_key(pod: PendingPod) -> ObjectKey:
     """As `tools.explain.extended` names the claim."""
     return ObjectKey(pod.key.namespace, f"{pod.key.name}-extended-resources")
 
 
-def _reaches(claim: ResourceClaim, machine: Machine) -> bool:
+def _is_usable_on(claim: ResourceClaim, machine: Machine) -> bool:
     allocation = claim.status.allocation
     return allocation is None or allocation.node_selector is None or admits(allocation.node_selector, machine.facts)

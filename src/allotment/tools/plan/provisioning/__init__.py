@@ -1,1 +1,1 @@
-"""Planned machines as objects of those who make them."""
+"""Planned machines as Karpenter NodeClaims and MIG configurations."""

@@ -18,7 +18,7 @@ from allotment.model.trees import Tree
 from allotment.tools.plan.report import PlannedMachine
 
 #: Profiles by GPU; a GPU with none stays whole.
-Layout: TypeAlias = tuple[tuple[str, ...], ...]
+MigLayout: TypeAlias = tuple[tuple[str, ...], ...]
 
 #: The label that NVIDIA's MIG manager follows, and the file that it reads.
 MIG_LABEL: Final = "nvidia.com/mig.config"
@@ -27,7 +27,7 @@ _HEAD: Final = "version: v1\nmig-configs:\n"
 _NAME: Final = re.compile(r"^  ([^\s:#]+|\"[^\"]+\"):", re.MULTILINE)
 
 
-def mig_layout(machine: PlannedMachine) -> Layout:
+def mig_layout(machine: PlannedMachine) -> MigLayout:
     """Profiles by GPU where the GPUs are cut before the node is of use; empty where they are not.
 
     Dynamic MIG needs none: the driver cuts a GPU when a claim gets a piece of it.
@@ -43,7 +43,7 @@ def mig_layout(machine: PlannedMachine) -> Layout:
     return tuple(tuple(piece.profile.name for piece in pieces) for pieces in parsed.mode.layouts)
 
 
-def mig_config_name(layout: Layout) -> str:
+def mig_config_name(layout: MigLayout) -> str:
     """Under which name a layout stands in the MIG manager's configuration: equal layouts, equal names.
 
     >>> mig_config_name((("1g.5gb",) * 7,))
@@ -53,7 +53,7 @@ def mig_config_name(layout: Layout) -> str:
     return f"allotment-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def mig_parted(layouts: Iterable[Layout]) -> str:
+def mig_parted(layouts: Iterable[MigLayout]) -> str:
     """The file that mig-parted reads, with each layout once; empty if there is none."""
     text = ""
     for layout in layouts:
@@ -62,13 +62,13 @@ def mig_parted(layouts: Iterable[Layout]) -> str:
     return text
 
 
-def with_layout(text: str, layout: Layout) -> str:
+def with_layout(text: str, layout: MigLayout) -> str:
     """A file of mig-parted's with one more layout; what stands in it stays as it is."""
     name = mig_config_name(layout)
     if name in _NAME.findall(text):
         return text
     lines = [f"  {name}:"]
-    for profiles, devices in _alike(layout):
+    for profiles, devices in _devices_by_profiles(layout):
         lines.append(f"    - devices: [{', '.join(map(str, devices))}]")
         lines.append(f"      mig-enabled: {'true' if profiles else 'false'}")
         if profiles:
@@ -78,7 +78,7 @@ def with_layout(text: str, layout: Layout) -> str:
     return (text.rstrip("\n") + "\n" if text else _HEAD) + "\n".join(lines) + "\n"
 
 
-def _alike(layout: Layout) -> list[tuple[tuple[str, ...], list[int]]]:
+def _devices_by_profiles(layout: MigLayout) -> list[tuple[tuple[str, ...], list[int]]]:
     found: dict[tuple[str, ...], list[int]] = {}
     for number, profiles in enumerate(layout):
         found.setdefault(tuple(sorted(profiles)), []).append(number)

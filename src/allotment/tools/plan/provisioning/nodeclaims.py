@@ -39,18 +39,18 @@ _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 #: Of a node's labels those that choose the machine; the rest of Kubernetes' own comes from the cloud and the kubelet.
-_CHOOSING: Final = ("kubernetes.io/arch", "kubernetes.io/os")
-_OTHERS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", *SETTERS)
+_REQUIREMENT_LABELS: Final = ("kubernetes.io/arch", "kubernetes.io/os")
+_SYSTEM_DOMAINS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", *SETTERS)
 
 
-class NoNodeClass(LookupError):
+class NodeClassNotFoundError(LookupError):
     """Raised when nobody said which NodeClass machines of a provider have."""
 
     def __init__(self, provider: str) -> None:
         super().__init__(f"no NodeClass is known for machines of {provider}: name one as GROUP/KIND/NAME")
 
 
-class ClaimSettings(Value, frozen=True):
+class NodeClaimSettings(Value, frozen=True):
     """What all NodeClaims have. ``node_classes``: by provider, instead of the usual ones.
 
     ``expire_after``: Karpenter ends a NodeClaim that does not say after 30 days, whatever runs on it.
@@ -67,12 +67,12 @@ class ClaimSettings(Value, frozen=True):
     termination_grace: str = ""
 
 
-def node_claims(machines: Iterable[PlannedMachine], settings: ClaimSettings | None = None) -> tuple[Tree, ...]:
+def node_claims(machines: Iterable[PlannedMachine], settings: NodeClaimSettings | None = None) -> tuple[Tree, ...]:
     """A NodeClaim for each machine, in order, under the machine's name. Raises NoNodeClass."""
-    return tuple(node_claim(machine.node, machine, settings or ClaimSettings()) for machine in machines)
+    return tuple(node_claim(machine.node, machine, settings or NodeClaimSettings()) for machine in machines)
 
 
-def manifests(machines: Iterable[PlannedMachine], settings: ClaimSettings | None = None) -> tuple[Tree, ...]:
+def manifests(machines: Iterable[PlannedMachine], settings: NodeClaimSettings | None = None) -> tuple[Tree, ...]:
     """All that Karpenter and the MIG manager have to be given: the layouts first, then the NodeClaims."""
     planned = tuple(machines)
     text = mig_parted(mig_layout(machine) for machine in planned)
@@ -80,14 +80,14 @@ def manifests(machines: Iterable[PlannedMachine], settings: ClaimSettings | None
     return (*layouts, *node_claims(planned, settings))
 
 
-def node_claim(name: str, machine: PlannedMachine, settings: ClaimSettings) -> Tree:
+def node_claim(name: str, machine: PlannedMachine, settings: NodeClaimSettings) -> Tree:
     """The NodeClaim of one machine. Raises NoNodeClass."""
     provider, _, instance = machine.instance.partition("/")
     node_class = settings.node_classes.get(provider) or NODE_CLASSES.get(provider)
     if node_class is None:
-        raise NoNodeClass(provider)
+        raise NodeClassNotFoundError(provider)
     layout = mig_layout(machine)
-    labels = {key: value for key, value in machine.labels.items() if not _is_of_the_system(key)}
+    labels = {key: value for key, value in machine.labels.items() if not _is_system_label(key)}
     labels |= settings.labels | {OWNER: settings.owner}
     if layout:
         labels[MIG_LABEL] = mig_config_name(layout)
@@ -96,7 +96,7 @@ def node_claim(name: str, machine: PlannedMachine, settings: ClaimSettings) -> T
     if machine.drivers:
         annotations[DRIVERS] = ",".join(machine.drivers)
     chosen = {_INSTANCE_TYPE: instance, _CAPACITY_TYPE: machine.capacity_type, _ZONE: machine.zone}
-    chosen |= {key: machine.labels.get(key, "") for key in _CHOOSING}
+    chosen |= {key: machine.labels.get(key, "") for key in _REQUIREMENT_LABELS}
     spec: Tree = {
         "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in chosen.items() if value],
         "resources": {"requests": _requests(machine)},
@@ -116,10 +116,10 @@ def node_claim(name: str, machine: PlannedMachine, settings: ClaimSettings) -> T
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
 
 
-def _is_of_the_system(label: str) -> bool:
+def _is_system_label(label: str) -> bool:
     """Labels that the cloud, the kubelet, Karpenter or feature discovery sets on the real node."""
     domain = label.partition("/")[0] if "/" in label else ""
-    return any(domain == other or domain.endswith(f".{other}") for other in _OTHERS)
+    return any(domain == other or domain.endswith(f".{other}") for other in _SYSTEM_DOMAINS)
 
 
 def _requests(machine: PlannedMachine) -> Tree:

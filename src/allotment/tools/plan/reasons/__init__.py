@@ -1,1 +1,1 @@
-"""Why each type was taken or not, and what a plan looks like in words."""
+"""Verdicts on every instance type, and the wording of a plan."""

@@ -10,16 +10,16 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from allotment.tools.plan.reasons.machine_layout import Anatomy, anatomy
+from allotment.tools.plan.reasons.machine_layout import MachineLayout, layout_of
 from allotment.tools.plan.report import PlannedMachine
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class MachineGroup:
     """Machines of one sort, and the inside of the first."""
 
     machines: tuple[PlannedMachine, ...]
-    inside: Anatomy
+    layout: MachineLayout
 
     @property
     def first(self) -> PlannedMachine:
@@ -32,20 +32,20 @@ class Alike:
         return sum((machine.usd_per_hour for machine in self.machines), Decimal(0))
 
 
-def alike(machines: Iterable[PlannedMachine]) -> tuple[Alike, ...]:
+def group_machines(machines: Iterable[PlannedMachine]) -> tuple[MachineGroup, ...]:
     """The sorts of machines, the dearest together first; of equal cost in the plan's order."""
     sorts: dict[Hashable, list[PlannedMachine]] = {}
-    insides: dict[Hashable, Anatomy] = {}
+    insides: dict[Hashable, MachineLayout] = {}
     for machine in machines:
-        inside = anatomy(machine)
+        inside = layout_of(machine)
         key = _key(machine, inside)
         insides.setdefault(key, inside)
         sorts.setdefault(key, []).append(machine)
-    found = [Alike(tuple(same), insides[key]) for key, same in sorts.items()]
+    found = [MachineGroup(tuple(same), insides[key]) for key, same in sorts.items()]
     return tuple(sorted(found, key=lambda one: -one.total))
 
 
-def _key(machine: PlannedMachine, inside: Anatomy) -> Hashable:
+def _key(machine: PlannedMachine, inside: MachineLayout) -> Hashable:
     """What machines of one sort have in common: terms, workloads, and how much of how many GPUs is given to whom.
 
     Which of its GPUs it is does not tell machines apart.

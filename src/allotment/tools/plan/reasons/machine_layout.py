@@ -18,14 +18,14 @@ from allotment.fleet.errors import FleetError
 from allotment.fleet.modes import Partitioned, StaticMig
 from allotment.fleet.slices import slices_of
 from allotment.model.quantity import Quantity, QuantityError
-from allotment.tools.plan.report import PlannedMachine, Seat
+from allotment.tools.plan.report import PlannedMachine, PodPlacement
 
 _NVIDIA: Final = re.compile(r"gpu-(?P<gpu>[0-9]+)(?:-mig-(?P<profile>.+)-[0-9]+-(?P<start>[0-9]+))?")
 _AMD: Final = re.compile(r"gpu-(?P<card>[0-9]+)-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GpuPart:
     """A piece of a GPU. ``start`` and ``size`` are fractions of it; ``pods`` have it, nobody if empty.
 
     ``kind``: what the piece is, empty for a whole GPU: a MIG profile, an amount of memory, a number of shares.
@@ -40,31 +40,31 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuLayout:
     """One GPU, its pieces in the order in which they lie. ``whole``: it is given, or left, as one."""
 
     number: int
-    parts: tuple[Part, ...]
-    whole: bool = True
+    parts: tuple[GpuPart, ...]
+    is_whole: bool = True
 
     @property
-    def given(self) -> Fraction:
+    def allocated(self) -> Fraction:
         """The fraction of it that somebody has."""
         return sum((part.size for part in self.parts if part.pods), Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
-class Anatomy:
+class MachineLayout:
     """What a machine is made of. ``model``: the accelerator's id; empty without GPUs, or if the form is not known."""
 
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[GpuLayout, ...] = ()
     model: str = ""
     product: str = ""
 
     @property
     def idle(self) -> int:
         """GPUs of which nobody has anything."""
-        return sum(1 for gpu in self.gpus if not gpu.given)
+        return sum(1 for gpu in self.gpus if not gpu.allocated)
 
     @property
     def spare(self) -> tuple[tuple[str, int], ...]:
@@ -72,13 +72,13 @@ class Anatomy:
         found: dict[str, int] = {}
         for gpu in self.gpus:
             for part in gpu.parts:
-                if gpu.given and not part.pods and part.kind:
+                if gpu.allocated and not part.pods and part.kind:
                     found[part.kind] = found.get(part.kind, 0) + 1
         return tuple(found.items())
 
 
 @dataclass(slots=True)
-class _Share:
+class _DeviceShare:
     """So much of each of a device's capacities, which one request of a claim has; ``pods`` use that claim."""
 
     owner: str
@@ -87,68 +87,68 @@ class _Share:
 
 
 @dataclass(slots=True)
-class _Given:
+class _DeviceUsers:
     """Who has a device: the pods with their workloads, and their shares, if it is not given whole."""
 
     pods: dict[str, str] = field(default_factory=dict)
-    shares: dict[tuple[str, str], _Share] = field(default_factory=dict)
+    shares: dict[tuple[str, str], _DeviceShare] = field(default_factory=dict)
 
 
-def anatomy(machine: PlannedMachine) -> Anatomy:
+def layout_of(machine: PlannedMachine) -> MachineLayout:
     """The GPUs of a planned machine and who has what of them."""
-    known = _known(machine.form)
+    known = _parsed(machine.form)
     if known is None:
-        return Anatomy()
-    given = _given(machine.seats)
-    gpus: list[Gpu] = []
+        return MachineLayout()
+    given = _users_by_device(machine.seats)
+    gpus: list[GpuLayout] = []
     sizes = _capacities(machine.form)
     for number in range(len(known.hardware.slots)):
         here = {name: who for name, who in given.items() if _gpu_of(known, name) == number}
         gpus.append(_gpu(known, number, here, sizes))
     record = known.hardware.accelerator
-    return Anatomy(tuple(gpus), record.id, record.product)
+    return MachineLayout(tuple(gpus), record.id, record.product)
 
 
-def _given(seats: Iterable[Seat]) -> dict[str, _Given]:
+def _users_by_device(seats: Iterable[PodPlacement]) -> dict[str, _DeviceUsers]:
     """By device, who has it."""
-    found: dict[str, _Given] = {}
+    found: dict[str, _DeviceUsers] = {}
     for seat in seats:
         for claim in seat.claims:
             for device in claim.devices:
                 if device.admin_access:  # looks on, and takes nothing
                     continue
-                entry = found.setdefault(device.device, _Given())
+                entry = found.setdefault(device.device, _DeviceUsers())
                 entry.pods[str(seat.pod)] = seat.owner
                 if device.share:
                     mine = (claim.name, device.request)
-                    entry.shares.setdefault(mine, _Share(seat.owner, device.share)).pods.append(str(seat.pod))
+                    entry.shares.setdefault(mine, _DeviceShare(seat.owner, device.share)).pods.append(str(seat.pod))
     return found
 
 
-def _gpu(known: Machine, number: int, given: dict[str, _Given], sizes: dict[str, dict[str, Quantity]]) -> Gpu:
+def _gpu(known: Machine, number: int, given: dict[str, _DeviceUsers], sizes: dict[str, dict[str, Quantity]]) -> GpuLayout:
     cut = _static_parts(known, number)
     parts = list(cut)
     for name, who in given.items():
-        place = _place(known, name)
+        place = _partition_position(known, name)
         if place is None:
-            parts += _shared(name, who, sizes.get(name, {})) if who.shares else [_whole(name, who)]
+            parts += _shared_parts(name, who, sizes.get(name, {})) if who.shares else [_whole_part(name, who)]
             continue
         start, size, kind = place
         parts = [p for p in parts if p.device != name]
         pods, owner = tuple(who.pods), next(iter(who.pods.values()), "")
-        parts.append(Part(start, size, name, kind, pods, owner))
+        parts.append(GpuPart(start, size, name, kind, pods, owner))
     parts.sort(key=lambda part: (part.start, part.device))
-    whole = not cut and all(_place(known, name) is None for name in given)
-    return Gpu(number, tuple(_with_rests(parts)), whole)
+    whole = not cut and all(_partition_position(known, name) is None for name in given)
+    return GpuLayout(number, tuple(_with_free_parts(parts)), whole)
 
 
-def _whole(name: str, who: _Given) -> Part:
-    return Part(Fraction(0), Fraction(1), name, "", tuple(who.pods), next(iter(who.pods.values()), ""))
+def _whole_part(name: str, who: _DeviceUsers) -> GpuPart:
+    return GpuPart(Fraction(0), Fraction(1), name, "", tuple(who.pods), next(iter(who.pods.values()), ""))
 
 
-def _shared(name: str, who: _Given, whole: dict[str, Quantity]) -> list[Part]:
+def _shared_parts(name: str, who: _DeviceUsers, whole: dict[str, Quantity]) -> list[GpuPart]:
     """Shares of one device side by side, each as wide as the largest fraction of a capacity that it takes."""
-    parts: list[Part] = []
+    parts: list[GpuPart] = []
     at = Fraction(0)
     for share in who.shares.values():
         size, kind = Fraction(0), ""
@@ -156,7 +156,7 @@ def _shared(name: str, who: _Given, whole: dict[str, Quantity]) -> list[Part]:
             fraction = _fraction(text, whole.get(capacity))
             if fraction >= size:
                 size, kind = fraction, text if capacity == "memory" else f"{text} {capacity}"
-        parts.append(Part(at, size, name, kind, tuple(share.pods), share.owner))
+        parts.append(GpuPart(at, size, name, kind, tuple(share.pods), share.owner))
         at += size
     return parts
 
@@ -169,36 +169,36 @@ def _fraction(text: str, whole: Quantity | None) -> Fraction:
     return min(Fraction(amount.nano, whole.nano), Fraction(1)) if whole is not None and whole.nano else Fraction(0)
 
 
-def _with_rests(parts: list[Part]) -> list[Part]:
+def _with_free_parts(parts: list[GpuPart]) -> list[GpuPart]:
     """The pieces with what nobody has between and behind them."""
-    found: list[Part] = []
+    found: list[GpuPart] = []
     at = Fraction(0)
     for part in parts:
         if part.start > at:
-            found.append(Part(at, part.start - at, ""))
+            found.append(GpuPart(at, part.start - at, ""))
         found.append(part)
         at = max(at, part.start + part.size)
     if at < 1:
-        found.append(Part(at, 1 - at, ""))
+        found.append(GpuPart(at, 1 - at, ""))
     return found
 
 
-def _static_parts(known: Machine, number: int) -> list[Part]:
+def _static_parts(known: Machine, number: int) -> list[GpuPart]:
     """The pieces that a GPU is cut into before anybody asks."""
     if not isinstance(known.mode, StaticMig | Partitioned):
         return []
     names = [name for name in _devices(known) if _gpu_of(known, name) == number]
-    placed = ((name, _place(known, name)) for name in names)
-    return [Part(place[0], place[1], name, place[2]) for name, place in placed if place is not None]
+    placed = ((name, _partition_position(known, name)) for name in names)
+    return [GpuPart(place[0], place[1], name, place[2]) for name, place in placed if place is not None]
 
 
-def _place(known: Machine, device: str) -> tuple[Fraction, Fraction, str] | None:
+def _partition_position(known: Machine, device: str) -> tuple[Fraction, Fraction, str] | None:
     """Where a partition lies on its GPU, how large it is, and of what kind; None for a whole GPU."""
     match = _NVIDIA.fullmatch(device)
     mig = known.hardware.accelerator.mig
     if match is not None and match["profile"] and mig is not None:
         for profile in mig.profiles:
-            if _plain(profile.name) == match["profile"]:
+            if _device_name_of(profile.name) == match["profile"]:
                 grid = mig.memory_slices
                 return Fraction(int(match["start"]), grid), Fraction(profile.size, grid), profile.name
     if isinstance(known.mode, Partitioned):
@@ -210,7 +210,7 @@ def _place(known: Machine, device: str) -> tuple[Fraction, Fraction, str] | None
     return None
 
 
-def _plain(profile: str) -> str:
+def _device_name_of(profile: str) -> str:
     """A profile as names of devices have it."""
     return profile.replace(".", "").replace("+", "-")
 
@@ -227,7 +227,7 @@ def _gpu_of(known: Machine, device: str) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _known(form: str) -> Machine | None:
+def _parsed(form: str) -> Machine | None:
     try:
         return parse_fleet([form])[0] if form else None
     except FleetError:
@@ -241,7 +241,7 @@ def _devices(known: Machine) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def _capacities(form: str) -> dict[str, dict[str, Quantity]]:
     """What each device of a form has, by name, in the order in which the driver publishes them."""
-    known = _known(form)
+    known = _parsed(form)
     if known is None:
         return {}
     return {

@@ -8,13 +8,13 @@ from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.node_selectors import NodeSelectorRequirement
 from allotment.node_fit.pod_requirements import admits
-from allotment.tools.plan.pending_pods.demand import Waiting
+from allotment.tools.plan.pending_pods.demand import PendingPod
 from allotment.tools.plan.pending_pods.grouping import Item
 from allotment.tools.plan.pending_pods.tolerations import untolerated
-from allotment.tools.plan.reasons.refusal_text import KIND, OTHER, Phrase
+from allotment.tools.plan.reasons.refusal_text import KIND, OTHER, Shortfall
 
 
-def against_node(item: Item, places: Sequence[NodeFacts], taints: Sequence[Taint] = ()) -> Phrase | None:
+def node_shortfall(item: Item, nodes: Sequence[NodeFacts], taints: Sequence[Taint] = ()) -> Shortfall | None:
     """What keeps a pod of an item from every node that the type could be; None if one of them would do.
 
     ``taints``: those that its nodes have. What a node pool adds to them is not known here.
@@ -22,44 +22,44 @@ def against_node(item: Item, places: Sequence[NodeFacts], taints: Sequence[Taint
     for pod in item.pods:
         unwelcome = untolerated(pod, taints)
         if unwelcome:
-            return Phrase("node-not-eligible", unwelcome, KIND, 1.0)
-        if pod.asked.node_selector or pod.asked.required is not None:
-            found = [_against(pod, facts) for facts in places]
+            return Shortfall("node-not-eligible", unwelcome, KIND, 1.0)
+        if pod.requirements.node_selector or pod.requirements.required is not None:
+            found = [_pod_shortfall(pod, facts) for facts in nodes]
             if all(found) and found:
                 return found[0]
         if pod.pod.spec.node_name:
-            return Phrase("node-not-eligible", f"nodeName {pod.pod.spec.node_name} asked", OTHER)
+            return Shortfall("node-not-eligible", f"nodeName {pod.pod.spec.node_name} asked", OTHER)
     return None
 
 
-def _against(pod: Waiting, facts: NodeFacts) -> Phrase | None:
+def _pod_shortfall(pod: PendingPod, facts: NodeFacts) -> Shortfall | None:
     labels = facts.labels
-    for key, value in pod.asked.node_selector:
+    for key, value in pod.requirements.node_selector:
         if labels.get(key) != value:
-            return Phrase("node-not-eligible", _label(key, labels.get(key), value), KIND, 1.0)
-    required = pod.asked.required
+            return Shortfall("node-not-eligible", _label_text(key, labels.get(key), value), KIND, 1.0)
+    required = pod.requirements.required
     if required is None or admits(required, facts):
         return None
     for term in required.node_selector_terms:
         for one in term.match_expressions:
-            text = _unmet(one, labels.get(one.key))
+            text = _unmet_text(one, labels.get(one.key))
             if text:
-                return Phrase("node-not-eligible", text, KIND, 1.0)
-    return Phrase("node-not-eligible", "the pod's node affinity does not match", KIND, 1.0)
+                return Shortfall("node-not-eligible", text, KIND, 1.0)
+    return Shortfall("node-not-eligible", "the pod's node affinity does not match", KIND, 1.0)
 
 
-def _label(key: str, actual: str | None, wanted: str) -> str:
+def _label_text(key: str, actual: str | None, wanted: str) -> str:
     short = key.rpartition("/")[2]
     if actual is None:
         return f"label {key}={wanted} asked, a new node has none"
     return f"{short} is {actual}, {wanted} asked"
 
 
-def _unmet(one: NodeSelectorRequirement, actual: str | None) -> str:
+def _unmet_text(one: NodeSelectorRequirement, actual: str | None) -> str:
     """A requirement that a value does not meet, in words; empty if it does, or is not of the common sort."""
     match one.operator:
         case "In" if actual not in one.values:
-            return _label(one.key, actual, " or ".join(one.values[:3]))
+            return _label_text(one.key, actual, " or ".join(one.values[:3]))
         case "NotIn" if actual in one.values:
             return f"{one.key.rpartition('/')[2]} is {actual}, which is excluded"
         case "Exists" if actual is None:

@@ -14,103 +14,108 @@ from typing import Final
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeState, NodeView
 from allotment.engine.diagnosis.diagnoser import Diagnoser
-from allotment.engine.diagnosis.published_names import Published, published
-from allotment.engine.refusal import Refused
+from allotment.engine.diagnosis.published_names import PublishedNames, published_names
+from allotment.engine.refusal import AllocationRefusal
 from allotment.engine.search.verdict import Solution
 from allotment.fleet.catalog.instance_type import InstanceType, Template
 from allotment.fleet.errors import FleetError
 from allotment.model.features import Features
 from allotment.model.resource import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
-from allotment.tools.plan.formulation.candidate_nodes import matches_unknown, unknowable
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.offerings.hypothetical_nodes import DeviceRoom, Stage, Steps, templates
-from allotment.tools.plan.offerings.mig_layouts import filled, is_possible, layout_of, mode_of
-from allotment.tools.plan.offerings.modes import Modes
-from allotment.tools.plan.offerings.templates import UNDECIDED, sample, sample_name, template
-from allotment.tools.plan.pending_pods.demand import Demand
+from allotment.tools.plan.formulation.candidate_nodes import run_time_dependency, unmeasured_match
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.offerings.hypothetical_nodes import (
+    ClaimShapes,
+    HypotheticalCluster,
+    NodeDevices,
+    template_cluster,
+)
+from allotment.tools.plan.offerings.mig_layouts import allocated_layout, filled_layout, is_possible, mode_of
+from allotment.tools.plan.offerings.modes import RelevantModes
+from allotment.tools.plan.offerings.templates import UNDECIDED, sample_node_name, sample_slices, template
+from allotment.tools.plan.pending_pods.demand import ClusterDemand
 
 #: Refusals that are about what a device is, and so the same however many there are of it.
-OF_EACH: Final = frozenset(
+PER_DEVICE_CODES: Final = frozenset(
     ("class-matches-nothing", "selector-matches-nothing", "not-enough-capacity", "driver-missing", "unknown-attribute",
      "unknown-driver", "type-mismatch", "capacity-read-as-attribute", "attribute-read-as-capacity", "selector-fails")
 )  # fmt: skip
 #: What is allocated one after the other on a machine: the claims of each pod.
-Asked = Sequence[tuple[ResourceClaim, ...]]
+ClaimsByPod = Sequence[tuple[ResourceClaim, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fits:
+class ItemCount:
     """How many times the claims fit, and the mode to buy the machine in: with a layout where one is to be cut."""
 
     times: int
     mode: str
 
 
-class _Samples:
+class _SampleGpus:
     """One GPU of each model in each mode, for diagnoses, kept as long as the process lives."""
 
     def __init__(self, features: Features) -> None:
-        self.stage = Stage(Inventory(features))
-        self._names: Published | None = None
+        self.cluster = HypotheticalCluster(Inventory(features))
+        self._names: PublishedNames | None = None
 
     def put(self, accelerator: str, mode: str, kube: str) -> str:
         """The name of the node with such a GPU; empty if the model has no such mode."""
-        name = sample_name(accelerator, mode)
-        if name not in self.stage.inventory.nodes:
-            slices = sample(accelerator, mode, kube)
+        name = sample_node_name(accelerator, mode)
+        if name not in self.cluster.inventory.nodes:
+            slices = sample_slices(accelerator, mode, kube)
             if slices is None:
                 return ""
-            self.stage.put(name, {}, lambda: slices)
+            self.cluster.view_of(name, {}, lambda: slices)
             self._names = None
         return name
 
-    def names(self) -> Published:
+    def names(self) -> PublishedNames:
         """All that these GPUs publish."""
         if self._names is None:
-            self._names = published(self.stage.inventory.slices.values())
+            self._names = published_names(self.cluster.inventory.slices.values())
         return self._names
 
 
-#: Samples that nobody uses just now; see `stage.templates`, which does the same.
-_IDLE: Final[dict[Features, list[_Samples]]] = {}
+#: Samples that nobody uses just now; see `cluster.templates`, which does the same.
+_IDLE: Final[dict[Features, list[_SampleGpus]]] = {}
 
 
-def _samples(features: Features, owner: object) -> _Samples:
+def _sample_gpus(features: Features, owner: object) -> _SampleGpus:
     """Samples for the owner alone as long as that lives; whoever comes next finds what it has asked about."""
     idle = _IDLE.setdefault(features, [])
     try:
         found = idle.pop()
     except IndexError:
-        found = _Samples(features)
+        found = _SampleGpus(features)
     weakref.finalize(owner, idle.append, found)
     return found
 
 
-class Showroom:
+class TemplateNodes:
     """The types of a catalogue, asked about one group of claims after the other."""
 
-    def __init__(self, demand: Demand, catalog: Iterable[InstanceType]) -> None:
+    def __init__(self, demand: ClusterDemand, catalog: Iterable[InstanceType]) -> None:
         self._demand = demand
         self._kube = demand.features.kube
-        self._stage = templates(demand.features, self)
-        self._samples = _samples(demand.features, self)
-        self._asked: Asked = ()
-        self._alone: dict[tuple[str, str], Refused | None] = {}
-        self._modes: Modes | None = None
-        self._steps = Steps(demand.classes)
+        self._cluster = template_cluster(demand.features, self)
+        self._samples = _sample_gpus(demand.features, self)
+        self._claims_by_pod: ClaimsByPod = ()
+        self._single_gpu_refusals: dict[tuple[str, str], AllocationRefusal | None] = {}
+        self._modes: RelevantModes | None = None
+        self._claim_shapes = ClaimShapes(demand.classes)
         self._shapes: range = range(0)
         for model in {one.accelerator.id for one in catalog if one.accelerator is not None and one.hardware}:
             self._samples.put(model, "", self._kube)
 
-    def ask(self, asked: Asked, limits: Limits) -> None:
+    def set_claims(self, claims_by_pod: ClaimsByPod, limits: PlanLimits) -> None:
         """Go on with the claims of another group."""
-        self._asked = asked
-        self._alone.clear()
-        self._steps = Steps(self._demand.classes)
-        for number, claims in enumerate(asked):
-            self._steps.shape(number, claims)
-        self._shapes = range(len(self._steps.shapes))
-        self._modes = Modes(self._stage, self._steps, limits, self._kube)
+        self._claims_by_pod = claims_by_pod
+        self._single_gpu_refusals.clear()
+        self._claim_shapes = ClaimShapes(self._demand.classes)
+        for number, claims in enumerate(claims_by_pod):
+            self._claim_shapes.shape_number(number, claims)
+        self._shapes = range(len(self._claim_shapes.shapes))
+        self._modes = RelevantModes(self._cluster, self._claim_shapes, limits, self._kube)
 
     # --- what there is -------------------------------------------------------------------------------------------
 
@@ -119,7 +124,7 @@ class Showroom:
         assert self._modes is not None
         if instance.accelerator is None:
             return ("",)
-        return ("", *self._modes.of(instance.accelerator, self._shapes))
+        return ("", *self._modes.of_accelerator(instance.accelerator, self._shapes))
 
     def template(self, instance: InstanceType, mode: str) -> Template | None:
         """What a machine of the type publishes in a mode; None if its GPUs do not have it."""
@@ -130,17 +135,17 @@ class Showroom:
 
     def _view(self, instance: InstanceType, mode: str) -> NodeView | None:
         made = self.template(instance, mode)
-        return None if made is None else self._stage.put(_form(instance, mode), {}, lambda: made.slices)
+        return None if made is None else self._cluster.view_of(_form(instance, mode), {}, lambda: made.slices)
 
-    def suits_none(self, instance: InstanceType, mode: str) -> bool:
+    def lacks_devices(self, instance: InstanceType, mode: str) -> bool:
         """Whether some request finds no device at all on such a GPU, however many of them there are."""
         model = instance.accelerator
-        slices = sample(model.id, mode, self._kube) if model is not None else None
+        slices = sample_slices(model.id, mode, self._kube) if model is not None else None
         if model is None or slices is None:
             return False
-        view = self._stage.put(sample_name(model.id, mode), {}, lambda: slices)
-        for claims in self._asked:
-            work = self._stage.work(claims, self._demand.classes)
+        view = self._cluster.view_of(sample_node_name(model.id, mode), {}, lambda: slices)
+        for claims in self._claims_by_pod:
+            work = self._cluster.shape_cache(claims, self._demand.classes)
             eligible = work.pattern(view).eligible
             for claim in work.shape.claims:
                 for request in claim.requests:
@@ -150,22 +155,22 @@ class Showroom:
 
     # --- what fits -----------------------------------------------------------------------------------------------
 
-    def fits(self, instance: InstanceType, mode: str, most: int) -> Fits | None:
+    def fits(self, instance: InstanceType, mode: str, most: int) -> ItemCount | None:
         """How often the claims fit on a new machine, at most ``most`` times; None if not once."""
         view = self._view(instance, mode)
         if view is None:
             return None
-        state = view.state(self._stage.inventory.usage)
+        state = view.state(self._cluster.inventory.usage)
         times = 0
         while times < most and (after := self._after(view, state)) is not None:
             state = after
             times += 1
-        return Fits(times, _settled(instance, mode, view, state)) if times else None
+        return ItemCount(times, _decided_mode(instance, mode, view, state)) if times else None
 
     def _after(self, view: NodeView, state: NodeState) -> NodeState | None:
         """The state once an item has its devices; None if there are none for it."""
-        for claims in self._asked:
-            work = self._stage.work(claims, self._demand.classes)
+        for claims in self._claims_by_pod:
+            work = self._cluster.shape_cache(claims, self._demand.classes)
             verdict = work.verdict_in(view, state)
             if not isinstance(verdict, Solution):
                 return None
@@ -174,39 +179,39 @@ class Showroom:
 
     # --- why not -------------------------------------------------------------------------------------------------
 
-    def why_not(self, instance: InstanceType, mode: str) -> Refused:
+    def why_not(self, instance: InstanceType, mode: str) -> AllocationRefusal:
         """What keeps the claims from a type in a mode that its GPUs have."""
         assert instance.accelerator is not None
         model = instance.accelerator.id
         key = (model, mode)
-        if key not in self._alone:
+        if key not in self._single_gpu_refusals:
             single = self._samples.put(model, mode, self._kube)
-            self._alone[key] = self._diagnosed(single) if single else None
-        alone = self._alone[key]
-        if alone is not None and alone.code in OF_EACH:
+            self._single_gpu_refusals[key] = self._diagnose(single) if single else None
+        alone = self._single_gpu_refusals[key]
+        if alone is not None and alone.code in PER_DEVICE_CODES:
             return alone
         form = _form(instance, mode)
         made = self.template(instance, mode)
         assert made is not None
-        self._samples.stage.put(form, {}, lambda: made.slices)
-        found = self._diagnosed(form)
+        self._samples.cluster.view_of(form, {}, lambda: made.slices)
+        found = self._diagnose(form)
         assert found is not None
         return found
 
-    def _diagnosed(self, node: str) -> Refused | None:
+    def _diagnose(self, node: str) -> AllocationRefusal | None:
         """What keeps the first pod whose claims do not fit even alone, else all of them together; None if they fit."""
-        stage = self._samples.stage
-        view = stage.inventory.view(node)
-        for claims in self._asked:
-            work = stage.work(claims, self._demand.classes)
-            if not isinstance(work.verdict_in(view, view.state(stage.inventory.usage)), Solution):
-                return self._refused(claims, node)
-        together = tuple(claim for claims in self._asked for claim in claims)
-        refused = self._refused(together, node)
+        cluster = self._samples.cluster
+        view = cluster.inventory.view(node)
+        for claims in self._claims_by_pod:
+            work = cluster.shape_cache(claims, self._demand.classes)
+            if not isinstance(work.verdict_in(view, view.state(cluster.inventory.usage)), Solution):
+                return self._refusal(claims, node)
+        together = tuple(claim for claims in self._claims_by_pod for claim in claims)
+        refused = self._refusal(together, node)
         return None if refused.code == "not-explained" else refused
 
-    def _refused(self, claims: tuple[ResourceClaim, ...], node: str) -> Refused:
-        diagnoser = Diagnoser(self._samples.stage.inventory, tries=0, names=self._samples.names())
+    def _refusal(self, claims: tuple[ResourceClaim, ...], node: str) -> AllocationRefusal:
+        diagnoser = Diagnoser(self._samples.cluster.inventory, tries=0, names=self._samples.names())
         diagnosis = diagnoser.diagnose(claims, [node])
         return next((one.refused for one in diagnosis.nodes), diagnosis.headline)
 
@@ -223,33 +228,33 @@ class Showroom:
         return list(found)
 
     def _requests(self) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
-        for claims in self._asked:
+        for claims in self._claims_by_pod:
             for claim in claims:
                 for request in claim.spec.devices.requests:
                     yield from (one for one in (request.exactly, *request.first_available) if one is not None)
 
-    def unknowable(self, instance: InstanceType, mode: str, made: Template) -> str:
+    def run_time_dependency(self, instance: InstanceType, mode: str, made: Template) -> str:
         """What the claims ask of devices that nobody can know before the machine runs; empty if nothing."""
         view = self._view(instance, mode)
         if view is None or not made.runtime_only:
             return ""
-        room = DeviceRoom(self._stage, view, self._steps)
-        return next((told for shape in self._shapes if (told := unknowable(room, made, shape))), "")
+        room = NodeDevices(self._cluster, view, self._claim_shapes)
+        return next((told for shape in self._shapes if (told := run_time_dependency(room, made, shape))), "")
 
-    def unmatched(self, instance: InstanceType, mode: str, made: Template) -> str:
+    def unmeasured_match(self, instance: InstanceType, mode: str, made: Template) -> str:
         """An attribute that must be equal, and of which nobody knows for which of the GPUs it is; empty if none."""
         view = self._view(instance, mode)
         if view is None or not made.unmeasured:
             return ""
-        room = DeviceRoom(self._stage, view, self._steps)
-        return next((name for shape in self._shapes if (name := matches_unknown(room, made, shape))), "")
+        room = NodeDevices(self._cluster, view, self._claim_shapes)
+        return next((name for shape in self._shapes if (name := unmeasured_match(room, made, shape))), "")
 
 
-def _settled(instance: InstanceType, mode: str, view: NodeView, state: NodeState) -> str:
+def _decided_mode(instance: InstanceType, mode: str, view: NodeView, state: NodeState) -> str:
     """The mode with the layout that follows from what was given."""
     if mode != UNDECIDED or instance.accelerator is None:
         return mode
-    layout = filled(layout_of(view, state, instance.gpus), instance.accelerator)
+    layout = filled_layout(allocated_layout(view, state, instance.gpus), instance.accelerator)
     return mode_of(layout) if is_possible(layout, instance.accelerator) else mode
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
 from allotment.phrases import counted
-from allotment.tools.plan.reasons.machine_layout import Part
-from allotment.tools.plan.report import Plan, Seat
+from allotment.tools.plan.reasons.machine_layout import GpuPart
+from allotment.tools.plan.report import PodPlacement, ProvisioningPlan
 
 _ORDINAL = re.compile(r"(?P<stem>.*?)-?(?P<number>[0-9]+)")
 
@@ -27,7 +27,7 @@ def dollars(price: Decimal | None, rounding: str = ROUND_HALF_UP) -> str:
     return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
 
 
-def verdict(plan: Plan) -> str:
+def plan_summary(plan: ProvisioningPlan) -> str:
     """How many machines, what they cost, and how far from the least that is possible.
 
     >>> from allotment.tools.plan.report import Plan
@@ -37,10 +37,10 @@ def verdict(plan: Plan) -> str:
     count = len(plan.machines)
     if not count:
         return "no machine serves them" if plan.unserved and not plan.existing else "no machine is needed"
-    return f"{counted(count, 'machine')}, {dollars(plan.total)} USD/h ({proof(plan)})"
+    return f"{counted(count, 'machine')}, {dollars(plan.total)} USD/h ({proof_text(plan)})"
 
 
-def proof(plan: Plan) -> str:
+def proof_text(plan: ProvisioningPlan) -> str:
     """What is proven of a plan's cost."""
     if not plan.bound:
         return "how far from the cheapest is not known"
@@ -50,7 +50,7 @@ def proof(plan: Plan) -> str:
     return f"at least {dollars(plan.bound, ROUND_FLOOR)}: gap {plan.gap:.1%}".replace("%", " %")
 
 
-def saved(before: Decimal, after: Decimal) -> str:
+def saving_text(before: Decimal, after: Decimal) -> str:
     """A total before and after a concession, as the plan with that concession will say it.
 
     >>> saved(Decimal("3.673385"), Decimal("1.92802"))
@@ -59,16 +59,16 @@ def saved(before: Decimal, after: Decimal) -> str:
     return f"{dollars(before)} → {dollars(after)} USD/h"
 
 
-def workload_of(seat: Seat | Part) -> str:
+def workload_of(seat: PodPlacement | GpuPart) -> str:
     """The workload of a seat or piece by its bare name; for a pod of its own the pod's name without its number."""
     if seat.owner:
         return seat.owner.rpartition(" ")[2].rpartition("/")[2]
-    name = seat.pod.name if isinstance(seat, Seat) else (seat.pods[0] if seat.pods else "").rpartition("/")[2]
+    name = seat.pod.name if isinstance(seat, PodPlacement) else (seat.pods[0] if seat.pods else "").rpartition("/")[2]
     found = _ORDINAL.fullmatch(name)
     return found["stem"] or name if found else name
 
 
-def names_in_short(names: Sequence[str]) -> str:
+def abbreviated_names(names: Sequence[str]) -> str:
     """Names that differ in a number at their end, as ranges.
 
     >>> names_in_short(["train-0", "train-1", "train-2", "web-7", "job-a"])
@@ -94,6 +94,6 @@ def _follows(number: str, other: str) -> bool:
     return len(number) == len(other) or (number, other) == (str(int(number)), str(int(other)))
 
 
-def sum_of(prices: Iterable[Decimal]) -> Decimal:
+def total(prices: Iterable[Decimal]) -> Decimal:
     """Exact."""
     return sum(prices, Decimal(0))

@@ -1,1 +1,1 @@
-"""What one concession would save, each tried."""
+"""The saving from relaxing one requirement or limit, each verified by a new plan."""

@@ -18,113 +18,118 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.packing.problem import KeepGoing
-from allotment.tools.explain.fixes import applied
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import Demand, demand_of
-from allotment.tools.plan.pending_pods.grouping import kinds_of
-from allotment.tools.plan.planning import plan_for
-from allotment.tools.plan.reasons.type_verdicts import Judge
-from allotment.tools.plan.relaxations.candidates import Concession, of_claims, of_limits, of_nodes
-from allotment.tools.plan.report import Plan, Relaxation
+from allotment.tools.explain.fixes import apply_change
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import ClusterDemand, read_demand
+from allotment.tools.plan.pending_pods.grouping import group_items
+from allotment.tools.plan.planning import plan_demand
+from allotment.tools.plan.reasons.type_verdicts import TypeEvaluator
+from allotment.tools.plan.relaxations.candidates import (
+    RelaxationCandidate,
+    claim_relaxations,
+    limit_relaxations,
+    node_relaxations,
+)
+from allotment.tools.plan.report import ProvisioningPlan, Relaxation
 
 #: Relaxations that are told; concessions that are planned again; groups of pods that are looked at.
-TOLD: Final = 5
-_PLANNED: Final = 6
-_GROUPS: Final = 12
+MAX_REPORTED: Final = 5
+_MAX_PLANNED: Final = 6
+_MAX_GROUPS: Final = 12
 #: Steps of the search for one concession. A plan that is searched less costs rather too much: savings stay true.
 _STEPS: Final = 20
 #: What is promised where nobody knows, so that it is planned after the others.
-_SOME: Final = Decimal("0.000001")
+_UNKNOWN_SAVING: Final = Decimal("0.000001")
 
 
 @dataclass(frozen=True, slots=True)
-class _Promise:
+class _Estimate:
     """A concession and what its own groups would pay less."""
 
-    concession: Concession
+    candidate: RelaxationCandidate
     saves: Decimal
 
 
 def relaxations(
-    values: Iterable[Object], plan: Plan, catalog: Sequence[InstanceType], limits: Limits, features: Features,
+    values: Iterable[Object], plan: ProvisioningPlan, catalog: Sequence[InstanceType], limits: PlanLimits, features: Features,
     *, keep_going: KeepGoing,
 ) -> tuple[Relaxation, ...]:  # fmt: skip
     """The concessions that make the plan cheaper, the one that saves most first; found until ``keep_going`` ends."""
     if not plan.machines:
         return ()
     given = tuple(values)
-    demand = demand_of(given, features)
-    promises = sorted(_promises(demand, plan, catalog, limits, keep_going), key=lambda one: -one.saves)
+    demand = read_demand(given, features)
+    promises = sorted(_estimates(demand, plan, catalog, limits, keep_going), key=lambda one: -one.saves)
     found: list[Relaxation] = []
-    for promise in _one_of_each_place(promises)[:_PLANNED]:
+    for promise in _distinct(promises)[:_MAX_PLANNED]:
         if not keep_going():
             break
-        total = _cost_with(promise.concession, given, demand, plan, catalog, limits, keep_going)
+        total = _cost_with(promise.candidate, given, demand, plan, catalog, limits, keep_going)
         if total is not None and total < plan.total:
-            one = promise.concession
+            one = promise.candidate
             found.append(
                 Relaxation(what=one.what, object=one.object, path=one.path, total=total, saves=plan.total - total)
             )
     found.sort(key=lambda one: -one.saves)
     # Two ways to the same saving at one place: the smaller step, which was the dearer type's, stood last.
     unlike = {(one.object, one.path, one.total): one for one in found}
-    return tuple(unlike.values())[:TOLD]
+    return tuple(unlike.values())[:MAX_REPORTED]
 
 
-def _promises(
-    demand: Demand, plan: Plan, catalog: Sequence[InstanceType], limits: Limits, keep_going: KeepGoing
-) -> Iterator[_Promise]:
+def _estimates(
+    demand: ClusterDemand, plan: ProvisioningPlan, catalog: Sequence[InstanceType], limits: PlanLimits, keep_going: KeepGoing
+) -> Iterator[_Estimate]:
     """Every concession that makes some group cheaper by itself."""
-    judge = Judge(demand, catalog)
-    kinds = [kind for kind in kinds_of(demand) if not any(pod.claims.before for pod in kind.model.pods)]
-    kinds = sorted(kinds, key=lambda kind: -len(kind.items))[:_GROUPS]
+    judge = TypeEvaluator(demand, catalog)
+    kinds = [kind for kind in group_items(demand) if not any(pod.claims.allocated for pod in kind.representative.pods)]
+    kinds = sorted(kinds, key=lambda kind: -len(kind.items))[:_MAX_GROUPS]
     before = {kind.number: judge.cheapest(kind, limits) for kind in kinds}
     # Where most is paid, most can be saved.
     kinds.sort(key=lambda kind: -(before[kind.number] or Decimal(0)))
     for kind in kinds:
         cost = before[kind.number]
-        for concession in (*of_claims(kind, demand, judge, limits, cost), *of_nodes(kind)):
+        for concession in (*claim_relaxations(kind, demand, judge, limits, cost), *node_relaxations(kind)):
             if not keep_going():
                 return
-            saves = _saved(cost, judge.cheapest(concession.changed(kind), limits, cost))
+            saves = _saved(cost, judge.cheapest(concession.apply_to(kind), limits, cost))
             if saves > 0:
-                yield _Promise(concession, saves)
-    for concession in of_limits(limits, catalog):
+                yield _Estimate(concession, saves)
+    for concession in limit_relaxations(limits, catalog):
         if not keep_going():
             return
         assert concession.limits is not None
         costs = ((before[kind.number], judge.cheapest(kind, concession.limits, before[kind.number])) for kind in kinds)
         saves = sum((_saved(cost, less) for cost, less in costs), Decimal(0))
-        if concession.of_numbers:  # which no group feels by itself
+        if concession.is_count_limit:  # which no group feels by itself
             alone = sum((cost for cost in before.values() if cost is not None), Decimal(0))
-            saves = max(plan.total - alone, saves, _SOME)
+            saves = max(plan.total - alone, saves, _UNKNOWN_SAVING)
         if saves > 0:
-            yield _Promise(concession, saves)
+            yield _Estimate(concession, saves)
 
 
 def _saved(before: Decimal | None, after: Decimal | None) -> Decimal:
     return before - after if before is not None and after is not None else Decimal(0)
 
 
-def _one_of_each_place(promises: Iterable[_Promise]) -> list[_Promise]:
+def _distinct(promises: Iterable[_Estimate]) -> list[_Estimate]:
     """One object is edited once: equal groups may share a template."""
-    found: dict[tuple[str, str, str], _Promise] = {}
+    found: dict[tuple[str, str, str], _Estimate] = {}
     for promise in promises:
-        one = promise.concession
+        one = promise.candidate
         found.setdefault((one.object, one.path, one.what), promise)
     return list(found.values())
 
 
 def _cost_with(
-    concession: Concession, values: Sequence[Object], demand: Demand, plan: Plan, catalog: Sequence[InstanceType],
-    limits: Limits, keep_going: KeepGoing,
+    concession: RelaxationCandidate, values: Sequence[Object], demand: ClusterDemand, plan: ProvisioningPlan, catalog: Sequence[InstanceType],
+    limits: PlanLimits, keep_going: KeepGoing,
 ) -> Decimal | None:  # fmt: skip
     """What everything costs with a concession; None if then more pods go without."""
-    changed = values if concession.edit is None else edited(values, concession, _made_from(concession.object, demand))
+    changed = values if concession.edit is None else edited(values, concession, _claims_of_template(concession.object, demand))
     if changed is None:
         return None
-    again = demand_of(changed, demand.features)
-    found = plan_for(again, catalog, concession.limits or limits, keep_going=_at_most(_STEPS, keep_going))
+    again = read_demand(changed, demand.features)
+    found = plan_demand(again, catalog, concession.limits or limits, keep_going=_at_most(_STEPS, keep_going))
     return found.total if len(found.unserved) <= len(plan.unserved) else None
 
 
@@ -134,21 +139,21 @@ def _at_most(steps: int, keep_going: KeepGoing) -> KeepGoing:
     return lambda: next(left, None) is not None and keep_going()
 
 
-def _made_from(name: str, demand: Demand) -> frozenset[ObjectKey]:
+def _claims_of_template(name: str, demand: ClusterDemand) -> frozenset[ObjectKey]:
     """The claims of waiting pods that a template has made already, or will."""
     kind, _, full = name.partition(" ")
     if kind != "ResourceClaimTemplate":
         return frozenset()
     return frozenset(
         key
-        for pod in demand.waiting
+        for pod in demand.pending
         for key, template in pod.claims.templates.items()
         if f"{key.namespace}/{template}" == full
     )
 
 
 def edited(
-    values: Iterable[Object], concession: Concession, made: Collection[ObjectKey] = ()
+    values: Iterable[Object], concession: RelaxationCandidate, made: Collection[ObjectKey] = ()
 ) -> tuple[Object, ...] | None:
     """The objects with one of them changed; None if it is not among them, or cannot be changed so.
 
@@ -167,7 +172,7 @@ def edited(
         if meant or copy:
             path = concession.path.removeprefix("spec.") if copy else concession.path
             try:
-                value = applied(value, path, concession.edit.becomes)
+                value = apply_change(value, path, concession.edit.value)
             except LookupError:
                 return None
             # An API server has seen the old one, not this: it is completed and judged anew.

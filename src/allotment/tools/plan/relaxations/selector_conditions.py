@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, Selector, compile_selector
-from allotment.engine.diagnosis.selector_conditions import comparison_text, literal, one_line, path_text, shown
+from allotment.engine.diagnosis.selector_conditions import comparison_text, literal, one_line, path_text, value_text
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
@@ -18,14 +18,14 @@ from allotment.model.resource import ResourceSlice
 _ORDERED: Final = (">", ">=", "<", "<=")
 
 
-class Loosened(NamedTuple):
+class RelaxedSelector(NamedTuple):
     """A selector with one condition less strict. ``expression`` empty: nothing is left of it. ``what``: in words."""
 
     expression: str
     what: str
 
 
-class Condition(NamedTuple):
+class SelectorCondition(NamedTuple):
     """One operand of a selector's outermost ``&&``."""
 
     program: Selector
@@ -37,11 +37,11 @@ class Condition(NamedTuple):
         """As it is written."""
         return one_line(self.program.conjuncts[self.position].text)
 
-    def without(self) -> Loosened:
+    def without(self) -> RelaxedSelector:
         """The selector without it."""
-        return Loosened(self._with(""), f"without the condition {self.text}")
+        return RelaxedSelector(self._with(""), f"without the condition {self.text}")
 
-    def towards(self, slices: Iterable[ResourceSlice]) -> Loosened:
+    def relaxed_to(self, slices: Iterable[ResourceSlice]) -> RelaxedSelector:
         """The selector so loosened that devices of these slices pass, or without the condition where none would do."""
         comparison = self.program.conjuncts[self.position].comparison
         value = None if comparison is None else self._actual(slices)
@@ -51,16 +51,16 @@ class Condition(NamedTuple):
         name = path[-1]
         if operator in _ORDERED:
             becomes = comparison_text(path, f"{operator[0]}=", value)
-            return Loosened(self._with(becomes), f"{name} {shown(value)} allowed too, instead of {shown(wanted)}")
+            return RelaxedSelector(self._with(becomes), f"{name} {value_text(value)} allowed too, instead of {value_text(wanted)}")
         if isinstance(value, Quantity):  # drivers publish exact amounts: asking for another one would be the same trap
             becomes = comparison_text(path, ">=", min(value, wanted) if isinstance(wanted, Quantity) else value)
-            return Loosened(self._with(becomes), f"{name} from {shown(value)} on, instead of exactly {shown(wanted)}")
+            return RelaxedSelector(self._with(becomes), f"{name} from {value_text(value)} on, instead of exactly {value_text(wanted)}")
         if operator == "==":
             becomes = f"({self.text} || {path_text(path)} == {literal(value)})"
-            return Loosened(self._with(becomes), f"{_plain(value)} allowed too")
+            return RelaxedSelector(self._with(becomes), f"{_plain(value)} allowed too")
         if operator == "in" and isinstance(wanted, tuple):
             values = ", ".join(literal(one) for one in (*wanted, value))
-            return Loosened(self._with(f"{path_text(path)} in [{values}]"), f"{_plain(value)} allowed too")
+            return RelaxedSelector(self._with(f"{path_text(path)} in [{values}]"), f"{_plain(value)} allowed too")
         return self.without()
 
     def _actual(self, slices: Iterable[ResourceSlice]) -> object | None:
@@ -86,10 +86,10 @@ class Condition(NamedTuple):
         return " && ".join(_grouped(text) for text in kept) if len(kept) > 1 else "".join(kept)
 
 
-def conditions(expression: str, features: Features) -> list[Condition]:
+def conditions(expression: str, features: Features) -> list[SelectorCondition]:
     """The conditions of a selector; none if it does not compile."""
     program = _compiled(expression, features)
-    return [Condition(program, at, features) for at in range(len(program.conjuncts))] if program is not None else []
+    return [SelectorCondition(program, at, features) for at in range(len(program.conjuncts))] if program is not None else []
 
 
 def _compiled(expression: str, features: Features) -> Selector | None:

@@ -5,9 +5,9 @@ from allotment.tools.replay.policies.dot_product import DOT_PRODUCT
 from allotment.tools.replay.policies.first_fit import FIRST_FIT
 from allotment.tools.replay.policies.least_fragmentation import LEAST_FRAGMENTATION
 from allotment.tools.replay.policies.lookahead import LOOKAHEAD
-from allotment.tools.replay.policies.policy import Policy
+from allotment.tools.replay.policies.policy import PlacementPolicy
 from allotment.tools.replay.policies.random import RANDOM
 
-POLICIES: tuple[Policy, ...] = (RANDOM, DOT_PRODUCT, BEST_FIT, FIRST_FIT, LEAST_FRAGMENTATION, LOOKAHEAD)
+POLICIES: tuple[PlacementPolicy, ...] = (RANDOM, DOT_PRODUCT, BEST_FIT, FIRST_FIT, LEAST_FRAGMENTATION, LOOKAHEAD)
 
 __all__ = ["POLICIES", "Policy"]

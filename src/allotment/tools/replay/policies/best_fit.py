@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from allotment.tools.replay.node_states import Floats
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting, cost, largest
-from allotment.tools.replay.workload import Shape
+from allotment.tools.replay.policies.policy import (
+    Candidates,
+    CostFunction,
+    PlacementPolicy,
+    PolicyContext,
+    cost_of_score,
+    largest_node,
+)
+from allotment.tools.replay.workload import PodShape
 
 
-def _judge(setting: Setting) -> Judge:
-    most_cpu, most_gpu = largest(setting)
-    patterns = setting.standing.patterns
+def _cost_function(setting: PolicyContext) -> CostFunction:
+    most_cpu, most_gpu = largest_node(setting)
+    patterns = setting.states.patterns
 
-    def judge(_: Shape, candidates: Candidates) -> Floats:
-        return cost(1 - (candidates.cpu / most_cpu + patterns.idle[candidates.pattern] / most_gpu) / 2)
+    def judge(_: PodShape, candidates: Candidates) -> Floats:
+        return cost_of_score(1 - (candidates.cpu / most_cpu + patterns.idle[candidates.pattern] / most_gpu) / 2)
 
     return judge
 
 
-BEST_FIT = Policy("best-fit", "the node with the least CPU and GPU left afterwards", _judge)
+BEST_FIT = PlacementPolicy("best-fit", "the node with the least CPU and GPU left afterwards", _cost_function)

@@ -7,20 +7,27 @@ for later.
 from __future__ import annotations
 
 from allotment.tools.replay.node_states import Floats
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting, cost, largest
-from allotment.tools.replay.workload import Shape
+from allotment.tools.replay.policies.policy import (
+    Candidates,
+    CostFunction,
+    PlacementPolicy,
+    PolicyContext,
+    cost_of_score,
+    largest_node,
+)
+from allotment.tools.replay.workload import PodShape
 
 
-def _judge(setting: Setting) -> Judge:
-    most_cpu, most_gpu = largest(setting)
-    patterns = setting.standing.patterns
+def _cost_function(setting: PolicyContext) -> CostFunction:
+    most_cpu, most_gpu = largest_node(setting)
+    patterns = setting.states.patterns
 
-    def judge(shape: Shape, candidates: Candidates) -> Floats:
+    def judge(shape: PodShape, candidates: Candidates) -> Floats:
         cpu = (candidates.cpu + shape.cpu) / most_cpu * (shape.cpu / most_cpu)
         gpu = (patterns.idle[candidates.pattern] + shape.amount) / most_gpu * (shape.amount / most_gpu)
-        return cost(1 - (cpu + gpu) / 2)
+        return cost_of_score(1 - (cpu + gpu) / 2)
 
     return judge
 
 
-DOT_PRODUCT = Policy("dot-product", "the node whose idle CPU and GPU align least with what the pod asks", _judge)
+DOT_PRODUCT = PlacementPolicy("dot-product", "the node whose idle CPU and GPU align least with what the pod asks", _cost_function)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from allotment.tools.replay.node_states import Floats
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting
-from allotment.tools.replay.workload import Shape
+from allotment.tools.replay.policies.policy import Candidates, CostFunction, PlacementPolicy, PolicyContext
+from allotment.tools.replay.workload import PodShape
 
 
-def equal(_: Setting) -> Judge:
+def equal_costs(_: PolicyContext) -> CostFunction:
     """All are equally good."""
 
-    def judge(_: Shape, candidates: Candidates) -> Floats:
+    def judge(_: PodShape, candidates: Candidates) -> Floats:
         return np.zeros(len(candidates.state))
 
     return judge
 
 
-FIRST_FIT = Policy("first-fit", "the first node and the first GPUs that will do", equal, ordered=True)
+FIRST_FIT = PlacementPolicy("first-fit", "the first node and the first GPUs that will do", equal_costs, is_ordered=True)

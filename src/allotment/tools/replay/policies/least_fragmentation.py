@@ -11,24 +11,30 @@ from collections import Counter
 
 import numpy as np
 
-from allotment.tools.replay.fragmentation import Usable
+from allotment.tools.replay.fragmentation import UsableCapacity
 from allotment.tools.replay.node_states import Floats
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting, cost
+from allotment.tools.replay.policies.policy import (
+    Candidates,
+    CostFunction,
+    PlacementPolicy,
+    PolicyContext,
+    cost_of_score,
+)
 from allotment.tools.replay.trace import WHOLE
-from allotment.tools.replay.workload import Shape, Workload
+from allotment.tools.replay.workload import PodShape, Workload
 
-_KNOWN = 0.95
+_KNOWN_SHARE = 0.95
 
 
-def common(workload: Workload, known: float = _KNOWN) -> dict[Shape, float]:
+def common_shapes(workload: Workload, known: float = _KNOWN_SHARE) -> dict[PodShape, float]:
     """The commonest sorts of pods that make up ``known`` of all, and the share of each among them.
 
     Sorts that differ only in what the paper's pods do not have, memory, are one.
     """
-    counts: Counter[Shape] = Counter()
+    counts: Counter[PodShape] = Counter()
     for shape, count in zip(workload.shapes, workload.counts, strict=True):
         counts[shape._replace(memory=0, app="", per_node=None)] += count
-    found: dict[Shape, float] = {}
+    found: dict[PodShape, float] = {}
     so_far = 0
     for shape, count in counts.most_common():
         if so_far >= known * counts.total():
@@ -38,13 +44,13 @@ def common(workload: Workload, known: float = _KNOWN) -> dict[Shape, float]:
     return {shape: count / so_far for shape, count in found.items()}
 
 
-def _judge(setting: Setting) -> Judge:
-    standing = setting.standing
-    sorts = common(setting.workload)
-    usable = Usable(tuple(sorts), tuple(sorts.values()), standing.models, standing.patterns)
+def _cost_function(setting: PolicyContext) -> CostFunction:
+    standing = setting.states
+    sorts = common_shapes(setting.workload)
+    usable = UsableCapacity(tuple(sorts), tuple(sorts.values()), standing.models, standing.patterns)
     patterns = standing.patterns
 
-    def judge(shape: Shape, candidates: Candidates) -> Floats:
+    def judge(shape: PodShape, candidates: Candidates) -> Floats:
         before = candidates.state
         model = standing.model[before]
         lost = usable(model, standing.cpu[before], standing.memory[before], standing.pattern[before])
@@ -52,9 +58,9 @@ def _judge(setting: Setting) -> Judge:
         # What the pod itself takes is not idle any more.
         added = lost - (patterns.idle[standing.pattern[before]] - patterns.idle[candidates.pattern])
         # Rounded, so that nothing added is exactly nothing: half of all points, which the least more would cost one of.
-        return cost(1 / (1 + np.exp(np.round(added, 6) / WHOLE)))
+        return cost_of_score(1 / (1 + np.exp(np.round(added, 6) / WHOLE)))
 
     return judge
 
 
-LEAST_FRAGMENTATION = Policy("fgd", "the way that makes the least of idle GPUs useless to others", _judge)
+LEAST_FRAGMENTATION = PlacementPolicy("fgd", "the way that makes the least of idle GPUs useless to others", _cost_function)

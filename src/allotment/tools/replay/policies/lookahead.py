@@ -10,35 +10,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from allotment.tools.replay.fragmentation import Usable
+from allotment.tools.replay.fragmentation import UsableCapacity
 from allotment.tools.replay.node_states import Floats
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting
+from allotment.tools.replay.policies.policy import Candidates, CostFunction, PlacementPolicy, PolicyContext
 from allotment.tools.replay.potential import Potential
-from allotment.tools.replay.workload import Shape, capacity_of
+from allotment.tools.replay.workload import PodShape, capacity_of
 
 #: What is lost to the next pod, beside what is lost in the end. Found by trial: 0.3 to 0.7 differ little.
-_NEXT = 0.5
+_NEXT_POD_WEIGHT = 0.5
 #: Costs that differ by less than a thousandth of a thousandth of a GPU are equal.
 _DECIMALS = 3
 
 
-def _judge(setting: Setting) -> Judge:
-    standing, workload = setting.standing, setting.workload
+def _cost_function(setting: PolicyContext) -> CostFunction:
+    standing, workload = setting.states, setting.workload
     potential = Potential(workload, standing.models, standing.patterns)
-    usable = Usable(workload.shapes, _needs(setting), standing.models, standing.patterns)
+    usable = UsableCapacity(workload.shapes, _weights(setting), standing.models, standing.patterns)
 
-    def judge(_: Shape, candidates: Candidates) -> Floats:
+    def judge(_: PodShape, candidates: Candidates) -> Floats:
         state = candidates.state
         model, cpu, pattern = standing.model[state], standing.cpu[state], standing.pattern[state]
         cost = potential(model, cpu, pattern) - potential(model, candidates.cpu, candidates.pattern)
-        cost += _NEXT * usable(model, cpu, standing.memory[state], pattern)
-        cost -= _NEXT * usable(model, candidates.cpu, candidates.memory, candidates.pattern)
+        cost += _NEXT_POD_WEIGHT * usable(model, cpu, standing.memory[state], pattern)
+        cost -= _NEXT_POD_WEIGHT * usable(model, candidates.cpu, candidates.memory, candidates.pattern)
         return np.round(cost, _DECIMALS)
 
     return judge
 
 
-def _needs(setting: Setting) -> list[float]:
+def _weights(setting: PolicyContext) -> list[float]:
     """By shape, how common it is and how few GPUs accept it."""
     workload = setting.workload
     total = max(sum(workload.counts), 1)
@@ -50,4 +50,4 @@ def _needs(setting: Setting) -> list[float]:
     return weights
 
 
-LOOKAHEAD = Policy("lookahead", "the way after which the node can still give most to pods to come (ours)", _judge)
+LOOKAHEAD = PlacementPolicy("lookahead", "the way after which the node can still give most to pods to come (ours)", _cost_function)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from allotment.tools.replay.node_states import Floats, Ints, Standing
+from allotment.tools.replay.node_states import Floats, Ints, NodeStates
 from allotment.tools.replay.trace import WHOLE, TraceNode
-from allotment.tools.replay.workload import Shape, Workload
+from allotment.tools.replay.workload import PodShape, Workload
 
 
-def cost(score: Floats) -> Floats:
+def cost_of_score(score: Floats) -> Floats:
     """What a score from 0 to 1 costs, when it is given in whole numbers up to 100.
 
     >>> cost(np.array([0.031, 0.039, 1.0])).tolist()
@@ -34,20 +34,20 @@ class Candidates(NamedTuple):
     pattern: Ints
 
 
-class Setting(NamedTuple):
+class PolicyContext(NamedTuple):
     """What a policy may know beforehand: what sorts of pods there are and how common each is, but not their order."""
 
     workload: Workload
     nodes: tuple[TraceNode, ...]
-    standing: Standing
+    states: NodeStates
 
 
 #: The cost of each candidate for a shape: of states that are alike it is always the same.
-Judge = Callable[[Shape, Candidates], Floats]
+CostFunction = Callable[[PodShape, Candidates], Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PlacementPolicy:
     """A policy by its name. Of equal candidates the first node's is taken, the GPU with the least left; or any
     (``by_chance``).
 
@@ -56,12 +56,12 @@ class Policy:
 
     name: str
     summary: str
-    judge: Callable[[Setting], Judge]
-    ordered: bool = False
-    by_chance: bool = False
+    cost_function: Callable[[PolicyContext], CostFunction]
+    is_ordered: bool = False
+    is_random: bool = False
 
 
-def largest(setting: Setting) -> tuple[int, int]:
+def largest_node(setting: PolicyContext) -> tuple[int, int]:
     """The most CPU and the most GPUs of any node, in thousandths; never 0."""
     cpu = max((node.cpu_milli for node in setting.nodes), default=0)
     gpus = max((node.gpus for node in setting.nodes), default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.tools.replay.policies.first_fit import equal
-from allotment.tools.replay.policies.policy import Policy
+from allotment.tools.replay.policies.first_fit import equal_costs
+from allotment.tools.replay.policies.policy import PlacementPolicy
 
-RANDOM = Policy("random", "any node and any GPUs that will do", equal, by_chance=True)
+RANDOM = PlacementPolicy("random", "any node and any GPUs that will do", equal_costs, is_random=True)

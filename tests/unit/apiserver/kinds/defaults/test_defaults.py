@@ -1,4 +1,4 @@
-"""Defaults as the real server answers them, and what they must never do."""
+"""Defaults as in responses of the real server, and invariants of defaulting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from allotment.model.trees import Tree
 
 
 def filled(api_version: str, kind: str, tree: Tree) -> Tree:
-    """With defaults, in normal form; nothing given may change, and a second pass may find nothing to do."""
+    """The object with defaults, normalized; checks that defaulting is idempotent and does not modify its argument."""
     before = copy.deepcopy(tree)
     fill = defaults_for(api_version, kind)
     once = fill(tree, None)
@@ -30,7 +30,7 @@ def pod(spec: Tree, **rest: Any) -> Tree:
     return result
 
 
-def test_a_bare_pod() -> None:
+def test_a_minimal_pod() -> None:
     assert pod({"containers": [{"name": "c", "image": "busybox"}]}) == {
         "containers": [
             {
@@ -114,7 +114,7 @@ def test_requests_follow_limits_in_pods_but_not_in_templates() -> None:
     assert "enableServiceLinks" not in template
 
 
-def test_pod_level_requests_are_what_the_containers_ask_or_the_limit() -> None:
+def test_pod_level_requests_default_to_the_containers_requests_or_the_limit() -> None:
     spec = pod(
         {
             "containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}],
@@ -128,7 +128,7 @@ def test_pod_level_requests_are_what_the_containers_ask_or_the_limit() -> None:
     assert spec["resources"] == {"limits": {"cpu": "8", "memory": "1Gi"}, "requests": {"cpu": "4", "memory": "1Gi"}}
 
 
-def test_the_old_name_of_the_service_account_follows_the_new() -> None:
+def test_the_deprecated_service_account_field_follows_the_new_one() -> None:
     for given in (
         {"serviceAccount": "a"},
         {"serviceAccountName": "a"},
@@ -138,7 +138,7 @@ def test_the_old_name_of_the_service_account_follows_the_new() -> None:
         assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("a", "a")
 
 
-def test_a_deployment_of_nothing_still_has_a_template() -> None:
+def test_an_empty_deployment_has_a_template() -> None:
     spec = filled("apps/v1", "Deployment", {"metadata": {"name": "d"}})["spec"]
     assert spec == {
         "replicas": 1,
@@ -160,7 +160,7 @@ def test_a_deployment_of_nothing_still_has_a_template() -> None:
     }
 
 
-def test_jobs_take_the_labels_of_their_pods() -> None:
+def test_jobs_get_the_labels_of_their_pod_template() -> None:
     job = filled("batch/v1", "Job", {"spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}})
     assert job["metadata"]["labels"] == {"a": "b"}
     assert {name: job["spec"][name] for name in ("completions", "parallelism", "backoffLimit", "completionMode")} == {
@@ -187,7 +187,7 @@ def test_services() -> None:
     assert (outside["externalTrafficPolicy"], outside["allocateLoadBalancerNodePorts"]) == ("Cluster", True)
 
 
-def test_texts_of_secrets_become_data() -> None:
+def test_string_data_of_secrets_is_merged_into_data() -> None:
     secret = filled(
         "v1", "Secret", {"metadata": {"name": "s"}, "stringData": {"a": "é"}, "data": {"a": "eA==", "b": "Yg=="}}
     )
@@ -203,7 +203,7 @@ def test_namespaces_are_labelled_with_their_name() -> None:
     assert filled("v1", "Namespace", {"metadata": {"generateName": "n-"}})["metadata"] == {"generateName": "n-"}
 
 
-def test_claims_have_their_defaults_elsewhere() -> None:
+def test_claims_are_not_defaulted_here() -> None:
     tree: Tree = {"metadata": {}, "spec": {"devices": {"requests": [{"name": "r"}]}}}
     assert defaults_for("resource.k8s.io/v1", "ResourceClaim")(tree, None) is tree
 
@@ -225,12 +225,12 @@ def test_claims_have_their_defaults_elsewhere() -> None:
         ("a" * 64, "IfNotPresent"),
     ],
 )
-def test_what_is_pulled_always(image: str, policy: str) -> None:
+def test_pull_policy(image: str, policy: str) -> None:
     assert pull_policy(image) == policy
 
 
-def structs() -> set[str]:
-    """Every struct of the field table, as the table of defaults names them."""
+def all_structs() -> set[str]:
+    """Every struct of the field table, by the names that the default tables use."""
     versions: tuple[str, ...] = (
         "v1",
         "apps/v1",
@@ -246,26 +246,26 @@ def structs() -> set[str]:
             "storage",
         )
     )  # fmt: skip
-    waiting = [shape_of(version, kind) for version in versions for kind in kinds_of(version)]
+    pending = [shape_of(version, kind) for version in versions for kind in kinds_of(version)]
     names: set[str] = set()
     seen: set[int] = set()
-    while waiting:
-        shape = waiting.pop()
+    while pending:
+        shape = pending.pop()
         if shape is None or id(shape) in seen:
             continue
         seen.add(id(shape))
         if shape.form == "struct":
             names.add(f"{'/'.join(shape.package.split('/')[-2:])}.{shape.bare_name}")
-        waiting += [field.shape for field in shape.fields.values()]
-        waiting.append(shape.element)
+        pending += [field.shape for field in shape.fields.values()]
+        pending.append(shape.element)
     return names
 
 
-def test_every_type_with_defaults_is_a_type_of_some_kind() -> None:
-    assert set(TYPES) <= structs()
+def test_every_type_with_defaults_is_used_by_a_kind() -> None:
+    assert set(TYPES) <= all_structs()
 
 
-def test_daemon_sets_count_their_templates() -> None:
+def test_daemon_set_defaults() -> None:
     daemon_set = filled("apps/v1", "DaemonSet", {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}})
     assert daemon_set["metadata"]["annotations"] == {"deprecated.daemonset.template.generation": "0"}
     assert daemon_set["spec"]["updateStrategy"] == {
@@ -274,7 +274,7 @@ def test_daemon_sets_count_their_templates() -> None:
     }
 
 
-def test_claims_of_stateful_sets_have_their_kind() -> None:
+def test_volume_claim_templates_of_stateful_sets() -> None:
     spec = filled("apps/v1", "StatefulSet", {"spec": {"volumeClaimTemplates": [{"metadata": {"name": "c"}}]}})["spec"]
     assert spec["volumeClaimTemplates"] == [
         {

@@ -7,7 +7,7 @@ from tests.unit.cel.evaluating import outcome
 
 @pytest.mark.parametrize(
     ("clause", "value", "expected"),
-    # Kubernetes 1.36.2, run.
+    # Recorded from Kubernetes 1.36.2.
     [
         ("%f", "2.71828", "2.718280"),
         ("%.0f", "2.5", "2"),
@@ -33,12 +33,12 @@ from tests.unit.cel.evaluating import outcome
         ("%s", '[double("NaN"), double("Infinity")]', '["NaN", "+Inf"]'),
     ],
 )
-def test_clauses(clause: str, value: str, expected: str) -> None:
+def test_clauses_format_values(clause: str, value: str, expected: str) -> None:
     assert outcome(f'dyn("{clause}").format([dyn({value})])') == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "problem"),
+    ("text", "arguments", "error"),
     [
         ("%d", '["a"]', "error during formatting: decimal clause can only be used on integers, was given string"),
         (
@@ -62,5 +62,5 @@ def test_clauses(clause: str, value: str, expected: str) -> None:
         ("%s", "[{1.5: 1}]", "error during formatting: no formatting function for map key of type double"),
     ],
 )
-def test_errors(text: str, arguments: str, problem: str) -> None:
-    assert outcome(f'dyn("{text}").format(dyn({arguments}))') == f"error: {problem}"
+def test_format_errors(text: str, arguments: str, error: str) -> None:
+    assert outcome(f'dyn("{text}").format(dyn({arguments}))') == f"error: {error}"

@@ -1,4 +1,4 @@
-"""Functions of the smaller libraries by example; the recordings hold the breadth."""
+"""Examples for the functions of the libraries; the recorded vectors cover them broadly."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ from tests.unit.cel.evaluating import outcome
         ('string(dyn(url("http://a")))', "error: no such overload: string(kubernetes.URL)"),
     ],
 )
-def test_by_example(expression: str, expected: object) -> None:
+def test_function_results(expression: str, expected: object) -> None:
     assert outcome(f"dyn({expression})") == expected
 
 
 def test_every_declared_function_has_an_implementation() -> None:
     tables = (*core.TABLES, *kubernetes.TABLES, *extensions.TABLES, extensions.LISTS, kubernetes.INCLUDES)
-    # Operators and lazy functions belong to the planner, the authorizer's have no values to work on.
-    elsewhere = {
+    # The planner implements operators and lazy functions; authorizer functions have no values to be called on.
+    planner_functions = {
         "_?_:_",
         "_&&_",
         "_||_",
@@ -119,7 +119,7 @@ def test_every_declared_function_has_an_implementation() -> None:
     missing = [
         overload.id
         for name, overload in (row for table in tables for row in parse_table(table))
-        if name not in elsewhere
+        if name not in planner_functions
         and name not in SINGLETONS
         and overload.id not in OVERLOADS
         and not overload.id.startswith(authorizer)

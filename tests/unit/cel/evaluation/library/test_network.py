@@ -12,8 +12,8 @@ from allotment.cel.evaluation.values import CelError
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
-    # Go's netip.ParseAddr, run.
+    ("text", "error"),
+    # Recorded from Go's netip.ParseAddr.
     [
         ("", "unable to parse IP"),
         ("1.2.3", "IPv4 address too short"),
@@ -39,16 +39,14 @@ from allotment.cel.evaluation.values import CelError
         ("::1 ", 'unexpected character, want colon (at " ")'),
     ],
 )
-def test_errors_are_gos(text: str, problem: str) -> None:
+def test_address_errors_match_go(text: str, error: str) -> None:
     with pytest.raises(AddressError) as failed:
         parse_address(text)
-    assert str(failed.value) == f'ParseAddr("{text}"): {problem}'
+    assert str(failed.value) == f'ParseAddr("{text}"): {error}'
 
 
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6))
-def test_addresses_read_back_and_print_as_python_prints_them(
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> None:
+def test_addresses_round_trip_and_format_as_in_python(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     parsed, zone = parse_address(str(address))
     assert (parsed.number, parsed.v6, zone) == (int(address), address.version == 6, "")
     if address.version == 4 or not ipaddress.IPv6Address(int(address)).ipv4_mapped:
@@ -65,7 +63,7 @@ def test_containment_agrees_with_python(base: ipaddress.IPv6Address, bits: int, 
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "error"),
     [
         ("1.2.3.4", "no '/'"),
         ("1.2.3.4/33", "prefix length out of range"),
@@ -74,14 +72,14 @@ def test_containment_agrees_with_python(base: ipaddress.IPv6Address, bits: int, 
         ("1.2.3/8", 'ParseAddr("1.2.3"): IPv4 address too short'),
     ],
 )
-def test_networks_that_are_none(text: str, problem: str) -> None:
+def test_invalid_networks(text: str, error: str) -> None:
     with pytest.raises(CelError) as failed:
         network.cidr(text)
     twice = "network address parse error during conversion from string: " * 2
-    assert str(failed.value) == f'{twice}netip.ParsePrefix("{text}"): {problem}'
+    assert str(failed.value) == f'{twice}netip.ParsePrefix("{text}"): {error}'
 
 
-def test_mapped_addresses_and_zones_are_refused() -> None:
+def test_mapped_addresses_and_zones_are_rejected() -> None:
     with pytest.raises(CelError, match="IPv4-mapped IPv6 address"):
         network.ip("::ffff:1.2.3.4")
     with pytest.raises(CelError, match="with zone value is not allowed"):

@@ -8,8 +8,8 @@ from allotment.cel.evaluation.library.url import OVERLOADS, request_uri_error, u
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
-    # Go's url.ParseRequestURI, run.
+    ("text", "error"),
+    # Recorded from Go's url.ParseRequestURI.
     [
         ("", "empty url"),
         ("http", "invalid URI for request"),
@@ -36,8 +36,8 @@ from allotment.cel.evaluation.library.url import OVERLOADS, request_uri_error, u
         ("urn:x%20y", None),
     ],
 )
-def test_what_is_a_url(text: str, problem: str | None) -> None:
-    assert request_uri_error(text) == (None if problem is None else f'parse "{text}": {problem}')
+def test_request_uri_errors_match_go(text: str, error: str | None) -> None:
+    assert request_uri_error(text) == (None if error is None else f'parse "{text}": {error}')
 
 
 @pytest.mark.parametrize(
@@ -55,19 +55,19 @@ def test_what_is_a_url(text: str, problem: str | None) -> None:
         ("http://[fe80::1%25eth0]/", "http", "[fe80::1%eth0]", "fe80::1%eth0", "", "/", "http://[fe80::1%25eth0]/"),
     ],
 )
-def test_parts(text: str, scheme: str, host: str, hostname: str, port: str, path: str, printed: str) -> None:
+def test_parts_of_a_url(text: str, scheme: str, host: str, hostname: str, port: str, path: str, printed: str) -> None:
     parsed = url(text)
     names = ("scheme", "host", "hostname", "port", "escaped_path")
     assert [OVERLOADS[f"url_get_{name}"](parsed) for name in names] == [scheme, host, hostname, port, path]
     assert str(parsed) == printed
 
 
-def test_query_keeps_what_go_keeps() -> None:
+def test_query_parameters_are_parsed_as_in_go() -> None:
     query = OVERLOADS["url_get_query"](url("/?k=1&k=2&x=&a=%zz&b=1;c=2&d&p=a+b%2B"))
     assert {k: list(v) for k, v in query.entries.values()} == {"k": ["1", "2"], "x": [""], "d": [""], "p": ["a b+"]}
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_answered(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     if request_uri_error(text) is None and "#" not in text:
         assert request_uri_error(str(url(text))) is None or str(url(text)) == ""

@@ -1,4 +1,4 @@
-"""The controller alone, and with drivers that prepare what it made."""
+"""The ComputeDomain controller alone, and with drivers that prepare claims from its templates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,15 +36,15 @@ UID = "cd-1"
 NAME = objects_name(UID)
 CHANNEL = "channel-0"
 
-Story = Callable[[World], Awaitable[None]]
+Scenario = Callable[[World], Awaitable[None]]
 
 
-def tell(story: Story) -> None:
-    async def told() -> None:
+def run_with_controller(scenario: Scenario) -> None:
+    async def main() -> None:
         async with world(compute_domains) as w:
-            await story(w)
+            await scenario(w)
 
-    idle.run(told())
+    idle.run(main())
 
 
 def domain(w: World, nodes: int = 0, **channel: Any) -> Tree:
@@ -52,13 +52,13 @@ def domain(w: World, nodes: int = 0, **channel: Any) -> Tree:
     return w.put(COMPUTE_DOMAINS, {"metadata": {"name": "training", "uid": UID}, "spec": spec})
 
 
-def made(w: World) -> dict[str, list[str]]:
+def object_names(w: World) -> dict[str, list[str]]:
     return {kind.kind: sorted(w.names(kind)) for kind in (CLAIM_TEMPLATES, DAEMON_SETS)}
 
 
 def status(w: World) -> Tree:
-    found: Tree = w.get(COMPUTE_DOMAINS, "training").get("status") or {}
-    return found
+    stored: Tree = w.get(COMPUTE_DOMAINS, "training").get("status") or {}
+    return stored
 
 
 def in_use(w: World, node: str, name: str = "") -> Tree:
@@ -71,7 +71,7 @@ def in_use(w: World, node: str, name: str = "") -> Tree:
 
 
 def daemon_pod(w: World, node: str, *, clique: str = "fab.0", ready: bool = True) -> None:
-    """The DaemonSet's pod on a node, with its claim as the driver's status has it."""
+    """Put the DaemonSet's pod on a node, with its claim and the driver's status data."""
     metadata = {"name": f"d-{node}", "namespace": DRIVER_NAMESPACE, "labels": {LABEL: UID}}
     device = {"driver": "compute-domain.nvidia.com", "pool": node, "device": "daemon-0", "data": {"cliqueID": clique}}
     w.put(CLAIMS, {"metadata": metadata, "spec": {}, "status": {"devices": [device]}})
@@ -81,10 +81,10 @@ def daemon_pod(w: World, node: str, *, clique: str = "fab.0", ready: bool = True
     w.put(PODS, {"metadata": metadata, "spec": {"nodeName": node}, "status": pod_status})
 
 
-def test_a_domain_gets_its_templates_and_its_daemons() -> None:
-    async def story(w: World) -> None:
+def test_a_domain_gets_claim_templates_and_a_daemon_set() -> None:
+    async def scenario(w: World) -> None:
         domain(w, allocationMode="All")
-        await w.until(lambda: made(w) == {"ResourceClaimTemplate": [NAME, "imex"], "DaemonSet": [NAME]})
+        await w.until(lambda: object_names(w) == {"ResourceClaimTemplate": [NAME, "imex"], "DaemonSet": [NAME]})
         assert FINALIZER in w.get(COMPUTE_DOMAINS, "training")["metadata"]["finalizers"]
         workload = w.get(CLAIM_TEMPLATES, "imex")
         assert workload["metadata"]["ownerReferences"][0]["uid"] == UID
@@ -104,23 +104,23 @@ def test_a_domain_gets_its_templates_and_its_daemons() -> None:
         assert template["requests"][0]["exactly"]["deviceClassName"] == DAEMON_CLASS
         await w.until(lambda: status(w) == {"status": "NotReady", "nodes": []})
 
-    tell(story)
+    run_with_controller(scenario)
 
 
-def test_what_somebody_deletes_is_made_again() -> None:
-    async def story(w: World) -> None:
+def test_deleted_objects_are_created_again() -> None:
+    async def scenario(w: World) -> None:
         domain(w)
         await w.until(lambda: w.names(DAEMON_SETS))
         await w.settled()
         w.client.remove(DAEMON_SETS, DRIVER_NAMESPACE, NAME)
         w.remove(CLAIM_TEMPLATES, "imex")
-        await w.until(lambda: made(w) == {"ResourceClaimTemplate": [NAME, "imex"], "DaemonSet": [NAME]})
+        await w.until(lambda: object_names(w) == {"ResourceClaimTemplate": [NAME, "imex"], "DaemonSet": [NAME]})
 
-    tell(story)
+    run_with_controller(scenario)
 
 
-def test_the_daemons_namespace_is_made_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(w: World) -> None:
+def test_the_daemon_namespace_is_created_when_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(w: World) -> None:
         create = w.client.create
 
         async def strict(resource: Resource, tree: Tree, namespace: str = "", **more: Any) -> Tree:
@@ -133,21 +133,21 @@ def test_the_daemons_namespace_is_made_when_it_is_missing(monkeypatch: pytest.Mo
         await w.until(lambda: w.names(DAEMON_SETS))
         assert w.names(NAMESPACES) == [DRIVER_NAMESPACE]
 
-    tell(story)
+    run_with_controller(scenario)
 
 
-def test_a_template_of_that_name_that_is_somebody_elses_is_left_alone() -> None:
-    async def story(w: World) -> None:
-        theirs = w.put(CLAIM_TEMPLATES, {"metadata": {"name": "imex"}, "spec": {}})
+def test_an_unrelated_template_with_the_same_name_is_not_changed() -> None:
+    async def scenario(w: World) -> None:
+        unrelated = w.put(CLAIM_TEMPLATES, {"metadata": {"name": "imex"}, "spec": {}})
         domain(w)
         await w.until(lambda: w.events("NameTaken"))
-        assert w.get(CLAIM_TEMPLATES, "imex") == theirs
+        assert w.get(CLAIM_TEMPLATES, "imex") == unrelated
 
-    tell(story)
+    run_with_controller(scenario)
 
 
-def test_nodes_are_told_with_their_cliques_and_numbers() -> None:
-    async def story(w: World) -> None:
+def test_the_status_lists_nodes_with_cliques_and_indexes() -> None:
+    async def scenario(w: World) -> None:
         domain(w, nodes=2)
         daemon_pod(w, "b")
         await w.until(lambda: status(w).get("nodes"))
@@ -157,7 +157,7 @@ def test_nodes_are_told_with_their_cliques_and_numbers() -> None:
         daemon_pod(w, "c", clique="fab.1")
         await w.until(lambda: len(status(w)["nodes"]) == 3)
         numbers = {node["name"]: (node["cliqueID"], node["index"]) for node in status(w)["nodes"]}
-        # Who was there first keeps its number.
+        # The first node keeps its index.
         assert numbers == {"a": ("fab.0", 1), "b": ("fab.0", 0), "c": ("fab.1", 0)}
         assert status(w)["status"] == "NotReady"
         daemon_pod(w, "a")
@@ -165,11 +165,11 @@ def test_nodes_are_told_with_their_cliques_and_numbers() -> None:
         w.client.remove(PODS, DRIVER_NAMESPACE, "d-b")
         await w.until(lambda: [node["name"] for node in status(w)["nodes"]] == ["a", "c"])
 
-    tell(story)
+    run_with_controller(scenario)
 
 
 def test_a_node_leaves_a_domain_with_its_last_channel() -> None:
-    async def story(w: World) -> None:
+    async def scenario(w: World) -> None:
         domain(w)
         await w.until(lambda: "imex" in w.names(CLAIM_TEMPLATES))
         in_use(w, "n1")
@@ -182,11 +182,11 @@ def test_a_node_leaves_a_domain_with_its_last_channel() -> None:
         w.remove(CLAIMS, "w-n1")
         await w.until(lambda: w.get(NODES, "n1")["metadata"]["labels"] == {"zone": "a"})
 
-    tell(story)
+    run_with_controller(scenario)
 
 
-def test_a_domain_ends_after_its_workload() -> None:
-    async def story(w: World) -> None:
+def test_a_domain_is_deleted_after_its_workload() -> None:
+    async def scenario(w: World) -> None:
         domain(w)
         await w.until(lambda: "imex" in w.names(CLAIM_TEMPLATES))
         in_use(w, "n1")
@@ -195,28 +195,28 @@ def test_a_domain_ends_after_its_workload() -> None:
         await w.client.delete(COMPUTE_DOMAINS, "training", NAMESPACE)
         await w.until(lambda: "imex" not in w.names(CLAIM_TEMPLATES))
         await w.settled()
-        assert made(w) == {"ResourceClaimTemplate": [NAME], "DaemonSet": [NAME]}
+        assert object_names(w) == {"ResourceClaimTemplate": [NAME], "DaemonSet": [NAME]}
         w.remove(CLAIMS, "w-n1")
         await w.until(lambda: not w.names(COMPUTE_DOMAINS))
-        assert made(w) == {"ResourceClaimTemplate": [], "DaemonSet": []}
+        assert object_names(w) == {"ResourceClaimTemplate": [], "DaemonSet": []}
         assert LABEL not in w.get(NODES, "n1")["metadata"]["labels"]
 
-    tell(story)
+    run_with_controller(scenario)
 
 
-def test_a_label_of_a_domain_that_is_gone_is_taken_off() -> None:
-    async def story(w: World) -> None:
+def test_the_label_of_a_deleted_domain_is_removed() -> None:
+    async def scenario(w: World) -> None:
         w.put(NODES, {"metadata": {"name": "n1", "labels": {LABEL: "cd-old"}}})
         await w.until(lambda: LABEL not in w.get(NODES, "n1")["metadata"]["labels"])
 
-    tell(story)
+    run_with_controller(scenario)
 
 
 # --- with drivers ---------------------------------------------------------------------------------------------------
 
 
 async def daemons(context: Context) -> None:
-    """What DaemonSet controller, scheduler and kubelet do: a ready pod on each node that has the label."""
+    """Simulate DaemonSet controller, scheduler and kubelet: a ready pod on each labelled node."""
     client, nodes = context.client_for("test"), context.caches.trees(NODES)
     assert isinstance(client, MemoryClient)
     w = World(client)
@@ -234,7 +234,7 @@ def test_channels_of_all_nodes_become_ready_together(names: tuple[str, ...]) -> 
         context.caches.trees(COMPUTE_DOMAINS)
         await asyncio.get_running_loop().create_future()
 
-    async def told() -> None:
+    async def main() -> None:
         async with world(hold, compute_domains, daemons) as w:
             for name in names:
                 w.put(NODES, {"metadata": {"name": name}})
@@ -257,10 +257,10 @@ def test_channels_of_all_nodes_become_ready_together(names: tuple[str, ...]) -> 
             await w.until(lambda: status(w)["status"] == "Ready")
             assert sorted(node["index"] for node in status(w)["nodes"]) == list(range(len(names)))
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_waiting_for_a_node_ends_in_time() -> None:
+def test_waiting_for_a_node_times_out() -> None:
     held: list[Context] = []
 
     async def hold(context: Context) -> None:
@@ -268,7 +268,7 @@ def test_waiting_for_a_node_ends_in_time() -> None:
         held.append(context)
         await asyncio.get_running_loop().create_future()
 
-    async def told() -> None:
+    async def main() -> None:
         async with world(hold) as w:
             domain(w)
             await w.until(lambda: held and len(held[0].caches.trees(COMPUTE_DOMAINS)))
@@ -282,7 +282,7 @@ def test_waiting_for_a_node_ends_in_time() -> None:
             assert await waiting
             assert not await domains.wait(UID, "n2", 0.01)
 
-    idle.run(told())
+    idle.run(main())
 
 
 def test_the_vendors_example_is_a_domain_of_the_kind(shared: Callable[[str], Path]) -> None:

@@ -1,4 +1,4 @@
-"""The kind as an API server serves it."""
+"""The CustomResourceDefinition of ComputeDomains on an API server."""
 
 from typing import Any
 
@@ -22,29 +22,29 @@ def domain(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_domain_is_checked_and_filled_in_and_stays_as_it_is() -> None:
-    async def told() -> None:
+def test_a_domain_is_validated_defaulted_and_immutable() -> None:
+    async def main() -> None:
         served = await Served().started()
-        said = await served.post(KINDS, compute_domain_crd())
-        assert said.code == 201, said.body
-        said = await served.post(DOMAINS, domain())
-        assert said.code == 201, said.body
-        assert said.body["spec"] == {
+        response = await served.post(KINDS, compute_domain_crd())
+        assert response.code == 201, response.body
+        response = await served.post(DOMAINS, domain())
+        assert response.code == 201, response.body
+        assert response.body["spec"] == {
             "numNodes": 0,
             "channel": {"resourceClaimTemplate": {"name": "imex"}, "allocationMode": "Single"},
         }
-        said = await served.patch(f"{DOMAINS}/d", {"spec": {"numNodes": 2}})
-        assert said.code == 422
-        assert "A computeDomain.spec is immutable" in said.body["message"]
+        response = await served.patch(f"{DOMAINS}/d", {"spec": {"numNodes": 2}})
+        assert response.code == 422
+        assert "A computeDomain.spec is immutable" in response.body["message"]
         status = {"status": "Ready", "nodes": [{"name": "n1", "index": 0, "cliqueID": "", "status": "Ready"}]}
-        said = await served.patch(f"{DOMAINS}/d/status", {"status": status})
-        assert (said.code, said.body["status"]) == (200, status)
+        response = await served.patch(f"{DOMAINS}/d/status", {"status": status})
+        assert (response.code, response.body["status"]) == (200, status)
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_domains_that_make_no_sense_are_refused() -> None:
-    async def told() -> None:
+def test_invalid_domains_are_rejected() -> None:
+    async def main() -> None:
         served = await Served().started()
         await served.post(KINDS, compute_domain_crd())
         nameless = {"resourceClaimTemplate": {"name": ""}}
@@ -58,11 +58,11 @@ def test_domains_that_make_no_sense_are_refused() -> None:
         for spec in specs:
             assert (await served.post(DOMAINS, domain(**spec))).code == 422, spec
 
-    idle.run(told())
+    idle.run(main())
 
 
-def test_a_cluster_that_has_the_kind_is_left_alone() -> None:
-    async def told() -> None:
+def test_an_existing_crd_is_not_changed() -> None:
+    async def main() -> None:
         client = MemoryClient()
         await install(client)
         before = dict(client.objects)
@@ -70,4 +70,4 @@ def test_a_cluster_that_has_the_kind_is_left_alone() -> None:
         assert client.objects == before
         assert len(before) == 1
 
-    idle.run(told())
+    idle.run(main())

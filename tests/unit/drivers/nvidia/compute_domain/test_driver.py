@@ -21,18 +21,18 @@ DOMAIN = ComputeDomain("cd-1", "team", "training")
 CLIQUE = "fab-1.7"
 
 
-class Known:
-    """Domains as a test has them; ``waited`` runs when somebody waits."""
+class FakeDomains:
+    """A fixed set of domains; ``on_wait`` is called when the driver waits."""
 
     def __init__(self, *domains: ComputeDomain) -> None:
         self.by_uid = {domain.uid: domain for domain in domains}
-        self.waited: Callable[[], None] = lambda: None
+        self.on_wait: Callable[[], None] = lambda: None
 
     def find(self, uid: str) -> ComputeDomain | None:
         return self.by_uid.get(uid)
 
     async def wait(self, uid: str, node: str, seconds: float) -> bool:
-        self.waited()
+        self.on_wait()
         return node in self.by_uid[uid].ready
 
 
@@ -42,11 +42,11 @@ class Node:
     def __init__(self, folder: Path | None = None) -> None:
         self.client = MemoryClient()
         self.client.put(NODES, {"metadata": {"name": "n1"}})
-        self.known = Known(DOMAIN)
-        self.driver = ComputeDomainDriver("n1", SimulatedFabric(CLIQUE, folder), self.client, self.known)
+        self.domains = FakeDomains(DOMAIN)
+        self.driver = ComputeDomainDriver("n1", SimulatedFabric(CLIQUE, folder), self.client, self.domains)
 
     def ready(self) -> None:
-        self.known.by_uid["cd-1"] = DOMAIN._replace(ready=frozenset({"n1"}))
+        self.domains.by_uid["cd-1"] = DOMAIN._replace(ready=frozenset({"n1"}))
 
     def claim(self, device: str, config: Any, namespace: str = "team", uid: str = "c1") -> AllocatedClaim:
         return AllocatedClaim(uid, namespace, uid, (AllocatedDevice("r", "n1", device, config),))
@@ -58,8 +58,8 @@ class Node:
 
     @property
     def label(self) -> str | None:
-        found: str | None = self.client.objects[NODES, "", "n1"]["metadata"].get("labels", {}).get(LABEL)
-        return found
+        value: str | None = self.client.objects[NODES, "", "n1"]["metadata"].get("labels", {}).get(LABEL)
+        return value
 
 
 def config(kind: str, node: Node, **fields: Any) -> Any:
@@ -82,42 +82,42 @@ def test_every_node_offers_a_channel_and_a_daemon() -> None:
     assert [device.name for group in offer.groups for device in group] == ["channel-0", "daemon-0"]
 
 
-def test_a_channel_brings_its_domain_to_the_node_and_waits_for_it() -> None:
-    async def story() -> None:
+def test_a_channel_labels_the_node_and_waits_for_its_daemon() -> None:
+    async def scenario() -> None:
         n = Node()
-        n.known.waited = n.ready
+        n.domains.on_wait = n.ready
         _, ready = await n.prepare(n.claim("channel-0", channel(n)))
         assert n.label == "cd-1"
         assert [node.path for node in ready.edits.device_nodes] == ["/dev/nvidia-caps-imex-channels/channel0"]
-        assert ready.data == {"domainID": "cd-1", "cliqueID": CLIQUE}
+        assert ready.status_data == {"domainID": "cd-1", "cliqueID": CLIQUE}
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_channel_whose_node_is_not_ready_is_tried_again_and_keeps_its_label() -> None:
-    async def story() -> None:
+def test_a_channel_on_an_unready_node_is_retried_and_keeps_its_label() -> None:
+    async def scenario() -> None:
         n = Node()
         claim = n.claim("channel-0", channel(n))
         with pytest.raises(ClaimError, match="node n1 is not ready in ComputeDomain team/training") as caught:
             await n.prepare(claim)
         assert not caught.value.permanent
         await n.driver.unprepare(n.driver.plan(claim))
-        # Else the daemon would be stopped each time before it is up.
+        # Otherwise the daemon would be stopped each time before it is ready.
         assert n.label == "cd-1"
         n.ready()
         await n.prepare(claim)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_all_channels_of_a_node() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         n = Node()
         n.ready()
         _, ready = await n.prepare(n.claim("channel-0", channel(n, allocationMode="All")))
         assert len(ready.edits.device_nodes) == 2048
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_claim_of_another_namespace_never_gets_a_channel() -> None:
@@ -127,14 +127,14 @@ def test_a_claim_of_another_namespace_never_gets_a_channel() -> None:
     assert caught.value.permanent
 
 
-def test_a_domain_that_is_not_there_may_still_come() -> None:
+def test_a_missing_domain_may_still_be_created() -> None:
     n = Node()
     with pytest.raises(ClaimError, match="no ComputeDomain with uid cd-9") as caught:
         n.driver.plan(n.claim("channel-0", channel(n, "cd-9")))
     assert not caught.value.permanent
 
 
-def test_a_claim_without_parameters_is_told_where_to_get_them() -> None:
+def test_a_claim_without_parameters_is_rejected_with_a_hint() -> None:
     n = Node()
     with pytest.raises(ClaimError, match=r"spec\.channel\.resourceClaimTemplate") as caught:
         n.driver.plan(n.claim("channel-0", None))
@@ -145,7 +145,7 @@ def test_a_claim_without_parameters_is_told_where_to_get_them() -> None:
         channel(n, "")
 
 
-def test_channels_and_daemons_have_parameters_of_their_own() -> None:
+def test_channels_and_daemons_have_separate_parameters() -> None:
     n = Node()
     assert n.driver.config_applies("channel-0", channel(n))
     assert n.driver.config_applies("daemon-0", daemon(n))
@@ -154,7 +154,7 @@ def test_channels_and_daemons_have_parameters_of_their_own() -> None:
 
 
 def test_a_node_is_in_one_domain_at_a_time() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         n = Node()
         n.client.put(NODES, {"metadata": {"name": "n1", "labels": {LABEL: "cd-0"}}})
         with pytest.raises(ClaimError, match=r"still in another ComputeDomain \(cd-0\)") as caught:
@@ -162,11 +162,11 @@ def test_a_node_is_in_one_domain_at_a_time() -> None:
         assert not caught.value.permanent
         assert n.label == "cd-0"
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_node_that_changes_meanwhile_is_labelled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
+def test_labelling_a_node_is_retried_after_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
         n = Node()
         n.ready()
         patch, conflicts = n.client.patch, [refusal(409, "Conflict")] * 3
@@ -180,11 +180,11 @@ def test_a_node_that_changes_meanwhile_is_labelled_all_the_same(monkeypatch: pyt
         await n.prepare(n.claim("channel-0", channel(n)))
         assert n.label == "cd-1"
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_daemon_knows_its_domain_and_its_clique(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_a_daemon_gets_its_domain_and_clique(tmp_path: Path) -> None:
+    async def scenario() -> None:
         n = Node(tmp_path)
         plan, ready = await n.prepare(n.claim("daemon-0", daemon(n), namespace="nvidia-dra-driver-gpu"))
         assert set(ready.edits.env) >= {
@@ -202,10 +202,10 @@ def test_a_daemon_knows_its_domain_and_its_clique(tmp_path: Path) -> None:
         await n.driver.unprepare(plan)
         assert list(tmp_path.iterdir()) == []
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_the_clique_of_a_node_is_that_of_all_its_gpus() -> None:
+def test_the_clique_of_a_node_is_that_of_all_gpus() -> None:
     gpus = gpus_of(hardware("h100", 2), "n1")
     assert clique_of(gpus) == ""
     assert clique_of([gpu._replace(fabric=Fabric("fab-1", 7)) for gpu in gpus]) == CLIQUE

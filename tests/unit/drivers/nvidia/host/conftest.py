@@ -1,4 +1,4 @@
-"""A made-up host for every test."""
+"""A temporary host with a fake NVML for every test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def host(tmp_path: Path, fake_nvml: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     built = machine.build(tmp_path, fake_nvml)
-    # What would need rights, or change this machine: mount.
+    # A fake mount, because the real one needs privileges and would change this machine.
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mount").write_text(f'#!/bin/sh\necho "mount $*" >> {built.root / "calls"}\n')
     (tmp_path / "bin/mount").chmod(0o755)

@@ -1,4 +1,4 @@
-"""A host's hardware, opened and closed around what a test does with it."""
+"""Runs a test with the hardware of a host, and closes it afterwards."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.nvml.machine import Machine
 T = TypeVar("T")
 
 
-def on(host: Machine, use: Callable[[Hardware], Awaitable[T]], *, patience: float = 30.0) -> T:
-    """What ``use`` gives, on a newly opened host."""
+def run_on_host(host: Machine, use: Callable[[Hardware], Awaitable[T]], *, mps_timeout: float = 30.0) -> T:
+    """Call ``use`` with newly opened hardware, and return its result."""
 
     async def opened() -> T:
-        hardware = HostHardware(host.roots, interval=0.01, mps_timeout=patience)
+        hardware = HostHardware(host.roots, interval=0.01, mps_timeout=mps_timeout)
         try:
             return await use(hardware)
         finally:

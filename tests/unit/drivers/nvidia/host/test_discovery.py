@@ -1,4 +1,4 @@
-"""GPUs found through the true path of NVML's bindings, on a library of ours."""
+"""Discovery of GPUs through the real NVML bindings, on a fake library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allotment.fleet.modes import DynamicMig, Full, Mode, NvidiaMode, Shared, St
 from allotment.fleet.nvidia import Fabric, Gpu, gpu_uuid, gpus_of, made_of, offering, offering_of
 from tests.nvml.library import A100, H100, T4
 from tests.nvml.machine import Machine
-from tests.unit.drivers.nvidia.host.hosting import on
+from tests.unit.drivers.nvidia.host.hosting import run_on_host
 
 BUSES = {"0000:07:00.0": 0x07, "0000:0f:00.0": 0x0F}
 
@@ -25,47 +25,48 @@ def two_a100s(host: Machine, *, mig: tuple[bool, bool]) -> None:
 
 
 def gpus(host: Machine) -> tuple[Gpu, ...]:
-    return on(host, lambda hardware: hardware.gpus())
+    return run_on_host(host, lambda hardware: hardware.gpus())
 
 
 @pytest.mark.parametrize("mode", [Full(), DynamicMig(), Shared(), Vfio()])
-def test_slices_of_gpus_that_were_found_equal_those_of_the_profile(host: Machine, mode: NvidiaMode) -> None:
+def test_slices_of_discovered_gpus_equal_those_of_the_profile(host: Machine, mode: NvidiaMode) -> None:
     machine = hardware_of("dgx-a100-40gb", 2)
     two_a100s(host, mig=(mode == DynamicMig(), mode == DynamicMig()))
     assert gpus(host) == gpus_of(machine, "n", mode)
     assert offering(gpus(host), mode) == offering_of(machine, "n", mode)
 
 
-def test_a_fixed_layout_that_was_made_is_published_like_that_of_the_profile(host: Machine) -> None:
+def test_a_fixed_mig_layout_is_published_like_that_of_the_profile(host: Machine) -> None:
     machine = hardware_of("dgx-a100-40gb", 2)
     mode: Mode = parse_mode("static-mig=3g.20gb+2g.10gb+1g.5gb/full", machine)
     assert isinstance(mode, StaticMig)
     two_a100s(host, mig=(True, False))
-    wanted = made_of(gpus_of(machine, "n", mode), "n", mode)
+    layout = made_of(gpus_of(machine, "n", mode), "n", mode)
 
     async def make(hardware: Hardware) -> None:
-        for pci, pieces in wanted.items():
-            for piece in pieces:
-                await hardware.create_mig(pci, piece.profile_id, piece.start)
-        found = await hardware.gpus()
-        made = {gpu.pci: await hardware.mig_devices(gpu.pci) for gpu in found}
-        assert {pci: [(m.profile_id, m.start) for m in each] for pci, each in made.items()} == {
-            pci: [(piece.profile_id, piece.start) for piece in pieces] for pci, pieces in wanted.items()
+        for pci, mig_devices in layout.items():
+            for mig_device in mig_devices:
+                await hardware.create_mig(pci, mig_device.profile_id, mig_device.start)
+        discovered = await hardware.gpus()
+        created = {gpu.pci: await hardware.mig_devices(gpu.pci) for gpu in discovered}
+        assert {pci: [(m.profile_id, m.start) for m in each] for pci, each in created.items()} == {
+            pci: [(mig_device.profile_id, mig_device.start) for mig_device in mig_devices]
+            for pci, mig_devices in layout.items()
         }
-        # The UUIDs of what was made are the driver's own.
+        # The driver assigns the UUIDs.
         renamed = {
-            pci: [old._replace(uuid=new.uuid) for old, new in zip(wanted[pci], made[pci], strict=True)]
-            for pci in wanted
+            pci: [old._replace(uuid=new.uuid) for old, new in zip(layout[pci], created[pci], strict=True)]
+            for pci in layout
         }
-        assert offering(found, mode, made) == offering(gpus_of(machine, "n", mode), mode, renamed)
+        assert offering(discovered, mode, created) == offering(gpus_of(machine, "n", mode), mode, renamed)
 
-    on(host, make)
+    run_on_host(host, make)
 
 
-def test_a_gpu_that_lacks_much_is_found_all_the_same(host: Machine) -> None:
+def test_a_gpu_with_few_facts_is_discovered(host: Machine) -> None:
     host.gpu(T4, 0x1E, "GPU-t4", numa=-1, bar=1 << 28)
     (folder := host.roots.sys / "bus/pci/devices/0000:1e:00.0").unlink()
-    assert not folder.exists()  # as on virtual machines whose topology cannot be read
+    assert not folder.exists()  # as on virtual machines without a readable topology
     (t4,) = gpus(host)
     assert (t4.product, t4.architecture, t4.brand, t4.compute_capability) == ("Tesla T4", "Turing", "Nvidia", "7.5")
     assert (t4.mig, t4.mig_enabled, t4.fabric, t4.addressing_mode, t4.numa, t4.pcie_root) == (None, False, *[None] * 4)
@@ -73,7 +74,7 @@ def test_a_gpu_that_lacks_much_is_found_all_the_same(host: Machine) -> None:
     assert t4.bar_bytes == 256 << 20
 
 
-def test_newer_hardware_tells_more(host: Machine) -> None:
+def test_newer_hardware_reports_more(host: Machine) -> None:
     host.gpu(H100, 0x53, "GPU-h100", device="0x2330")
     host.nvml.fabric(0, 7)
     (h100,) = gpus(host)
@@ -84,20 +85,20 @@ def test_newer_hardware_tells_more(host: Machine) -> None:
     assert (h100.mig.reset_to_toggle, h100.mig_enabled) == (False, False)
 
 
-def test_places_are_known_while_mig_is_off_and_nvml_does_not_tell_them(host: Machine) -> None:
+def test_placements_are_known_while_mig_is_disabled(host: Machine) -> None:
     host.gpu(H100, 0x53, "GPU-h100")
-    (found,), (profiled,) = gpus(host), gpus_of(hardware_of("h100"), "n")
-    assert found.mig == profiled.mig
+    (discovered,), (profiled,) = gpus(host), gpus_of(hardware_of("h100"), "n")
+    assert discovered.mig == profiled.mig
 
 
-def test_an_old_driver_names_no_profiles_and_ours_are_the_same(host: Machine) -> None:
+def test_profile_names_are_derived_if_an_old_driver_has_none(host: Machine) -> None:
     two_a100s(host, mig=(True, True))
     new = gpus(host)
     host.nvml.old_driver()
     assert gpus(host) == new
 
 
-def test_memory_that_is_the_cpus_too_is_not_told(host: Machine) -> None:
+def test_memory_shared_with_the_cpu_is_not_reported(host: Machine) -> None:
     host.gpu(H100, 0x53, "GPU-h100")
     host.nvml.coherent(0)
     (gpu,) = gpus(host)
@@ -106,14 +107,14 @@ def test_memory_that_is_the_cpus_too_is_not_told(host: Machine) -> None:
     assert "memory" not in device.capacity
 
 
-def test_gpus_are_in_the_order_of_their_addresses(host: Machine) -> None:
+def test_gpus_are_sorted_by_address(host: Machine) -> None:
     for bus, uuid in ((0x9, "GPU-c"), (0x3, "GPU-a"), (0x5, "GPU-b")):
         host.gpu(T4, bus, uuid)
     assert [gpu.uuid for gpu in gpus(host)] == ["GPU-a", "GPU-b", "GPU-c"]
     assert [gpu.minor for gpu in gpus(host)] == [1, 2, 0]
 
 
-def test_a_gpu_that_is_lost_stays_as_it_was_until_the_kernel_gives_it_up(host: Machine) -> None:
+def test_a_lost_gpu_is_listed_until_the_kernel_removes_it(host: Machine) -> None:
     host.gpu(T4, 0x3, "GPU-a")
     host.gpu(T4, 0x5, "GPU-b")
 
@@ -126,12 +127,12 @@ def test_a_gpu_that_is_lost_stays_as_it_was_until_the_kernel_gives_it_up(host: M
         host.bind("0000:03:00.0", "")
         assert await hardware.gpus() == before[1:]
 
-    on(host, lose)
-    # A driver that never saw it has nothing to show.
+    run_on_host(host, lose)
+    # A restarted driver does not know the GPU.
     assert [gpu.uuid for gpu in gpus(host)] == ["GPU-b"]
 
 
-def test_no_driver_is_no_gpus(host: Machine, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_driver_there_are_no_gpus(host: Machine, caplog: pytest.LogCaptureFixture) -> None:
     host.gpu(T4, 0x3, "GPU-a")
     host.nvml.absent()
 
@@ -141,20 +142,20 @@ def test_no_driver_is_no_gpus(host: Machine, caplog: pytest.LogCaptureFixture) -
         host.nvml.absent(False)
         assert len(await hardware.gpus()) == 1
 
-    on(host, twice)
+    run_on_host(host, twice)
     assert [record.message for record in caplog.records] == ["no GPUs: NVML does not start: Driver Not Loaded"]
     shutil.rmtree(host.root / "usr/lib")
     assert gpus(host) == ()
 
 
-def test_a_library_that_is_none_is_no_gpus(host: Machine) -> None:
+def test_with_an_invalid_library_there_are_no_gpus(host: Machine) -> None:
     path = host.root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
     path.unlink()
     path.write_bytes(b"not a library")
     assert gpus(host) == ()
 
 
-def test_a_gpu_of_virtual_machines_is_told_of_by_the_kernel(host: Machine) -> None:
+def test_a_gpu_bound_to_vfio_is_read_from_the_kernel(host: Machine) -> None:
     pci = host.gpu(H100, 0x53, "GPU-h100", device="0x2330", numa=1, bar=1 << 37)
     host.gpu(T4, 0x1E, "GPU-t4")
     (host.roots.dev / "iommu").write_bytes(b"")
@@ -168,13 +169,13 @@ def test_a_gpu_of_virtual_machines_is_told_of_by_the_kernel(host: Machine) -> No
         assert (before.vfio_bound, after.vfio_bound) == (False, True)
         assert offering((after,), Vfio()) == offering((before,), Vfio())
 
-    on(host, before_and_after)
+    run_on_host(host, before_and_after)
     (unseen,) = gpus(host)
     assert (unseen.product, unseen.device_id, unseen.bar_bytes) == ("NVIDIA H100 80GB HBM3", "0x2330", 1 << 37)
     assert offering((unseen,), Full()).groups == ((),)
 
 
-def test_nvml_is_left_when_the_hardware_is_closed(host: Machine) -> None:
+def test_nvml_is_stopped_when_the_hardware_is_closed(host: Machine) -> None:
     host.gpu(T4, 0x3, "GPU-a")
     gpus(host)
     assert host.nvml.started() == 0
@@ -182,4 +183,4 @@ def test_nvml_is_left_when_the_hardware_is_closed(host: Machine) -> None:
 
 def test_without_the_bindings_there_are_no_gpus(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert on(host, lambda hardware: hardware.gpus()) == ()
+    assert run_on_host(host, lambda hardware: hardware.gpus()) == ()

@@ -1,4 +1,4 @@
-"""The driver on a real host's hardware: the same code as on a simulated one, down to NVML's calls."""
+"""The driver on the hardware of a real host, down to NVML's calls."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from allotment.fleet.modes import DynamicMig, Shared
 from allotment.model.quantity import Quantity
 from tests.nvml.library import A100, H100
 from tests.nvml.machine import Machine
-from tests.unit.drivers.nvidia.host.hosting import on
+from tests.unit.drivers.nvidia.host.hosting import run_on_host
 
 
-def test_a_mig_device_is_made_for_a_claim_and_gone_after_it(host: Machine) -> None:
+def test_a_mig_device_is_created_for_a_claim_and_destroyed_after_it(host: Machine) -> None:
     host.gpu(H100, 7, "GPU-a")
     host.capability(0, "gi1", 12)
     host.capability(0, "gi1/ci0", 13)
@@ -20,7 +20,7 @@ def test_a_mig_device_is_made_for_a_claim_and_gone_after_it(host: Machine) -> No
     async def prepare_and_undo(hardware: Hardware) -> None:
         driver = NvidiaDriver(hardware, DynamicMig())
         ((group,), (counters,), *_) = (await driver.discover())[0][:2]
-        device = next(one.name for one in group if one.name == "gpu-0-mig-3g40gb-9-4")
+        device = next(published.name for published in group if published.name == "gpu-0-mig-3g40gb-9-4")
         assert counters.name == "gpu-0-counter-set"
         claim = AllocatedClaim("uid", "default", "c", (AllocatedDevice("r", "n", device),))
         plan = driver.plan(claim)
@@ -37,12 +37,12 @@ def test_a_mig_device_is_made_for_a_claim_and_gone_after_it(host: Machine) -> No
         await driver.unprepare(plan)
         await driver.unprepare(plan)
 
-    on(host, prepare_and_undo)
+    run_on_host(host, prepare_and_undo)
     assert host.nvml.instances(0) == 0
     assert not host.nvml.mig_mode(0)
 
 
-def test_a_claim_for_memory_is_held_to_it_by_a_daemon(host: Machine) -> None:
+def test_the_memory_of_a_claim_is_limited_by_a_daemon(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a")
 
     async def prepare_and_undo(hardware: Hardware) -> None:
@@ -56,9 +56,9 @@ def test_a_claim_for_memory_is_held_to_it_by_a_daemon(host: Machine) -> None:
         prepared = await driver.prepare(claim, plan)
         assert len(await hardware.mps_daemons()) == 1
         (ready,) = prepared.devices.values()
-        assert "told set_default_device_pinned_mem_limit GPU-a 10240M" in host.calls()
+        assert "command set_default_device_pinned_mem_limit GPU-a 10240M" in host.calls()
         assert ready.edits.env == ("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",)
         await driver.unprepare(plan)
         assert await hardware.mps_daemons() == frozenset()
 
-    on(host, prepare_and_undo)
+    run_on_host(host, prepare_and_undo)

@@ -1,4 +1,4 @@
-"""What happens to GPUs, as it is told."""
+"""Events of GPUs on a host."""
 
 from __future__ import annotations
 
@@ -11,69 +11,73 @@ import pytest
 from allotment.drivers.nvidia.hardware import Event, GpusChanged, Hardware, Unmonitored, Xid
 from tests.nvml.library import A100, T4
 from tests.nvml.machine import Machine
-from tests.unit.drivers.nvidia.host.hosting import on
+from tests.unit.drivers.nvidia.host.hosting import run_on_host
 
 
 async def until_watched(host: Machine) -> None:
-    """The driver listens to the first GPU now."""
+    """Wait until the driver listens to the first GPU."""
     async with asyncio.timeout(30):
         while not host.nvml.registered(0):
             await asyncio.sleep(0.002)
 
 
-def told(host: Machine, happen: Any, number: int, *, watched: bool = True) -> list[Event]:
-    """The first events after something happened."""
+def events_after(host: Machine, trigger: Any, number: int, *, watched: bool = True) -> list[Event]:
+    """The first ``number`` events after ``trigger`` was called."""
 
     async def listen(hardware: Hardware) -> list[Event]:
-        found: list[Event] = []
+        events: list[Event] = []
         await hardware.gpus()
 
         async def gather() -> None:
-            events: Any = hardware.events()
-            async with aclosing(events):
-                async for event in events:
-                    found.append(event)
-                    if len(found) == number:
+            source: Any = hardware.events()
+            async with aclosing(source):
+                async for event in source:
+                    events.append(event)
+                    if len(events) == number:
                         return
 
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             group.create_task(gather())
             if watched:
                 await until_watched(host)
-            happen()
-        return found
+            trigger()
+        return events
 
-    return on(host, listen)
+    return run_on_host(host, listen)
 
 
-def test_critical_events_carry_their_number(host: Machine, caplog: pytest.LogCaptureFixture) -> None:
+def test_critical_events_have_their_number(host: Machine, caplog: pytest.LogCaptureFixture) -> None:
     host.gpu(A100, 7, "GPU-a")
     host.gpu(A100, 0xF, "GPU-b")
     host.gpu(T4, 0x1E, "GPU-c")
 
-    def happen() -> None:
+    def trigger() -> None:
         host.nvml.xid(1, 79)
         host.nvml.xid(0, 13)
 
-    assert told(host, happen, 3) == [Unmonitored("0000:1e:00.0"), Xid("0000:0f:00.0", 79), Xid("0000:07:00.0", 13)]
+    assert events_after(host, trigger, 3) == [
+        Unmonitored("0000:1e:00.0"),
+        Xid("0000:0f:00.0", 79),
+        Xid("0000:07:00.0", 13),
+    ]
     assert "no critical events of GPU 0000:1e:00.0" in caplog.text
 
 
-def test_a_lost_gpu_is_told_once(host: Machine) -> None:
+def test_a_lost_gpu_is_reported_once(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a")
     host.gpu(A100, 0xF, "GPU-b")
 
-    def happen() -> None:
+    def trigger() -> None:
         host.nvml.lose(1)
         host.nvml.xid(0, 31)
 
-    assert told(host, happen, 2) in (
+    assert events_after(host, trigger, 2) in (
         [Xid("0000:07:00.0", 31), Xid("0000:0f:00.0", 0)],
         [Xid("0000:0f:00.0", 0), Xid("0000:07:00.0", 31)],
     )
 
 
-def test_gpus_that_come_and_go_are_told_and_found_after(host: Machine) -> None:
+def test_added_and_removed_gpus_are_reported_and_discovered(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a")
 
     async def plug(hardware: Hardware) -> None:
@@ -88,10 +92,10 @@ def test_gpus_that_come_and_go_are_told_and_found_after(host: Machine) -> None:
             host.bind("0000:07:00.0", "")
             assert await anext(events) == GpusChanged()
 
-    on(host, plug)
+    run_on_host(host, plug)
 
 
 def test_a_driver_that_is_loaded_later_is_noticed(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a")
     host.nvml.absent()
-    assert told(host, lambda: host.nvml.absent(False), 1, watched=False) == [GpusChanged()]
+    assert events_after(host, lambda: host.nvml.absent(False), 1, watched=False) == [GpusChanged()]

@@ -1,4 +1,4 @@
-"""MIG devices made and destroyed through NVML: all or nothing, whatever fails."""
+"""MIG devices created and destroyed through NVML, with failures of every step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError
 from tests.nvml.library import A100, H100, T4
 from tests.nvml.machine import Machine
-from tests.unit.drivers.nvidia.host.hosting import on
+from tests.unit.drivers.nvidia.host.hosting import run_on_host
 
 PCI = "0000:07:00.0"
 
@@ -15,26 +15,26 @@ PCI = "0000:07:00.0"
 ONE, THREE, SEVEN = 19, 9, 0
 
 
-def test_seven_small_ones_fill_a_gpu_each_at_its_place(host: Machine) -> None:
+def test_seven_small_mig_devices_fill_a_gpu(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", mig=True)
 
     async def fill(hardware: Hardware) -> None:
-        made = [await hardware.create_mig(PCI, ONE, start) for start in range(7)]
-        assert [(one.profile_id, one.start) for one in made] == [(ONE, start) for start in range(7)]
-        assert len({one.uuid for one in made}) == 7
-        assert await hardware.mig_devices(PCI) == tuple(made)
+        devices = [await hardware.create_mig(PCI, ONE, start) for start in range(7)]
+        assert [(device.profile_id, device.start) for device in devices] == [(ONE, start) for start in range(7)]
+        assert len({device.uuid for device in devices}) == 7
+        assert await hardware.mig_devices(PCI) == tuple(devices)
         with pytest.raises(HardwareError, match=r"profile 9 at 4: Insufficient Resources"):
             await hardware.create_mig(PCI, THREE, 4)
-        for one in made:
-            await hardware.destroy_mig(PCI, ONE, one.start)
+        for device in devices:
+            await hardware.destroy_mig(PCI, ONE, device.start)
         assert await hardware.mig_devices(PCI) == ()
 
-    on(host, fill)
+    run_on_host(host, fill)
     assert host.nvml.instances(0) == 0
-    assert host.nvml.mig_mode(0)  # Ampere's is not ours to switch
+    assert host.nvml.mig_mode(0)  # the driver does not disable MIG on Ampere
 
 
-def test_one_that_is_there_is_given_again_and_one_that_is_not_is_destroyed_already(host: Machine) -> None:
+def test_creating_and_destroying_a_mig_device_are_idempotent(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", mig=True)
 
     async def twice(hardware: Hardware) -> None:
@@ -45,7 +45,7 @@ def test_one_that_is_there_is_given_again_and_one_that_is_not_is_destroyed_alrea
         again = await hardware.create_mig(PCI, THREE, 4)
         assert again.uuid != first.uuid
 
-    on(host, twice)
+    run_on_host(host, twice)
     assert host.nvml.instances(0) == 1
 
 
@@ -61,10 +61,10 @@ def test_a_compute_instance_that_fails_leaves_nothing(host: Machine) -> None:
         assert host.nvml.instances(0) == 0
         assert (await hardware.create_mig(PCI, THREE, 0)).start == 0
 
-    on(host, fail_then_make)
+    run_on_host(host, fail_then_make)
 
 
-def test_what_cannot_be_undone_is_said_and_cleared_by_the_next(host: Machine) -> None:
+def test_a_failed_rollback_is_reported_and_cleaned_up_by_the_next_call(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", mig=True)
     host.nvml.fail_compute(1)
     host.nvml.fail_destroy(1)
@@ -77,10 +77,10 @@ def test_what_cannot_be_undone_is_said_and_cleared_by_the_next(host: Machine) ->
         assert (await hardware.create_mig(PCI, THREE, 0)).start == 0
         assert host.nvml.instances(0) == 1
 
-    on(host, fail_then_make)
+    run_on_host(host, fail_then_make)
 
 
-def test_half_of_one_that_a_killed_process_left_is_destroyed(host: Machine) -> None:
+def test_an_incomplete_mig_device_of_a_killed_process_is_destroyed(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", mig=True)
     host.nvml.fail_compute(1)
     host.nvml.fail_destroy(1)
@@ -90,11 +90,11 @@ def test_half_of_one_that_a_killed_process_left_is_destroyed(host: Machine) -> N
             await hardware.create_mig(PCI, THREE, 0)
         await hardware.destroy_mig(PCI, THREE, 0)
 
-    on(host, leave_half_and_destroy)
+    run_on_host(host, leave_half_and_destroy)
     assert host.nvml.instances(0) == 0
 
 
-def test_hopper_is_switched_on_with_the_first_and_off_with_the_last(host: Machine) -> None:
+def test_mig_is_enabled_on_hopper_with_the_first_and_disabled_with_the_last(host: Machine) -> None:
     host.gpu(H100, 7, "GPU-a")
 
     async def come_and_go(hardware: Hardware) -> None:
@@ -106,17 +106,17 @@ def test_hopper_is_switched_on_with_the_first_and_off_with_the_last(host: Machin
         await hardware.destroy_mig(PCI, ONE, 4)
         assert not host.nvml.mig_mode(0)
 
-    on(host, come_and_go)
+    run_on_host(host, come_and_go)
 
 
-def test_a_gpu_leaves_mig_where_it_can_and_says_where_it_cannot(host: Machine) -> None:
+def test_mig_is_disabled_unless_it_is_in_use(host: Machine) -> None:
     host.gpu(H100, 7, "GPU-a", mig=True)
     host.gpu(A100, 8, "GPU-b", mig=True)
     host.gpu(T4, 9, "GPU-c")
 
     async def leave(hardware: Hardware) -> None:
         await hardware.create_mig("0000:08:00.0", THREE, 0)
-        with pytest.raises(HardwareError, match="there are MIG devices on it"):
+        with pytest.raises(HardwareError, match="the GPU has MIG devices"):
             await hardware.disable_mig("0000:08:00.0")
         await hardware.destroy_mig("0000:08:00.0", THREE, 0)
         with pytest.raises(HardwareError, match="takes effect only after a reset"):
@@ -125,10 +125,10 @@ def test_a_gpu_leaves_mig_where_it_can_and_says_where_it_cannot(host: Machine) -
             await hardware.disable_mig(pci)
         assert not host.nvml.mig_mode(0)
 
-    on(host, leave)
+    run_on_host(host, leave)
 
 
-def test_a_failure_leaves_hopper_as_it_was(host: Machine) -> None:
+def test_a_failure_leaves_mig_disabled_on_hopper(host: Machine) -> None:
     host.gpu(H100, 7, "GPU-a")
     host.nvml.fail_compute(1)
 
@@ -136,26 +136,26 @@ def test_a_failure_leaves_hopper_as_it_was(host: Machine) -> None:
         with pytest.raises(HardwareError, match="compute instance"):
             await hardware.create_mig(PCI, THREE, 0)
 
-    on(host, fail)
+    run_on_host(host, fail)
     assert not host.nvml.mig_mode(0)
     assert host.nvml.instances(0) == 0
 
 
-def test_ampere_with_mig_off_says_what_to_do(host: Machine) -> None:
+def test_ampere_with_mig_disabled_explains_the_fix(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a")
 
     async def fail(hardware: Hardware) -> None:
         with pytest.raises(
-            HardwareError, match=r"MIG is off, .* needs a reset of the GPU \(nvidia-smi -i 0000:07:00.0 -mig 1"
+            HardwareError, match=r"MIG is disabled, .* needs a reset of the GPU \(nvidia-smi -i 0000:07:00.0 -mig 1"
         ):
             await hardware.create_mig(PCI, ONE, 0)
         assert await hardware.mig_devices(PCI) == ()
         await hardware.destroy_mig(PCI, ONE, 0)
 
-    on(host, fail)
+    run_on_host(host, fail)
 
 
-def test_what_the_gpu_does_not_have(host: Machine) -> None:
+def test_unknown_profiles_and_starts_are_rejected(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", mig=True)
     host.gpu(T4, 8, "GPU-b")
 
@@ -170,11 +170,11 @@ def test_what_the_gpu_does_not_have(host: Machine) -> None:
         with pytest.raises(GpuLost):
             await hardware.destroy_mig("0000:99:00.0", ONE, 0)
 
-    on(host, fail)
+    run_on_host(host, fail)
 
 
-def test_an_old_driver_makes_them_too(host: Machine) -> None:
+def test_an_old_driver_creates_mig_devices(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", mig=True)
     host.nvml.old_driver()
-    assert on(host, lambda hardware: hardware.create_mig(PCI, SEVEN, 0)).gpu_instance == 0
+    assert run_on_host(host, lambda hardware: hardware.create_mig(PCI, SEVEN, 0)).gpu_instance == 0
     assert host.nvml.instances(0) == 1

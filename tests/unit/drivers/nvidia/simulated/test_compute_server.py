@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.simulated.compute_server import VARIABLE, ComputeServer, ProgramSession
+from allotment.drivers.nvidia.simulated.compute_server import ComputeServer, ProgramSession
+from allotment.drivers.nvidia.simulated.container_edits import VARIABLE
 from allotment.drivers.nvidia.simulated.engine import ComputeError
 from allotment.drivers.nvidia.simulated.share import ComputeShare
 from tests.unit.cluster import idle
@@ -15,57 +16,57 @@ from tests.unit.cluster import idle
 GIB = 1 << 30
 SPEED = 50.0
 A100 = ComputeShare("claim-1", "0000:07:00.0", "GPU-1", "NVIDIA A100-SXM4-40GB", 108, 40 * GIB, "exclusive")
-TURNS = A100._replace(strategy="time-slicing", interval=3)
+TIME_SLICED = A100._replace(strategy="time-slicing", interval=3)
 MPS = A100._replace(strategy="mps", daemon="mps-1", threads=33, memory_limit=5 * GIB)
 MIG = A100._replace(strategy="mig", profile="1g.5gb", engine="MIG-0", multiprocessors=14, memory=4864 << 20)
 
 
-def shares(**known: ComputeShare) -> ComputeServer:
+def shares(**shares_by_token: ComputeShare) -> ComputeServer:
     compute = ComputeServer(speed=SPEED)
-    compute.attach(known.get)
+    compute.attach(shares_by_token.get)
     return compute
 
 
-async def images(clients: list[ProgramSession], each: int = 4) -> list[float]:
-    """How long each client takes for so many images, in simulated seconds; all ask for all of them at once."""
+async def images(clients: list[ProgramSession], count: int = 4) -> list[float]:
+    """The simulated seconds that each client needs for ``count`` concurrent kernels."""
 
     async def draws(client: ProgramSession) -> float:
-        return max(await asyncio.gather(*(client.run(work=16.0, width=32) for _ in range(each))))
+        return max(await asyncio.gather(*(client.run(work=16.0, width=32) for _ in range(count))))
 
     return await asyncio.gather(*(draws(client) for client in clients))
 
 
 def test_a_program_that_has_a_gpu_to_itself_runs_at_its_own_width() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         compute = shares(a=A100)
         assert await images([compute.open("a")]) == [pytest.approx(2.0, rel=0.01)]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_three_in_turn_take_three_times_as_long_and_three_by_mps_do_not() -> None:
-    async def story() -> None:
-        turns, mps = shares(a=TURNS), shares(a=MPS)
+def test_three_time_sliced_programs_take_three_times_as_long_and_three_mps_clients_do_not() -> None:
+    async def scenario() -> None:
+        turns, mps = shares(a=TIME_SLICED), shares(a=MPS)
         in_turn = await images([turns.open("a") for _ in range(3)])
         at_once = await images([mps.open("a") for _ in range(3)])
         assert max(in_turn) == pytest.approx(6.0, rel=0.1)
         assert at_once == [pytest.approx(2.0, rel=0.01)] * 3
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_mig_device_is_slower_and_does_not_notice_its_neighbours() -> None:
-    async def story() -> None:
-        known = {str(n): MIG._replace(engine=f"MIG-{n}") for n in range(7)}
-        compute = shares(**known)
-        times = await images([compute.open(token) for token in known], each=1)
+def test_a_mig_device_is_slower_and_isolated_from_others() -> None:
+    async def scenario() -> None:
+        shares_by_token = {str(n): MIG._replace(engine=f"MIG-{n}") for n in range(7)}
+        compute = shares(**shares_by_token)
+        times = await images([compute.open(token) for token in shares_by_token], count=1)
         assert times == [pytest.approx(16 / 14)] * 7
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_memory_ends_where_the_driver_set_the_limit_and_the_answer_says_whose_it_is() -> None:
-    async def story() -> None:
+def test_memory_is_limited_by_the_driver_and_the_error_names_the_limit() -> None:
+    async def scenario() -> None:
         compute = shares(mps=MPS, mig=MIG, all=A100._replace(engine="GPU-2"))
         client = compute.open("mps")
         held = client.allocate(4 * GIB)
@@ -81,11 +82,11 @@ def test_memory_ends_where_the_driver_set_the_limit_and_the_answer_says_whose_it
         with pytest.raises(ComputeError, match=r"NVIDIA A100-SXM4-40GB has 40960 MiB"):
             compute.open("all").allocate(41 * GIB)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_program_that_ends_gives_its_memory_back_and_its_kernels_do_not_hold_up_others() -> None:
-    async def story() -> None:
+def test_a_program_that_ends_frees_its_memory_and_its_kernels_are_cancelled() -> None:
+    async def scenario() -> None:
         compute = shares(a=A100)
         first, second = compute.open("a"), compute.open("a")
         first.allocate(40 * GIB)
@@ -97,11 +98,11 @@ def test_a_program_that_ends_gives_its_memory_back_and_its_kernels_do_not_hold_u
         with pytest.raises(asyncio.CancelledError):
             await lost
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_an_exclusive_gpu_refuses_a_second_program_until_the_first_has_ended() -> None:
-    async def story() -> None:
+def test_an_exclusive_gpu_rejects_a_second_program_until_the_first_has_ended() -> None:
+    async def scenario() -> None:
         compute = shares(a=A100._replace(exclusive=True))
         first = compute.open("a")
         with pytest.raises(ComputeError, match="EXCLUSIVE_PROCESS"):
@@ -109,60 +110,60 @@ def test_an_exclusive_gpu_refuses_a_second_program_until_the_first_has_ended() -
         first.close()
         compute.open("a")
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_token_is_worth_nothing_once_the_claim_was_taken_back() -> None:
-    async def story() -> None:
-        known = {"a": A100}
+def test_a_token_is_invalid_after_its_claim_was_unprepared() -> None:
+    async def scenario() -> None:
+        shares_by_token = {"a": A100}
         compute = shares()
-        compute.attach(known.get)
+        compute.attach(shares_by_token.get)
         client = compute.open("a")
-        known.clear()
+        shares_by_token.clear()
         for attempt in (lambda: compute.open("a"), lambda: client.allocate(1)):
-            with pytest.raises(ComputeError, match="nothing prepared stands behind this token"):
+            with pytest.raises(ComputeError, match="no prepared device for this token"):
                 attempt()
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_device_is_held_while_a_program_is_on_it() -> None:
-    async def story() -> None:
-        held: list[str] = []
+def test_a_device_cannot_be_destroyed_while_a_program_uses_it() -> None:
+    async def scenario() -> None:
+        engines: list[str] = []
 
         @contextmanager
         def running(share: ComputeShare) -> Iterator[None]:
-            held.append(share.engine)
+            engines.append(share.engine)
             yield
-            held.remove(share.engine)
+            engines.remove(share.engine)
 
         compute = ComputeServer(speed=SPEED)
         compute.attach({"a": A100}.get, running)
         first, second = compute.open("a"), compute.open("a")
-        assert held == ["GPU-1", "GPU-1"]
+        assert engines == ["GPU-1", "GPU-1"]
         first.close()
         first.close()
-        assert held == ["GPU-1"]
+        assert engines == ["GPU-1"]
         second.close()
-        assert not held
+        assert not engines
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_program_may_limit_itself_further_but_not_raise_what_the_daemon_gives() -> None:
-    async def story() -> None:
+def test_a_program_can_lower_but_not_raise_the_limit_of_its_daemon() -> None:
+    async def scenario() -> None:
         compute = shares(a=MPS._replace(threads=50))
         less, more = compute.open("a", threads=25), compute.open("a", threads=100)
         assert await less.run(27.0, 108) == pytest.approx(1.0)
         assert await more.run(54.0, 108) == pytest.approx(1.0)
-        with pytest.raises(ComputeError, match="1 to 100 per cent"):
+        with pytest.raises(ComputeError, match="1 to 100 percent"):
             compute.open("a", threads=0)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_an_engine_did_is_told_while_somebody_uses_it() -> None:
-    async def story() -> None:
+def test_the_activity_of_an_engine_is_available_while_a_program_uses_it() -> None:
+    async def scenario() -> None:
         compute = shares(a=A100)
         assert compute.activity("GPU-1") is None
         client = compute.open("a")
@@ -175,27 +176,27 @@ def test_what_an_engine_did_is_told_while_somebody_uses_it() -> None:
         client.close()
         assert compute.activity("GPU-1") is None
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 # --- over the socket ------------------------------------------------------------------------------------------------
 
-Ask = Callable[..., Awaitable[Any]]
+Request = Callable[..., Awaitable[Any]]
 
 
-async def served(compute: ComputeServer, story: Callable[[str], Awaitable[None]], token: str = "a") -> None:
-    """Run a story with the address while programs are served."""
+async def serve(compute: ComputeServer, scenario: Callable[[str], Awaitable[None]], token: str = "a") -> None:
+    """Run a scenario with an address while the server serves programs."""
     async with asyncio.TaskGroup() as group:
         running = group.create_task(compute.run())
-        await story(compute.address(token))
+        await scenario(compute.address(token))
         running.cancel()
 
 
-async def program(address: str, **first: Any) -> tuple[Ask, Callable[[], Awaitable[None]]]:
+async def program(address: str, **first: Any) -> tuple[Request, Callable[[], Awaitable[None]]]:
     path, _, token = address.partition("#")
     reader, writer = await asyncio.open_unix_connection(path)
 
-    async def ask(**words: Any) -> Any:
+    async def request(**words: Any) -> Any:
         writer.write(json.dumps(words).encode() + b"\n")
         return json.loads(await reader.readline())
 
@@ -203,66 +204,66 @@ async def program(address: str, **first: Any) -> tuple[Ask, Callable[[], Awaitab
         writer.close()
         await writer.wait_closed()
 
-    assert (await ask(id=0, open=token, **first))["uuid"] == "GPU-1"
-    return ask, end
+    assert (await request(id=0, open=token, **first))["uuid"] == "GPU-1"
+    return request, end
 
 
 def test_programs_reach_their_gpu_by_the_address_of_their_token() -> None:
-    async def story(address: str) -> None:
-        ask, end = await program(address)
-        assert await ask(id=1, run=16.0, width=32) == {"id": 1, "seconds": pytest.approx(0.5)}
-        taken = await ask(id=2, allocate=6 * GIB)
+    async def scenario(address: str) -> None:
+        request, end = await program(address)
+        assert await request(id=1, run=16.0, width=32) == {"id": 1, "seconds": pytest.approx(0.5)}
+        taken = await request(id=2, allocate=6 * GIB)
         assert taken["error"] == "CUDA_ERROR_OUT_OF_MEMORY"
-        assert await ask(id=3, allocate=GIB) == {"id": 3, "allocation": 1}
-        assert await ask(id=4, free=1) == {"id": 4}
-        assert (await ask(id=5, free=1))["error"] == "CUDA_ERROR_INVALID_VALUE"
-        assert (await ask(id=6, dance=1))["error"] == "CUDA_ERROR_NOT_SUPPORTED"
+        assert await request(id=3, allocate=GIB) == {"id": 3, "allocation": 1}
+        assert await request(id=4, free=1) == {"id": 4}
+        assert (await request(id=5, free=1))["error"] == "CUDA_ERROR_INVALID_VALUE"
+        assert (await request(id=6, dance=1))["error"] == "CUDA_ERROR_NOT_SUPPORTED"
         for work in (0, -1, 1e300, "much", None):
-            assert (await ask(id=7, run=work))["error"] == "CUDA_ERROR_INVALID_VALUE"
+            assert (await request(id=7, run=work))["error"] == "CUDA_ERROR_INVALID_VALUE"
         await end()
 
-    asyncio.run(served(shares(a=MPS), story))
+    asyncio.run(serve(shares(a=MPS), scenario))
 
 
-def test_a_killed_program_is_gone_from_the_gpu() -> None:
+def test_a_killed_program_is_removed_from_the_gpu() -> None:
     compute = shares(a=A100)
 
-    async def story(address: str) -> None:
-        ask, end = await program(address)
-        await ask(id=1, allocate=40 * GIB)
+    async def scenario(address: str) -> None:
+        request, end = await program(address)
+        await request(id=1, allocate=40 * GIB)
         await end()
         while compute.activity("GPU-1") is not None:
             await asyncio.sleep(0.001)
-        ask, end = await program(address)
-        assert "allocation" in await ask(id=1, allocate=40 * GIB)
+        request, end = await program(address)
+        assert "allocation" in await request(id=1, allocate=40 * GIB)
         await end()
 
-    asyncio.run(served(compute, story))
+    asyncio.run(serve(compute, scenario))
 
 
 @pytest.mark.parametrize(
     "line", [b"nonsense\n", b"[]\n", b"[" * 60_000 + b"\n", b"x" * 70_000 + b"\n", b"\xff\n", b"{}\n"]
 )
-def test_who_does_not_speak_the_protocol_is_hung_up_on_and_others_are_served(line: bytes) -> None:
-    async def story(address: str) -> None:
+def test_a_connection_that_violates_the_protocol_is_closed_and_others_are_served(line: bytes) -> None:
+    async def scenario(address: str) -> None:
         reader, writer = await asyncio.open_unix_connection(address.partition("#")[0])
         writer.write(line)
         assert await reader.read() in (b"", await _no_device())
         writer.close()
-        ask, end = await program(address)
-        assert await ask(id=1, run=1.0) == {"id": 1, "seconds": 1.0}
+        request, end = await program(address)
+        assert await request(id=1, run=1.0) == {"id": 1, "seconds": 1.0}
         await end()
 
-    asyncio.run(served(shares(a=A100), story))
+    asyncio.run(serve(shares(a=A100), scenario))
 
 
 async def _no_device() -> bytes:
-    message = "no CUDA-capable device: nothing prepared stands behind this token"
+    message = "no CUDA-capable device: no prepared device for this token"
     return json.dumps({"id": None, "error": "CUDA_ERROR_NO_DEVICE", "message": message}).encode() + b"\n"
 
 
-def test_there_is_no_socket_before_an_address_is_asked_for_and_none_afterwards(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_the_socket_exists_from_the_first_address_until_close(tmp_path: Path) -> None:
+    async def scenario() -> None:
         compute = ComputeServer()
         running = asyncio.create_task(compute.run())
         await asyncio.sleep(0)
@@ -272,12 +273,12 @@ def test_there_is_no_socket_before_an_address_is_asked_for_and_none_afterwards(t
         await asyncio.wait([running])
         assert not path.parent.exists()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert VARIABLE == "ALLOTMENT_GPU"
 
 
-def test_when_it_has_ended_it_makes_no_socket_any_more() -> None:
+def test_no_socket_is_created_after_close() -> None:
     compute = ComputeServer()
     compute.close()
-    with pytest.raises(ComputeError, match="are no more"):
+    with pytest.raises(ComputeError, match="were closed"):
         compute.address("a")

@@ -13,101 +13,101 @@ from allotment.drivers.nvidia.simulated.fault_injection import Crash
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.mig import Piece
 from allotment.fleet.profiles import MIB
-from tests.unit.drivers.nvidia.nodes import Simulated, node
+from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 
 
-def on(story: Callable[[Simulated], Awaitable[None]], *args: Any, **more: Any) -> None:
-    async def told() -> None:
-        await story(await node(*args, **more))
+def run_on_node(scenario: Callable[[SimulatedNode], Awaitable[None]], *args: Any, **more: Any) -> None:
+    async def main() -> None:
+        await scenario(await simulated_node(*args, **more))
 
-    asyncio.run(told())
+    asyncio.run(main())
 
 
 # --- MIG ------------------------------------------------------------------------------------------------------------
 
 
-def test_places_exclude_each_other() -> None:
-    async def story(n: Simulated) -> None:
+def test_overlapping_placements_are_rejected() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         await n.hardware.create_mig(n.pci[0], 9, 0)
-        with pytest.raises(HardwareError, match=r"3g\.20gb at 0 is in the way"):
+        with pytest.raises(HardwareError, match=r"3g\.20gb at 0 overlaps"):
             await n.hardware.create_mig(n.pci[0], 14, 2)
         await n.hardware.create_mig(n.pci[0], 14, 4)
         await n.hardware.create_mig(n.pci[1], 14, 2)
 
-    on(story, mode="dynamic-mig")
+    run_on_node(scenario, mode="dynamic-mig")
 
 
-def test_a_profile_has_a_highest_number_of_instances_and_its_own_places() -> None:
-    async def story(n: Simulated) -> None:
+def test_a_profile_has_a_maximum_number_of_instances_and_fixed_starts() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         await n.hardware.create_mig(n.pci[0], 20, 0)
-        with pytest.raises(HardwareError, match="1 of that profile at most"):
+        with pytest.raises(HardwareError, match="at most 1 of that profile"):
             await n.hardware.create_mig(n.pci[0], 20, 1)
-        with pytest.raises(HardwareError, match="possible places are 0, 4"):
+        with pytest.raises(HardwareError, match="possible starts are 0, 4"):
             await n.hardware.create_mig(n.pci[0], 9, 3)
         with pytest.raises(HardwareError, match="no MIG profile with id 99"):
             await n.hardware.create_mig(n.pci[0], 99, 0)
 
-    on(story, mode="dynamic-mig")
+    run_on_node(scenario, mode="dynamic-mig")
 
 
 def test_ampere_needs_a_reset_for_mig_and_others_have_none() -> None:
-    async def story(n: Simulated) -> None:
+    async def scenario(n: SimulatedNode) -> None:
         with pytest.raises(HardwareError, match="needs a reset"):
             await n.hardware.create_mig(n.pci[0], 9, 0)
 
-    async def old(n: Simulated) -> None:
+    async def old(n: SimulatedNode) -> None:
         with pytest.raises(HardwareError, match="Not Supported"):
             await n.hardware.create_mig(n.pci[0], 9, 0)
 
-    on(story)
-    on(old, "t4")
+    run_on_node(scenario)
+    run_on_node(old, "t4")
 
 
-def test_mig_is_not_switched_on_under_those_who_use_the_gpu() -> None:
-    async def story(n: Simulated) -> None:
+def test_mig_is_not_enabled_while_the_gpu_is_in_use() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         (gpu,) = await n.hardware.gpus()
         await n.hardware.start_mps(MpsDaemon("k", (gpu.uuid,)))
         with pytest.raises(HardwareError, match="In use by another client"):
             await n.hardware.create_mig(n.pci[0], 9, 0)
 
-    on(story, "h100", "dynamic-mig")
+    run_on_node(scenario, "h100", "dynamic-mig")
 
 
 @given(st.lists(st.tuples(st.integers(0, 24), st.booleans()), max_size=30))
 def test_what_exists_fits_on_the_gpu(moves: list[tuple[int, bool]]) -> None:
-    async def story(n: Simulated) -> None:
+    async def scenario(n: SimulatedNode) -> None:
         (gpu,) = await n.hardware.gpus()
         assert gpu.mig is not None
         menu = [(profile, start) for profile in gpu.mig.profiles for start in profile.starts]
-        seen: set[str] = set()
+        used_uuids: set[str] = set()
         for number, create in moves:
             profile, start = menu[number % len(menu)]
             before = {device.uuid for device in await n.hardware.mig_devices(gpu.pci)}
             try:
                 if create:
-                    made = await n.hardware.create_mig(gpu.pci, profile.gi_id, start)
-                    assert made.uuid in before or made.uuid not in seen
-                    seen.add(made.uuid)
+                    created = await n.hardware.create_mig(gpu.pci, profile.gi_id, start)
+                    assert created.uuid in before or created.uuid not in used_uuids
+                    used_uuids.add(created.uuid)
                 else:
                     await n.hardware.destroy_mig(gpu.pci, profile.gi_id, start)
             except HardwareError:
                 assert {device.uuid for device in await n.hardware.mig_devices(gpu.pci)} == before
-            there = await n.hardware.mig_devices(gpu.pci)
+            mig_devices = await n.hardware.mig_devices(gpu.pci)
             profiles = {profile.gi_id: profile for profile in gpu.mig.profiles}
-            taken = [n for each in there for n in Piece(profiles[each.profile_id], each.start).slices]
+            taken = [n for each in mig_devices for n in Piece(profiles[each.profile_id], each.start).slices]
             assert len(taken) == len(set(taken))
-            assert len({each.gpu_instance for each in there}) == len(there)
-            assert sum(profiles[each.profile_id].multiprocessors for each in there) <= gpu.multiprocessors
-            assert (await n.hardware.gpus())[0].mig_enabled == bool(there)
+            assert len({each.gpu_instance for each in mig_devices}) == len(mig_devices)
+            assert sum(profiles[each.profile_id].multiprocessors for each in mig_devices) <= gpu.multiprocessors
+            assert (await n.hardware.gpus())[0].mig_enabled == bool(mig_devices)
 
-    on(story, "h100", "dynamic-mig")
+    run_on_node(scenario, "h100", "dynamic-mig")
 
 
 # --- sharing --------------------------------------------------------------------------------------------------------
 
 
-def test_a_gpu_that_is_owned_exclusively_has_one_daemon() -> None:
-    async def story(n: Simulated) -> None:
+def test_an_exclusive_gpu_has_one_daemon() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         (gpu,) = await n.hardware.gpus()
         await n.hardware.set_compute_mode(gpu.pci, "EXCLUSIVE_PROCESS")
         await n.hardware.start_mps(MpsDaemon("one", (gpu.uuid,)))
@@ -120,11 +120,11 @@ def test_a_gpu_that_is_owned_exclusively_has_one_daemon() -> None:
         with pytest.raises(HardwareError, match="EXCLUSIVE_PROCESS"):
             await n.hardware.set_compute_mode(gpu.pci, "EXCLUSIVE_PROCESS")
 
-    on(story, "t4")
+    run_on_node(scenario, "t4")
 
 
-def test_a_token_finds_what_its_container_may_use() -> None:
-    async def story(n: Simulated) -> None:
+def test_a_token_gives_the_share_of_its_container() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         gpu = (await n.hardware.gpus())[0]
         token = n.hardware.token("c1", gpu.pci)
         whole = n.hardware.share(token)
@@ -148,11 +148,11 @@ def test_a_token_finds_what_its_container_may_use() -> None:
         await n.hardware.stop_mps("k")
         assert n.hardware.share(n.hardware.token("c1", gpu.pci, "k")) is None
 
-    on(story)
+    run_on_node(scenario)
 
 
-def test_a_token_of_a_mig_device_is_good_as_long_as_that_is_there() -> None:
-    async def story(n: Simulated) -> None:
+def test_a_token_of_a_mig_device_is_valid_while_the_device_exists() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         device = await n.hardware.create_mig(n.pci[0], 9, 4)
         token = n.hardware.token("c1", device)
         share = n.hardware.share(token)
@@ -163,22 +163,22 @@ def test_a_token_of_a_mig_device_is_good_as_long_as_that_is_there() -> None:
         await n.hardware.destroy_mig(n.pci[0], 9, 4)
         assert n.hardware.share(token) is None
 
-    on(story, mode="dynamic-mig")
+    run_on_node(scenario, mode="dynamic-mig")
 
 
 @pytest.mark.parametrize("token", ["", "x", "n1/c/0000:07:00.0/a/b/", "other/c/0000:07:00.0/-1/-1/", "n1/c/p/-1/-1/"])
-def test_other_tokens_find_nothing(token: str) -> None:
-    async def story(n: Simulated) -> None:
+def test_unknown_tokens_give_no_share(token: str) -> None:
+    async def scenario(n: SimulatedNode) -> None:
         assert n.hardware.share(token) is None
 
-    on(story)
+    run_on_node(scenario)
 
 
-# --- coming and going -----------------------------------------------------------------------------------------------
+# --- added and removed GPUs--------------------------------------------------------------------------------------------
 
 
-def test_events_reach_all_who_listen() -> None:
-    async def story(n: Simulated) -> None:
+def test_events_are_delivered_to_all_listeners() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         listeners = [n.hardware.events(), n.hardware.events()]
         waiting = [asyncio.ensure_future(anext(each)) for each in listeners]
         await asyncio.sleep(0)
@@ -188,11 +188,11 @@ def test_events_reach_all_who_listen() -> None:
         n.hardware.remove(n.pci[3])
         assert [await each for each in waiting] == [GpusChanged()] * 2
 
-    on(story)
+    run_on_node(scenario)
 
 
-def test_a_gpu_that_was_pulled_out_comes_back_as_new() -> None:
-    async def story(n: Simulated) -> None:
+def test_a_removed_gpu_is_new_when_added_again() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         gpu = (await n.hardware.gpus())[2]
         await n.hardware.set_compute_mode(gpu.pci, "EXCLUSIVE_PROCESS")
         await n.hardware.start_mps(MpsDaemon("k", (gpu.uuid,)))
@@ -205,22 +205,22 @@ def test_a_gpu_that_was_pulled_out_comes_back_as_new() -> None:
         assert (await n.hardware.gpus())[2] == gpu
         assert n.card(2).mode == "DEFAULT"
 
-    on(story)
+    run_on_node(scenario)
 
 
-def test_a_restart_of_the_node_leaves_what_its_administrator_made() -> None:
-    async def story(n: Simulated) -> None:
+def test_a_reboot_keeps_the_fixed_mig_layout() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         before = n.hardware.snapshot()
         await n.hardware.destroy_mig(n.pci[0], 9, 0)
         await n.hardware.set_time_slice(n.pci[1], 2)
         n.hardware.reboot()
         assert n.hardware.snapshot() == before
 
-    on(story, mode="static-mig=3g.20gb+2g.10gb/full")
+    run_on_node(scenario, mode="static-mig=3g.20gb+2g.10gb/full")
 
 
-def test_gpus_break_and_mend_by_name() -> None:
-    async def story(n: Simulated) -> None:
+def test_faults_are_set_and_cleared_by_name() -> None:
+    async def scenario(n: SimulatedNode) -> None:
         breaking = DeclaredFaults(n.hardware)
         breaking.apply("gpu-3=gone,gpu-1=lost")
         breaking.apply("gpu-3=gone, gpu-1=lost")
@@ -231,57 +231,57 @@ def test_gpus_break_and_mend_by_name() -> None:
         assert len(await n.hardware.gpus()) == 8
         await n.hardware.set_time_slice(n.pci[1], 1)
         for wrong in ("gpu-9=gone", "gpu-0", "gpu-0=xid-0", "gpu-0=sad"):
-            with pytest.raises(ValueError, match=r"wanted|no GPU"):
+            with pytest.raises(ValueError, match=r"expected|no GPU"):
                 breaking.apply(wrong)
 
-    on(story)
+    run_on_node(scenario)
 
 
-# --- surviving ------------------------------------------------------------------------------------------------------
+# --- persistence ----------------------------------------------------------------------------------------------------
 
 
 def test_with_a_folder_the_hardware_outlives_its_driver(tmp_path: Path) -> None:
-    async def story() -> None:
-        first = await node(mode="dynamic-mig", state=tmp_path)
+    async def scenario() -> None:
+        first = await simulated_node(mode="dynamic-mig", state=tmp_path)
         device = await first.hardware.create_mig(first.pci[0], 9, 4)
         await first.hardware.start_mps(MpsDaemon("k", (device.uuid,), None, {device.uuid: 100}))
-        second = await node(mode="dynamic-mig", state=tmp_path)
+        second = await simulated_node(mode="dynamic-mig", state=tmp_path)
         assert await second.hardware.mig_devices(first.pci[0]) == (device,)
         assert second.hardware.snapshot() == first.hardware.snapshot()
         mounts = second.hardware.mps_edits("k").mounts
         assert [Path(mount.host_path).is_dir() for mount in mounts] == [True, True]
-        # Two drivers at once, an old one and its successor, see each other's changes.
+        # Two concurrent drivers, an old one and its successor, see each other's changes.
         await second.hardware.stop_mps("k")
         assert await first.hardware.mps_daemons() == frozenset()
         await first.hardware.destroy_mig(first.pci[0], 9, 4)
         assert await second.hardware.mig_devices(first.pci[0]) == ()
         assert list((tmp_path / "mps").iterdir()) == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("folder", [False, True])
-def test_a_crash_half_way_leaves_half_a_mig_device_that_can_be_destroyed(folder: bool, tmp_path: Path) -> None:
-    async def story() -> None:
-        n = await node("h100", "dynamic-mig", state=tmp_path if folder else None)
+def test_a_crash_leaves_an_incomplete_mig_device_that_can_be_destroyed(folder: bool, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        n = await simulated_node("h100", "dynamic-mig", state=tmp_path if folder else None)
         n.faults.crash_in(1)
         with pytest.raises(Crash):
             await n.hardware.create_mig(n.pci[0], 9, 0)
         assert [each.uuid for each in n.card().instances] == [""]
         assert await n.hardware.mig_devices(n.pci[0]) == ()
-        with pytest.raises(HardwareError, match="in the way"):
+        with pytest.raises(HardwareError, match="overlaps"):
             await n.hardware.create_mig(n.pci[0], 0, 0)
         await n.hardware.destroy_mig(n.pci[0], 9, 0)
         assert not n.card().mig
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_thousand_nodes_cost_little() -> None:
-    async def story() -> None:
-        n = await node()
+    async def scenario() -> None:
+        n = await simulated_node()
         gpus = await n.hardware.gpus()
         many = [SimulatedHardware(gpus, name=f"n{number}") for number in range(1000)]
         assert sum([len(await each.gpus()) for each in many]) == 8000
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -12,7 +12,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
 from allotment.tools.explain import explain
-from allotment.tools.explain.subjects import to_try
+from allotment.tools.explain.subjects import objects_to_explain
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     by_claim,
@@ -89,4 +89,4 @@ def test_vendor_examples(file: str, fleet: str | None, shared: Callable[[str], P
     if fleet:
         cluster = cluster_of(parse_fleet([fleet]))
         state = (*cluster.nodes, *cluster.slices, *cluster.classes)
-        assert explain(to_try(state, values), FEATURES).fits
+        assert explain(objects_to_explain(state, values), FEATURES).fits

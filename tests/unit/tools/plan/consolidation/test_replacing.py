@@ -17,28 +17,34 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import read_value, to_tree
-from allotment.tools.plan.consolidation.disruption import Budget, Guards, Policy, allowed, movable
-from allotment.tools.plan.consolidation.movable_pods import Lodger
-from allotment.tools.plan.consolidation.rescheduling import House, Place
-from allotment.tools.plan.consolidation.search import Consolidation, Owned, Replacing, consolidate
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.report import Plan, PlannedMachine, Unserved
+from allotment.tools.plan.consolidation.disruption import (
+    ConsolidationPolicy,
+    DisruptionBudget,
+    EvictionBudgets,
+    allowed_removals,
+    pods_to_move,
+)
+from allotment.tools.plan.consolidation.movable_pods import MovablePod
+from allotment.tools.plan.consolidation.rescheduling import PodTarget, SimulatedCluster
+from allotment.tools.plan.consolidation.search import Consolidation, OwnedNode, ReplacementOptions, consolidate
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan, UnservedPod
 from tests.unit.tools.plan.running import FEATURES, NoRoom, Running, anti_affinity, ever, names, request, spread
 
-ANY = Policy(budgets=(Budget(nodes="100%"),))
+ANY = ConsolidationPolicy(budgets=(DisruptionBudget(nodes="100%"),))
 #: Of whatever type: only the node and the slices are looked at.
 ANYTHING = catalog()[0]
 #: What may be bought: hardware and price.
 SHOP = {"one": ("1xt4", "0.5"), "four": ("4xt4", "1.8"), "pieces": ("1xa100-40gb/static-mig=1g.5gb:7", "3")}
 
 
-def planner(*kinds: str) -> Callable[..., Plan]:
+def planner(*kinds: str) -> Callable[..., ProvisioningPlan]:
     """One that buys machines of these kinds, in turn, until there is one for each pod that waits; it checks nothing."""
 
     def plan(
-        values: Iterable[Object], types: Sequence[InstanceType], limits: Limits, features: Features, *,
+        values: Iterable[Object], types: Sequence[InstanceType], limits: PlanLimits, features: Features, *,
         keep_going: Callable[[], bool],
-    ) -> Plan:  # fmt: skip
+    ) -> ProvisioningPlan:  # fmt: skip
         pods = [value for value in values if isinstance(value, Pod) and not value.spec.node_name]
         machines = []
         for number, kind in enumerate(kinds):
@@ -51,8 +57,8 @@ def planner(*kinds: str) -> Callable[..., Plan]:
             )  # fmt: skip
         if not machines:
             key = ObjectKey("default", pods[0].metadata.name)
-            return Plan(unserved=(Unserved(pod=key, owner="", code="never", text="nothing is sold"),))
-        return Plan(machines=tuple(machines), total=sum((one.usd_per_hour for one in machines), Decimal(0)))
+            return ProvisioningPlan(unserved=(UnservedPod(pod=key, owner="", code="never", text="nothing is sold"),))
+        return ProvisioningPlan(machines=tuple(machines), total=sum((one.usd_per_hour for one in machines), Decimal(0)))
 
     return plan
 
@@ -66,11 +72,11 @@ def built(machine: PlannedMachine, /) -> Template:
 
 
 def asked(
-    cluster: Running, prices: dict[str, str], *kinds: str, policy: Policy = ANY, steps: int = 10_000
+    cluster: Running, prices: dict[str, str], *kinds: str, policy: ConsolidationPolicy = ANY, steps: int = 10_000
 ) -> Consolidation:
     """What could go of these nodes, where these kinds would be bought."""
-    ours = [Owned(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node, price in prices.items()]
-    replacing = Replacing(planner(*kinds), (), Limits(), built)
+    ours = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node, price in prices.items()]
+    replacing = ReplacementOptions(planner(*kinds), (), PlanLimits(), built)
     return consolidate(
         cluster.objects, ours, policy, FEATURES, keep_going=ever(steps), replacing=replacing if kinds else None
     )
@@ -188,25 +194,25 @@ def test_every_pod_has_a_place_afterwards(
     made: tuple[Running, dict[str, str]], nodes: str, kinds: tuple[str, ...]
 ) -> None:
     cluster, prices = made
-    policy = Policy(budgets=(Budget(nodes=nodes),))
+    policy = ConsolidationPolicy(budgets=(DisruptionBudget(nodes=nodes),))
     found = asked(cluster, prices, *kinds, policy=policy, steps=200)
     removed = names(found.remove)
     # Every node of ours is told of once.
     assert sorted(removed + names(found.stays)) == sorted(prices)
-    assert len(removed) <= allowed(policy, "Underutilized", len(prices), 0)
+    assert len(removed) <= allowed_removals(policy, "Underutilized", len(prices), 0)
     # It costs less, by what is said.
     spent = sum((machine.usd_per_hour for machine in found.add), Decimal(0))
     assert found.saves == sum((Decimal(prices[node]) for node in removed), Decimal(0)) - spent
     assert found.saves > 0 or not removed
     # Exactly the pods that must go are moved, to nodes that stay or come.
-    house = House(cluster.objects, FEATURES)
-    leaving = [one for node in removed for one in movable(house, node)]
+    house = SimulatedCluster(cluster.objects, FEATURES)
+    leaving = [one for node in removed for one in pods_to_move(house, node)]
     assert sorted(move.pod for move in found.moves) == sorted(one.key for one in leaving)
-    guards = Guards([t for t in cluster.objects if t["kind"] == "PodDisruptionBudget"], house.lodgers.values())
-    gone: list[Lodger] = []
+    guards = EvictionBudgets([t for t in cluster.objects if t["kind"] == "PodDisruptionBudget"], house.pods.values())
+    gone: list[MovablePod] = []
     for node in removed:
-        assert guards.objection(gone, movable(house, node)) == ""
-        gone += movable(house, node)
+        assert guards.violation(gone, pods_to_move(house, node)) == ""
+        gone += pods_to_move(house, node)
     there = (prices.keys() - set(removed)) | {machine.node for machine in found.add}
     assert {move.target for move in found.moves} <= there
     # Played afresh in another cluster without the nodes that go, every pod gets its place and no device is given twice.
@@ -215,13 +221,13 @@ def test_every_pod_has_a_place_afterwards(
 
 def _played(cluster: Running, removed: Sequence[str], found: Consolidation) -> None:
     gone = set(removed)
-    fresh = House(cluster.objects, FEATURES)
+    fresh = SimulatedCluster(cluster.objects, FEATURES)
     for machine in found.add:
         template = built(machine)
-        fresh.build(to_tree(template.node, "v1", "Node"), template.slices)
+        fresh.add_node(to_tree(template.node, "v1", "Node"), template.slices)
     for node in removed:
         fresh.cordon(node)
-    leaving = [one for node in removed for one in movable(fresh, node)]
+    leaving = [one for node in removed for one in pods_to_move(fresh, node)]
     for one in leaving:
         fresh.evict(one)
     only = fresh.inventory.node_mask(node for node in fresh.nodes if node not in gone)
@@ -229,7 +235,7 @@ def _played(cluster: Running, removed: Sequence[str], found: Consolidation) -> N
     whole: Counter[tuple[str, str]] = Counter()
     for one in sorted(leaving, key=lambda lodger: lodger.order):
         place = fresh.place(one, only)
-        assert isinstance(place, Place), place
+        assert isinstance(place, PodTarget), place
         assert place.node == targets[one.key].target
     for claim in fresh.claims.values():
         for result in claim.allocation.devices.results if claim.allocation is not None else ():

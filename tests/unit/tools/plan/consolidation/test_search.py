@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from allotment.tools.plan.consolidation.disruption import Budget, Policy
-from allotment.tools.plan.consolidation.search import Consolidation, Owned, consolidate
+from allotment.tools.plan.consolidation.disruption import ConsolidationPolicy, DisruptionBudget
+from allotment.tools.plan.consolidation.search import Consolidation, OwnedNode, consolidate
 from tests.unit.tools.plan.running import FEATURES, Running, anti_affinity, ever, names, request, spread
 
-ANY = Policy(budgets=(Budget(nodes="100%"),))
+ANY = ConsolidationPolicy(budgets=(DisruptionBudget(nodes="100%"),))
 
 
-def asked(cluster: Running, *nodes: str, price: str = "1", policy: Policy = ANY, **more: Any) -> Consolidation:
+def asked(cluster: Running, *nodes: str, price: str = "1", policy: ConsolidationPolicy = ANY, **more: Any) -> Consolidation:
     """What could go of these nodes."""
-    ours = [Owned(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node in nodes]
+    ours = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node in nodes]
     return consolidate(cluster.objects, ours, policy, FEATURES, keep_going=ever(), **more)
 
 
@@ -162,9 +162,9 @@ def test_what_may_be_allowed(cluster: Running) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", owner="", volumes=[{"name": "scratch", "emptyDir": {}}])
-    found = asked(cluster, "a", policy=Policy(budgets=ANY.budgets, bare_pods=True))
+    found = asked(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True))
     assert found.moves[0].notes == ("what is in volume scratch is lost",)
-    found = asked(cluster, "a", policy=Policy(budgets=ANY.budgets, bare_pods=True, local_storage=False))
+    found = asked(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True, local_storage=False))
     assert why(found, "a") == "local-storage"
 
 
@@ -238,17 +238,17 @@ def test_a_pod_with_two_budgets_is_never_evicted(cluster: Running) -> None:
 @pytest.mark.parametrize(
     ("budgets", "gone"),
     [
-        ((Budget(nodes="1"),), 1),
-        ((Budget(nodes="50%"),), 2),
-        ((Budget(nodes="34%"), Budget(nodes="0", reasons=("Underutilized",))), 2),
-        ((Budget(nodes="0"),), 0),
+        ((DisruptionBudget(nodes="1"),), 1),
+        ((DisruptionBudget(nodes="50%"),), 2),
+        ((DisruptionBudget(nodes="34%"), DisruptionBudget(nodes="0", reasons=("Underutilized",))), 2),
+        ((DisruptionBudget(nodes="0"),), 0),
         ((), 4),
     ],
 )
-def test_how_many_nodes_at_once(cluster: Running, budgets: Sequence[Budget], gone: int) -> None:
+def test_how_many_nodes_at_once(cluster: Running, budgets: Sequence[DisruptionBudget], gone: int) -> None:
     for name in "abcd":
         cluster.node(name)
-    found = asked(cluster, *"abcd", policy=Policy(budgets=tuple(budgets)))
+    found = asked(cluster, *"abcd", policy=ConsolidationPolicy(budgets=tuple(budgets)))
     assert len(found.remove) == gone
     assert len(found.stays) == 4 - gone
 
@@ -277,7 +277,7 @@ def test_little_is_not_worth_a_move(cluster: Running) -> None:
 def test_a_price_that_is_not_known_counts_as_nothing(cluster: Running) -> None:
     cluster.node("a")
     found = consolidate(
-        cluster.objects, [Owned(node="a", instance="x/y", usd_per_hour=None)], ANY, FEATURES, keep_going=ever()
+        cluster.objects, [OwnedNode(node="a", instance="x/y", usd_per_hour=None)], ANY, FEATURES, keep_going=ever()
     )
     assert names(found.remove) == ["a"]
     assert found.saves == 0
@@ -288,7 +288,7 @@ def test_without_time_nothing_is_moved(cluster: Running) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a")
-    ours = [Owned(node="a", instance="x/y", usd_per_hour=Decimal(1))]
+    ours = [OwnedNode(node="a", instance="x/y", usd_per_hour=Decimal(1))]
     found = consolidate(cluster.objects, ours, ANY, FEATURES, keep_going=ever(0))
     assert found.remove == ()
     assert why(found, "a") == "time"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from allotment.fleet.catalog import catalog
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.unit.tools.plan.demands import claim_template, node, planned, pod, request
 
 
-def bought(plan: Plan) -> list[str]:
+def bought(plan: ProvisioningPlan) -> list[str]:
     return [one.instance for one in plan.machines]
 
 

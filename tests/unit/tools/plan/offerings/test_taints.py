@@ -7,9 +7,9 @@ from dataclasses import replace
 from allotment.fleet.catalog import merged, read_catalog
 from allotment.fleet.catalog.csv_format import written
 from allotment.model.core import Taint
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.plan.reasons.type_verdicts import choices
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.tools.plan.reasons.type_verdicts import group_verdicts
 from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, machines, planned, pod, request
 
 GKE = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
@@ -23,7 +23,7 @@ def test_pods_that_do_not_tolerate_a_taint_go_elsewhere() -> None:
     (one,) = planned(values, (TAINTED,)).unserved
     assert one.code == "never"
     assert "nvidia.com/gpu" in one.text
-    (choice,) = choices(demand_of(values, FEATURES), (TAINTED, PLAIN), Limits(), FEATURES)
+    (choice,) = group_verdicts(read_demand(values, FEATURES), (TAINTED, PLAIN), PlanLimits(), FEATURES)
     assert {one.instance: one.text for one in choice.verdicts} == {
         "cloud/plain": "", "cloud/tainted": "taint nvidia.com/gpu=present is not tolerated",
     }  # fmt: skip

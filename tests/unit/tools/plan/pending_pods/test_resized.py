@@ -6,8 +6,8 @@ from typing import Any
 
 from allotment.model.core import Pod
 from allotment.model.trees import Tree, to_value
-from allotment.tools.plan.consolidation.movable_pods import Lodgers
-from allotment.tools.plan.pending_pods.demand import demand_of
+from allotment.tools.plan.consolidation.movable_pods import MovablePodReader
+from allotment.tools.plan.pending_pods.demand import read_demand
 from tests.unit.tools.plan.demands import FEATURES, node
 
 HAS: Tree = {"name": "main", "resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "3"}}
@@ -23,11 +23,11 @@ def pod(**spec: Any) -> Tree:
 
 
 def test_a_plan_counts_what_a_pod_has_on_its_node() -> None:
-    found = demand_of([node("n"), to_value(pod(nodeName="n"), Pod)], FEATURES)
+    found = read_demand([node("n"), to_value(pod(nodeName="n"), Pod)], FEATURES)
     assert [(resident.demand.requests, where) for resident, where in found.residents] == [({"cpu": 3000}, "n")]
 
 
 def test_consolidation_counts_it_too_and_not_for_a_pod_that_is_made_anew() -> None:
-    lodgers = Lodgers({}, {}, {}, {})
-    assert lodgers.of(pod(nodeName="n")).resident.demand.requests == {"cpu": 3000}
-    assert lodgers.of(pod()).resident.demand.requests == {"cpu": 1000}
+    lodgers = MovablePodReader({}, {}, {}, {})
+    assert lodgers.read(pod(nodeName="n")).resident.demand.requests == {"cpu": 3000}
+    assert lodgers.read(pod()).resident.demand.requests == {"cpu": 1000}

@@ -8,7 +8,7 @@ from allotment.fleet.catalog import catalog
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.trees import Tree, to_value
 from allotment.model.workloads import StatefulSet
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.unit.tools.plan.demands import claim_template, instance, node, planned, pod, pods, request
 
 ZONE = "topology.kubernetes.io/zone"
@@ -41,7 +41,7 @@ def using(*claims: str) -> Tree:
     return {"volumes": [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]}
 
 
-def zones(plan: Plan) -> list[str]:
+def zones(plan: ProvisioningPlan) -> list[str]:
     assert not plan.unserved, plan.unserved
     return sorted(machine.zone for machine in plan.machines)
 

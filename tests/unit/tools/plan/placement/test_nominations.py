@@ -8,7 +8,7 @@ from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.core import Pod
 from allotment.model.meta import Object
-from allotment.tools.plan.placement.nominations import with_promises
+from allotment.tools.plan.placement.nominations import place_nominated_pods
 from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, node, planned, pod, request
 from tests.unit.tools.plan.running import anti_affinity
 
@@ -33,10 +33,10 @@ def test_a_place_that_was_promised_goes_to_nobody_else() -> None:
         *found, claim_template("any", request()), claim_template("ampere", request(AMPERE)),
         pod("newcomer", template="any"), to("old", pod("promised", template="ampere")),
     ]  # fmt: skip
-    kept = with_promises(values, FEATURES)
-    assert [(seat.pod.name, seat.node) for seat in kept.seats] == [("promised", "old")]
-    assert [device.device for device in kept.seats[0].claims[0].devices] == ["gpu-0"]
-    plan = planned(kept.values, CATALOG)
+    kept = place_nominated_pods(values, FEATURES)
+    assert [(seat.pod.name, seat.node) for seat in kept.placements] == [("promised", "old")]
+    assert [device.device for device in kept.placements[0].claims[0].devices] == ["gpu-0"]
+    plan = planned(kept.objects, CATALOG)
     assert [machine.instance for machine in plan.machines] == ["cloud/t4"]
     assert [seat.pod.name for machine in plan.machines for seat in machine.seats] == ["newcomer"]
     assert plan.existing == ()
@@ -46,23 +46,23 @@ def test_a_promise_that_cannot_be_kept_binds_nobody() -> None:
     found = there(old="t4")
     values = [*found, claim_template("ampere", request(AMPERE)), to("old", pod("promised", template="ampere")),
               to("nowhere", pod("other", template="ampere"))]  # fmt: skip
-    kept = with_promises(values, FEATURES)
-    assert kept.seats == ()
-    assert kept.values == values
+    kept = place_nominated_pods(values, FEATURES)
+    assert kept.placements == ()
+    assert kept.objects == values
 
 
 def test_a_claim_that_is_shared_stays_where_its_promised_user_is() -> None:
     found = there(a="a10g", b="a10g")
     values = [*found, claim("shared", request()), pod("also", claim="shared"), to("b", pod("first", claim="shared"))]
-    kept = with_promises(values, FEATURES)
-    assert [seat.pod.name for seat in kept.seats] == ["first"]
-    plan = planned(kept.values, CATALOG)
+    kept = place_nominated_pods(values, FEATURES)
+    assert [seat.pod.name for seat in kept.placements] == ["first"]
+    plan = planned(kept.objects, CATALOG)
     assert [(seat.pod.name, seat.node) for seat in plan.existing] == [("also", "b")]
 
 
 def test_without_promises_nothing_is_changed() -> None:
     values: list[Object] = [claim_template("any", request()), pod("newcomer", template="any")]
-    assert with_promises(values, FEATURES) == (values, ())
+    assert place_nominated_pods(values, FEATURES) == (values, ())
 
 
 def test_who_must_be_near_another_that_was_promised_a_place_behind_it_keeps_its_own() -> None:
@@ -72,5 +72,5 @@ def test_who_must_be_near_another_that_was_promised_a_place_behind_it_keeps_its_
         to("old", pod("web", affinity=near)),
         to("old", pod("db", labels={"app": "db"})),
     ]
-    kept = with_promises(values, FEATURES)
-    assert sorted(seat.pod.name for seat in kept.seats) == ["db", "web"]
+    kept = place_nominated_pods(values, FEATURES)
+    assert sorted(seat.pod.name for seat in kept.placements) == ["db", "web"]

@@ -7,11 +7,11 @@ from typing import Any
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.meta import Object
-from allotment.tools.plan.formulation.problem import Question
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.plan.placement.assignment import seat
-from allotment.tools.plan.placement.planned_nodes import Names, berths_of
+from allotment.tools.plan.formulation.problem import Formulation
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.tools.plan.placement.assignment import assign_pods
+from allotment.tools.plan.placement.planned_nodes import NodeNames, planned_nodes
 from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, node, planned, pod, pods, request
 from tests.unit.tools.plan.replaying import not_bound
 from tests.unit.tools.plan.running import anti_affinity, spread
@@ -62,11 +62,11 @@ def test_what_becomes_of_the_users_of_one_claim_says_nothing_of_those_of_another
         claim("x", request()), *pods(2, "x", claim="x", cpu="7"),
         claim("y", request()), *pods(2, "y", claim="y", cpu="7"),
     ]  # fmt: skip
-    question = Question(demand_of(values, FEATURES), (), Limits())
+    question = Formulation(read_demand(values, FEATURES), (), PlanLimits())
     items = [kind.items for kind in question.kinds]
     everybody = [id(item) for ones in items for item in ones]
-    found = seat(question, berths_of(question, (), Names(())), items, everybody, lambda *_: None)
-    assert [node for _, (node, _) in sorted(found.seats.items())] == ["small", "large", "large"]
+    found = assign_pods(question, planned_nodes(question, (), NodeNames(())), items, everybody, lambda *_: None)
+    assert [node for _, (node, _) in sorted(found.placements.items())] == ["small", "large", "large"]
 
 
 def test_pods_that_want_one_host_go_to_another_where_the_first_one_s_is_refused() -> None:

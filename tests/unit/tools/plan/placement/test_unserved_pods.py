@@ -14,9 +14,9 @@ from allotment.model.features import Features
 from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.model.trees import to_value
 from allotment.model.workloads import Job
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.plan.report import Plan
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.tools.plan.report import ProvisioningPlan
 from tests.unit.tools.plan.demands import (
     FEATURES,
     MIG,
@@ -38,7 +38,7 @@ UUID = 'device.attributes["gpu.nvidia.com"].uuid == "GPU-1"'
 BIG = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 0'
 
 
-def codes(found: Plan) -> dict[str, str]:
+def codes(found: ProvisioningPlan) -> dict[str, str]:
     return {one.pod.name: one.code for one in found.unserved}
 
 
@@ -70,26 +70,26 @@ def test_what_no_type_can_ever_serve() -> None:
 def test_what_only_limits_keep_away_is_not_impossible() -> None:
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
     values = [claim_template("slice", request(profile, of=MIG)), pod("a", template="slice")]
-    limited = planned(values, CATALOG, Limits(types=("cloud/t4*",)))
+    limited = planned(values, CATALOG, PlanLimits(types=("cloud/t4*",)))
     assert codes(limited) == {"a": "limits"}
     assert limited.unserved[0].nearest == ("cloud/a100",)
     assert "cloud/a100 (not among the types allowed)" in limited.unserved[0].text
     unpriced = planned(values, (T4, instance("a100", "a100-40gb", 1, "")))
     assert codes(unpriced) == {"a": "limits"}
     assert "price not known" in unpriced.unserved[0].text
-    assert codes(planned(values, CATALOG, Limits(modes=("shared",)))) == {"a": "limits"}
+    assert codes(planned(values, CATALOG, PlanLimits(modes=("shared",)))) == {"a": "limits"}
 
 
 @pytest.mark.parametrize(
     ("limits", "served"),
     [
-        (Limits(budget=Decimal("1.0")), 2),
-        (Limits(machines=1, without=("cloud/t4x4",)), 1),
-        (Limits(most=(("cloud/t4", 3),), without=("cloud/t4x4", "cloud/a100")), 3),
-        (Limits(), 5),
+        (PlanLimits(budget=Decimal("1.0")), 2),
+        (PlanLimits(max_machines=1, excluded_types=("cloud/t4x4",)), 1),
+        (PlanLimits(max_by_pattern=(("cloud/t4", 3),), excluded_types=("cloud/t4x4", "cloud/a100")), 3),
+        (PlanLimits(), 5),
     ],
 )
-def test_limits_leave_the_last_ones_without(limits: Limits, served: int) -> None:
+def test_limits_leave_the_last_ones_without(limits: PlanLimits, served: int) -> None:
     found = planned([claim_template("any", request()), *pods(5, template="any")], CATALOG, limits)
     assert sum(len(machine.seats) for machine in found.machines) == served
     assert set(codes(found).values()) <= {"limits"}
@@ -99,9 +99,9 @@ def test_limits_leave_the_last_ones_without(limits: Limits, served: int) -> None
 
 def test_what_is_out_of_stock_is_not_bought() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
-    elsewhere = planned(values, CATALOG, Limits(unavailable=(("cloud/t4", "z1", "on-demand"),)))
+    elsewhere = planned(values, CATALOG, PlanLimits(unavailable=(("cloud/t4", "z1", "on-demand"),)))
     assert (elsewhere.machines[0].instance, elsewhere.machines[0].zone) == ("cloud/t4", "z2")
-    other = planned(values, CATALOG, Limits(unavailable=(("cloud/t4", "", ""),)))
+    other = planned(values, CATALOG, PlanLimits(unavailable=(("cloud/t4", "", ""),)))
     assert machines(other) == ["cloud/t4x4"]
 
 
@@ -137,14 +137,14 @@ def test_workloads_stand_for_their_pods() -> None:
         },
         Job,
     )
-    waiting = demand_of([job], FEATURES).waiting
+    waiting = read_demand([job], FEATURES).pending
     assert [str(one.key) for one in waiting] == ["ml/train-0", "ml/train-1", "ml/train-2"]
     assert {one.owner for one in waiting} == {"Job ml/train"}
 
 
 def test_the_schedulers_order() -> None:
     values = [pod("low"), pod("high", priority=10), pod("later")]
-    assert [one.key.name for one in demand_of(values, FEATURES).waiting] == ["high", "low", "later"]
+    assert [one.key.name for one in read_demand(values, FEATURES).pending] == ["high", "low", "later"]
 
 
 def near(app: str, key: str = "kubernetes.io/hostname", kind: str = "podAffinity") -> dict[str, object]:
@@ -200,8 +200,8 @@ def test_what_devices_that_all_nodes_share_leave_over_is_called_full() -> None:
 
 def test_pods_of_workloads_that_are_not_there_yet_come_after_those_that_wait() -> None:
     waits = to_value({"metadata": {"name": "old", "creationTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
-    demand = demand_of([pod("new"), structs.replace(pod("old"), metadata=waits.metadata)], Features(kube="1.36"))
-    assert [one.key.name for one in demand.waiting] == ["old", "new"]
+    demand = read_demand([pod("new"), structs.replace(pod("old"), metadata=waits.metadata)], Features(kube="1.36"))
+    assert [one.key.name for one in demand.pending] == ["old", "new"]
 
 
 def test_what_pods_write_to_a_nodes_disk_has_room_there() -> None:

@@ -18,8 +18,13 @@ from allotment.tools.plan.provisioning.mig_parted import (
     mig_parted,
     with_layout,
 )
-from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, NoNodeClass, manifests, node_claims
-from allotment.tools.plan.report import PlannedMachine, Seat
+from allotment.tools.plan.provisioning.nodeclaims import (
+    NodeClaimSettings,
+    NodeClassNotFoundError,
+    manifests,
+    node_claims,
+)
+from allotment.tools.plan.report import PlannedMachine, PodPlacement
 
 SEVEN = "8xa100-40gb/static-mig=1g.5gb:7"
 
@@ -42,7 +47,7 @@ def configs(text: str) -> Tree:
 
 def test_one_machine_is_one_pinned_claim() -> None:
     seats = tuple(
-        Seat(pod=ObjectKey("default", f"p{n}"), node="new-1", cpu_milli=1500, memory=2 << 30) for n in range(2)
+        PodPlacement(pod=ObjectKey("default", f"p{n}"), node="new-1", cpu_milli=1500, memory=2 << 30) for n in range(2)
     )
     (tree,) = node_claims([machine(seats=seats)])
     assert tree["metadata"] == {
@@ -72,21 +77,21 @@ def test_what_the_node_gets_from_others_is_not_ours_to_say() -> None:
         "kubernetes.io/hostname": "new-1", "kubernetes.io/arch": "arm64", "topology.kubernetes.io/region": "us-east-1",
         "feature.node.kubernetes.io/pci-10de.present": "true", "karpenter.sh/capacity-type": "spot", "team": "ml",
     }  # fmt: skip
-    (tree,) = node_claims([machine(labels=labels)], ClaimSettings(labels={"pool": "gpu"}))
+    (tree,) = node_claims([machine(labels=labels)], NodeClaimSettings(labels={"pool": "gpu"}))
     assert tree["metadata"]["labels"] == {"allotment.dev/autoscaler": "allotment", "pool": "gpu", "team": "ml"}
     assert {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]} in tree["spec"]["requirements"]
 
 
 def test_taints_are_named_once() -> None:
     taint = Taint(key="gpu", value="yes", effect="NoSchedule")
-    (tree,) = node_claims([machine(taints=(taint,))], ClaimSettings(taints=(taint,), termination_grace="1h"))
+    (tree,) = node_claims([machine(taints=(taint,))], NodeClaimSettings(taints=(taint,), termination_grace="1h"))
     assert tree["spec"]["taints"] == [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
     assert tree["spec"]["terminationGracePeriod"] == "1h"
     assert "startupTaints" not in tree["spec"]
 
 
 def test_a_provider_without_karpenter_needs_a_node_class() -> None:
-    with pytest.raises(NoNodeClass, match="machines of lambda: name one as GROUP/KIND/NAME"):
+    with pytest.raises(NodeClassNotFoundError, match="machines of lambda: name one as GROUP/KIND/NAME"):
         node_claims([machine(instance="lambda/gpu_8x_a100")])
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from allotment.fleet.catalog import catalog
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import Object
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.plan.reasons.type_verdicts import choices
-from allotment.tools.plan.report import Choice, TypeVerdict
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.pending_pods.demand import read_demand
+from allotment.tools.plan.reasons.type_verdicts import group_verdicts
+from allotment.tools.plan.report import GroupVerdicts, TypeVerdict
 from tests.unit.tools.plan.demands import FEATURES, MIG, claim_template, instance, planned, pod, pods, request
 
 TYPES = (
@@ -33,14 +33,14 @@ MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("24Gi")) >
 AMPERE = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
 
 
-def chosen(values: list[Object], types: tuple[InstanceType, ...] = TYPES, limits: Limits | None = None) -> list[Choice]:
-    demand = demand_of(values, FEATURES)
+def chosen(values: list[Object], types: tuple[InstanceType, ...] = TYPES, limits: PlanLimits | None = None) -> list[GroupVerdicts]:
+    demand = read_demand(values, FEATURES)
     assert not demand.unserved
-    return list(choices(demand, types, limits or Limits(), FEATURES))
+    return list(group_verdicts(demand, types, limits or PlanLimits(), FEATURES))
 
 
 def verdicts(
-    *expressions: str, types: tuple[InstanceType, ...] = TYPES, limits: Limits | None = None, **asked: Any
+    *expressions: str, types: tuple[InstanceType, ...] = TYPES, limits: PlanLimits | None = None, **asked: Any
 ) -> dict[str, TypeVerdict]:
     """What each type is for one pod with one request."""
     template = claim_template("one", request(*expressions, **asked))
@@ -124,15 +124,15 @@ def test_a_zone_that_the_type_is_in_is_no_refusal() -> None:
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
-        (Limits(providers=("other",)), "provider cloud is not among those allowed"),
-        (Limits(without=("cloud/t*",)), "among the types excluded"),
-        (Limits(zones=("z9",)), "not in z9"),
-        (Limits(capacity="spot"), "its spot price is not known"),
-        (Limits(budget=Decimal("0.1")), "0.5 USD/h, the budget is 0.1"),
-        (Limits(unavailable=(("cloud/t4", "", ""),)), "it was out of stock just now"),
+        (PlanLimits(providers=("other",)), "provider cloud is not among those allowed"),
+        (PlanLimits(excluded_types=("cloud/t*",)), "among the types excluded"),
+        (PlanLimits(zones=("z9",)), "not in z9"),
+        (PlanLimits(capacity="spot"), "its spot price is not known"),
+        (PlanLimits(budget=Decimal("0.1")), "0.5 USD/h, the budget is 0.1"),
+        (PlanLimits(unavailable=(("cloud/t4", "", ""),)), "it was out of stock just now"),
     ],
 )
-def test_limits_are_told_before_anything_else(limits: Limits, text: str) -> None:
+def test_limits_are_told_before_anything_else(limits: PlanLimits, text: str) -> None:
     assert texts(verdicts(types=TYPES[:2], limits=limits))["t4"] == text
 
 
@@ -145,7 +145,7 @@ def test_a_price_that_is_not_known_is_no_price() -> None:
 
 
 def test_what_only_a_limit_forbids_is_the_nearest_miss() -> None:
-    found = verdicts(AMPERE, limits=Limits(without=("cloud/a10g",)))
+    found = verdicts(AMPERE, limits=PlanLimits(excluded_types=("cloud/a10g",)))
     assert next(name for name, one in found.items() if one.code) == "a10g"
 
 
@@ -182,8 +182,8 @@ def test_equal_pods_are_one_group_and_others_another() -> None:
 
 def test_only_the_largest_groups_are_judged_where_there_are_many() -> None:
     values = [pod(f"a-{n}", cpu=f"{n + 1}m") for n in range(4)] + pods(3, "many")
-    demand = demand_of(values, FEATURES)
-    found = choices(demand, TYPES, Limits(), FEATURES, most=1)
+    demand = read_demand(values, FEATURES)
+    found = group_verdicts(demand, TYPES, PlanLimits(), FEATURES, most=1)
     assert [len(choice.pods) for choice in found] == [3]
 
 

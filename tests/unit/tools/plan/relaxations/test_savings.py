@@ -14,9 +14,9 @@ from allotment.model.core import PodResourceClaimStatus, PodStatus
 from allotment.model.features import Features
 from allotment.model.meta import Object, OwnerReference
 from allotment.model.resource import ResourceClaimTemplate
-from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.relaxations.candidates import Concession, Edit
-from allotment.tools.plan.relaxations.savings import TOLD, edited, relaxations
+from allotment.tools.plan.limits import PlanLimits
+from allotment.tools.plan.relaxations.candidates import FieldEdit, RelaxationCandidate
+from allotment.tools.plan.relaxations.savings import MAX_REPORTED, edited, relaxations
 from allotment.tools.plan.relaxations.selector_conditions import conditions
 from allotment.tools.plan.report import Relaxation
 from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, planned, pod, pods, request, steps
@@ -35,10 +35,10 @@ MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("30Gi")) >
 
 
 def saved(
-    values: Sequence[Object], types: tuple[InstanceType, ...] = MINE, limits: Limits | None = None,
+    values: Sequence[Object], types: tuple[InstanceType, ...] = MINE, limits: PlanLimits | None = None,
     features: Features = FEATURES,
 ) -> tuple[Relaxation, ...]:  # fmt: skip
-    limits = limits or Limits()
+    limits = limits or PlanLimits()
     found = planned(values, types, limits, features)
     return relaxations(values, found, types, limits, features, keep_going=steps(5000))
 
@@ -73,23 +73,23 @@ def test_a_claim_without_a_template_is_edited_itself() -> None:
 
 def test_limits_are_widened() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    (found,) = [one for one in saved(values, TYPES, Limits(providers=("cloud",))) if "elsewhere" in one.what]
+    (found,) = [one for one in saved(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in one.what]
     assert (found.what, found.path, found.total) == (
         "provider elsewhere allowed too", "--catalog elsewhere", Decimal("0.9"),
     )  # fmt: skip
     values = [claim_template("one", request()), pod("a", template="one")]
     (found,) = saved(values)
     assert (found.what, found.total) == ("spot machines allowed", Decimal("0.1"))
-    (found,) = [one for one in saved(values, limits=Limits(without=("cloud/t4",))) if "t4" in one.what]
+    (found,) = [one for one in saved(values, limits=PlanLimits(excluded_types=("cloud/t4",))) if "t4" in one.what]
     assert (found.what, found.total) == ("cloud/t4 allowed", Decimal("0.5"))
 
 
 def test_a_limit_of_numbers_is_let_go() -> None:
     types = (instance("one", "t4", 1, "0.5"), instance("four", "t4", 4, "9"))
     values = [claim_template("one", request()), *pods(2, template="one")]
-    (found,) = saved(values, types, Limits(machines=1))
+    (found,) = saved(values, types, PlanLimits(max_machines=1))
     assert (found.what, found.path, found.total) == ("more than 1 machine allowed", "--machines", Decimal(1))
-    (found,) = saved(values, types, Limits(most=(("cloud/one", 0),)))
+    (found,) = saved(values, types, PlanLimits(max_by_pattern=(("cloud/one", 0),)))
     assert (found.what, found.total) == ("more than 0 of cloud/one allowed", Decimal(1))
 
 
@@ -138,13 +138,13 @@ def test_no_more_are_told_than_anybody_reads_and_the_best_first() -> None:
         *(pod(f"p{n}", template=f"c{n}", cpu=f"{n + 1}") for n in range(4)),
     ]
     found = saved(values)
-    assert 0 < len(found) <= TOLD
+    assert 0 < len(found) <= MAX_REPORTED
     assert [one.saves for one in found] == sorted((one.saves for one in found), reverse=True)
 
 
 def test_the_objects_that_were_given_stay_as_they_are() -> None:
     template = claim_template("one", request(AMPERE))
-    change = Concession("x", "ResourceClaimTemplate ml/one", "spec.spec.devices.requests[0].exactly.count", Edit(2))
+    change = RelaxationCandidate("x", "ResourceClaimTemplate ml/one", "spec.spec.devices.requests[0].exactly.count", FieldEdit(2))
     changed = edited([template], change)
     assert changed is not None
     assert isinstance(changed[0], ResourceClaimTemplate)
@@ -165,7 +165,7 @@ def test_claims_that_a_template_has_made_already_are_thought_of_as_made_anew() -
 
 
 def test_an_object_that_is_not_there_cannot_be_changed() -> None:
-    assert edited([], Concession("x", "ResourceClaim ml/one", "spec", Edit(None))) is None
+    assert edited([], RelaxationCandidate("x", "ResourceClaim ml/one", "spec", FieldEdit(None))) is None
 
 
 def test_one_condition_is_loosened_and_the_others_stay() -> None:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from allotment.cel.checking.environment import environment
-from allotment.cel.common_mistakes import FOREIGN_LITERALS
-from allotment.cel.common_mistakes import fix_mistakes as without_slips
+from allotment.cel.common_mistakes import FOREIGN_LITERALS, fix_mistakes
 from allotment.cel.errors import CompileError, Issue
 from allotment.cel.source_spans import TextSpan
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Ident, Node, Select
-from allotment.engine.diagnosis.published_names import likeness, near
+from allotment.engine.diagnosis.published_names import similar_names, similarity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import TYPO_LIKENESS, vocabulary_of
@@ -91,7 +90,7 @@ def _syntax_error(view: SelectorView, expr: Expression, error: CompileError) -> 
     """The first syntax error; if all syntax errors are common mistakes, one fix corrects them."""
     issue: Issue | None = error.issues[0] if error.issues else None
     offset = -1 if issue is None else expr.offset(issue)
-    mistakes = without_slips(expr.source)
+    mistakes = fix_mistakes(expr.source)
     if mistakes is not None:
         first_mistake = mistakes.mistakes[0]
         replacements = (f"replace {mistake.text} with {mistake.replacement}" for mistake in mistakes.mistakes)
@@ -197,7 +196,7 @@ def _fix_identifier(bundle: Bundle, view: SelectorView, expr: Expression, node: 
         ):
             quoted = f'"{expr.source[start:stop]}"'
             return replacement_fix(view, f"write {quoted}", (start, stop), quoted, safe=True)
-    similar = near(node.name, ["device"], 1)
+    similar = similar_names(node.name, ["device"], 1)
     return replacement_fix(view, "write device", extent, "device", safe=True) if similar else None
 
 
@@ -211,7 +210,7 @@ def _fix_field(bundle: Bundle, view: SelectorView, expr: Expression, node: Node)
     """A wrong field of the device: ``device.capacities``, ``device.attribute``."""
     if not isinstance(node, Select) or not isinstance(node.operand, Ident) or node.operand.name != "device":
         return None
-    similar = near(node.field, _FIELDS, 1)
+    similar = similar_names(node.field, _FIELDS, 1)
     stop = expr.extent(node)[1]
     start = stop - len(node.field)
     if similar:
@@ -275,7 +274,7 @@ def _fix_function(bundle: Bundle, view: SelectorView, expr: Expression, node: No
     suggestions = (
         [translated]
         if translated in available
-        else [n for n in near(node.function, available, 1) if likeness(node.function, n) >= TYPO_LIKENESS]
+        else [n for n in similar_names(node.function, available, 1) if similarity(node.function, n) >= TYPO_LIKENESS]
     )
     if not suggestions:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from allotment.engine.diagnosis.published_names import near
+from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check import examples
@@ -78,7 +78,7 @@ def _suggest(bundle: Bundle, reference: ClaimReference) -> tuple[Fix | None, str
         return fix, f"{entry.refers_to} is a {other_kind}"
     namespace = reference.key.namespace
     candidates = (k.name for kind, k in bundle.claims_by_key if kind == entry.kind and k.namespace == namespace)
-    similar = near(entry.refers_to, _similar_names(entry.refers_to, candidates))
+    similar = similar_names(entry.refers_to, _similar_names(entry.refers_to, candidates))
     if not similar:
         return None, ""
     guess = f"did you mean {' or '.join(similar)}?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.engine.diagnosis.published_names import near
+from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
@@ -18,7 +18,7 @@ from allotment.tools.check.claims.references import (
     request_names,
 )
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.explain import lacking
+from allotment.tools.explain import missing_request_text
 from allotment.tools.views import ClaimView, PodView, at, items
 
 
@@ -35,7 +35,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             for use in container.uses:
                 if use.name == reference.entry.name and use.request not in ("", *names) and "/" not in use.request:
                     document, path = reference.pod.document, (*use.path, "request")
-                    message = lacking(container.name, use.request, reference.description, names)
+                    message = missing_request_text(container.name, use.request, reference.description, names)
                     yield RuleMatch(document, path, message, fix=_suggest(document, path, use.request, names))
 
 
@@ -80,7 +80,7 @@ def _check_claim(claim: ClaimView) -> Iterator[RuleMatch]:
 
 def _suggest(document: Document, path: Path, name: str, known: RequestNames) -> Fix | None:
     """The fix with the only similar request, or the only request."""
-    similar = near(name, known)
+    similar = similar_names(name, known)
     candidates = similar or tuple(known)
     return _rename(document, path, candidates[0]) if len(candidates) == 1 else None
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.engine.diagnosis.published_names import near
+from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
@@ -55,7 +55,7 @@ def _supported_value(value: str, error: FieldError) -> tuple[str, bool] | None:
         return None
     supported = _QUOTED.findall(error.detail)
     same_spelling = [candidate for candidate in supported if candidate.lower() == value.lower()]
-    similar = same_spelling or near(value, supported)
+    similar = same_spelling or similar_names(value, supported)
     return (similar[0], bool(same_spelling)) if len(similar) == 1 else None
 
 
@@ -64,7 +64,7 @@ def _pod_claim(value: str, error: FieldError) -> tuple[str, bool] | None:
     if error.type is not ErrorType.NOT_FOUND or not error.detail.startswith(_CLAIMS):
         return None
     names = error.detail.removeprefix(_CLAIMS).split(", ")
-    similar = near(value, names) or tuple(names)
+    similar = similar_names(value, names) or tuple(names)
     return (similar[0], False) if len(similar) == 1 else None
 
 

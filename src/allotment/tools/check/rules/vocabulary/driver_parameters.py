@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.engine.diagnosis.published_names import likeness
+from allotment.engine.diagnosis.published_names import similarity
 from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.phrases import either, listed
 from allotment.tools.check import examples
@@ -53,7 +53,7 @@ def _report_problem(parameters: DriverParameters, problem: Problem) -> RuleMatch
 def _level(problem: Problem, written: str) -> Level:
     """An error, but a warning for kinds and fields that a later release may know."""
     if problem.key or problem.path in ((), ("apiVersion",), ("kind",)):
-        return "error" if problem.near and likeness(written, problem.near) >= TYPO_LIKENESS else "warning"
+        return "error" if problem.near and similarity(written, problem.near) >= TYPO_LIKENESS else "warning"
     return "error"
 
 

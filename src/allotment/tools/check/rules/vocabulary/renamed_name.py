@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from allotment.engine.diagnosis.published_names import published
+from allotment.engine.diagnosis.published_names import published_names
 from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
 from allotment.phrases import quoted
@@ -173,7 +173,7 @@ def _names_by_driver(bundle: Bundle) -> dict[str, frozenset[str]]:
         by_driver.setdefault(resource_slice.spec.driver, []).append(resource_slice)
     names_by_driver: dict[str, frozenset[str]] = {}
     for driver, slices in by_driver.items():
-        attributes = published(slices).attributes
+        attributes = published_names(slices).attributes
         names_by_driver[driver] = _with_and_without_domain(
             driver, (f"{d}/{name}" for d, names in attributes.items() for name in names)
         )

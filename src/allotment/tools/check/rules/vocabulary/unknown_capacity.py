@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.engine.diagnosis.published_names import near
+from allotment.engine.diagnosis.published_names import similar_names
 from allotment.model.editing.edits import RenameKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
@@ -40,7 +40,7 @@ def _check_request(bundle: Bundle, claim: ClaimView, request: RequestView) -> It
         path = (*request.body, "capacity", "requests", key)
         if name in known or "/" in name or at(claim.document.tree, path) is None:
             continue
-        similar = near(name, known)
+        similar = similar_names(name, known)
         message = f'{driver} publishes no capacity "{name}", so no device has enough of it'
         fix = None
         if len(similar) == 1 and similar[0] not in request.capacity:

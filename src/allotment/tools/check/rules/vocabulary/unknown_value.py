@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from allotment.engine.diagnosis.published_names import likeness, near, qualified
+from allotment.engine.diagnosis.published_names import qualified, similar_names, similarity
 from allotment.phrases import listed, quoted
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
@@ -125,13 +125,13 @@ def _similar_values(value: str, known: set[str], *, closed: bool) -> list[str]:
     """
     same_spelling = sorted(candidate for candidate in known if _normalized(candidate) == _normalized(value))
     if same_spelling or closed:
-        return same_spelling or list(near(value, known))
+        return same_spelling or list(similar_names(value, known))
     if any(letter.isdigit() for letter in value):
         return []
     return [
         candidate
-        for candidate in near(value, known)
-        if likeness(value, candidate) >= TYPO_LIKENESS or set(_name_parts(value)) < set(_name_parts(candidate))
+        for candidate in similar_names(value, known)
+        if similarity(value, candidate) >= TYPO_LIKENESS or set(_name_parts(value)) < set(_name_parts(candidate))
     ]
 
 

@@ -1,10 +1,10 @@
-"""Claims, and what they hold."""
+"""Checks of claims and their allocations."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks.claims import (
     binding_conditions,
     contested,
@@ -21,7 +21,7 @@ from allotment.tools.doctor.checks.claims import (
     unreserved,
 )
 
-CLAIMS: Final[tuple[Check, ...]] = (
+CLAIMS: Final[tuple[ClusterCheck, ...]] = (
     double_allocation.CHECK,
     overcommitted.CHECK,
     device_gone.CHECK,

@@ -1,4 +1,4 @@
-"""Allocations that wait for their devices to be made ready."""
+"""Allocations that wait for binding conditions of their devices."""
 
 from __future__ import annotations
 
@@ -7,66 +7,64 @@ from datetime import timedelta
 from typing import Final
 
 from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import allocated_at, name_of, results_of
-from allotment.tools.doctor.wording import about, of, remedy, told, unique
+from allotment.tools.doctor.wording import duration_text, kubectl_args, named, remedy, unique
 
-_PATIENCE: Final = timedelta(minutes=2)
+_MIN_AGE: Final = timedelta(minutes=2)
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """Failed ones first, then those that have waited long, by condition."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Claims with failed conditions, then claims that have been waiting for a long time, by condition."""
     failed: dict[str, list[ResourceClaim]] = {}
     waiting: dict[str, list[ResourceClaim]] = {}
-    for claim in case.claims.values():
+    for claim in cluster.claims.values():
         for result in results_of(claim):
             if not result.binding_conditions:
                 continue
-            said = _said(claim, result)
-            bad = [name for name in result.binding_failure_conditions if said.get(name) == "True"]
-            missing = [name for name in result.binding_conditions if said.get(name) != "True"]
+            statuses = _condition_statuses(claim, result)
+            bad = [name for name in result.binding_failure_conditions if statuses.get(name) == "True"]
+            missing = [name for name in result.binding_conditions if statuses.get(name) != "True"]
             if bad:
                 failed.setdefault(f"{bad[0]} of {result.driver}", []).append(claim)
-            elif missing and case.is_old(allocated_at(claim), _PATIENCE):
+            elif missing and cluster.is_old(allocated_at(claim), _MIN_AGE):
                 waiting.setdefault(f"{missing[0]} of {result.driver}", []).append(claim)
     for condition, claims in failed.items():
         names = unique(name_of(claim) for claim in claims)
-        text = f"{about('claim', names)} failed: binding failure condition {condition} is True"
-        yield Sign.of("claim", names, text, _help(names[0]), "error")
+        text = f"{named('claim', names)} failed: binding failure condition {condition} is True"
+        yield Symptom.of("claim", names, text, _help(names[0]), "error")
     for condition, claims in waiting.items():
         names = unique(name_of(claim) for claim in claims)
-        longest = max((age for claim in claims if (age := case.age(allocated_at(claim))) is not None), default=None)
+        longest = max((age for claim in claims if (age := cluster.age(allocated_at(claim))) is not None), default=None)
         verb = "waits" if len(names) == 1 else "wait"
-        text = f"{about('claim', names)} {verb} for binding condition {condition}"
-        text += f", for up to {told(longest)}" if longest is not None else ""
-        yield Sign.of("claim", names, text, _help(names[0]))
+        text = f"{named('claim', names)} {verb} for binding condition {condition}"
+        text += f", for up to {duration_text(longest)}" if longest is not None else ""
+        yield Symptom.of("claim", names, text, _help(names[0]))
 
 
-def _said(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, str]:
-    this = (result.driver, result.pool, result.device, result.share_id)
+def _condition_statuses(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, str]:
+    allocated = (result.driver, result.pool, result.device, result.share_id)
     return {
         condition.type: condition.status
-        for one in claim.status.devices
-        if (one.driver, one.pool, one.device, one.share_id) == this
-        for condition in one.conditions
+        for device in claim.status.devices
+        if (device.driver, device.pool, device.device, device.share_id) == allocated
+        for condition in device.conditions
     }
 
 
 def _help(name: str) -> str:
-    words = (
-        "Whoever attaches the device reports there: look at the log of its controller. The scheduler gives up after ten"
-    )
-    words += " minutes, and looks for another device."
-    return remedy(words, f"kubectl describe resourceclaim {of(name)}")
+    words = "Check the log of the controller that attaches the device. The scheduler gives up after ten minutes and"
+    words += " selects another device."
+    return remedy(words, f"kubectl describe resourceclaim {kubectl_args(name)}")
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D511",
     severity="warning",
-    summary="a claim waits for its device to be attached, or that failed",
-    why="Devices with binding conditions must be made ready before the pod is bound (KEP-5007). A controller outside"
-    " of Kubernetes says so in the claim's status; without it the scheduler waits 600 s and starts again.",
+    summary="a claim waits for a binding condition of its device, or the condition failed",
+    why="Devices with binding conditions must be ready before the pod is bound (KEP-5007). An external controller"
+    " reports that in the claim's status; otherwise the scheduler waits 600 s and starts again.",
     find=find,
     needs=("resourceclaims",),
 )

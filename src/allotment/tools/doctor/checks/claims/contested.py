@@ -1,4 +1,4 @@
-"""Claims that our scheduler set aside because another one gave their devices away, too."""
+"""Claims that Allotment's scheduler set aside because another scheduler allocated the same devices."""
 
 from __future__ import annotations
 
@@ -8,66 +8,67 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.model.contested_claims import is_contested
 from allotment.model.resource import ResourceClaim
 from allotment.phrases import first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import allocated_at, name_of, results_of
-from allotment.tools.doctor.wording import about, remedy, unique
+from allotment.tools.doctor.wording import named, remedy, unique
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """Those that nobody takes away; and as a note those that are still of use."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Claims that were not deleted; and as a note those that are still needed."""
     idle: list[ResourceClaim] = []
-    of_use: dict[str, tuple[str, ...]] = {}
-    for claim in case.claims.values():
+    needed: dict[str, tuple[str, ...]] = {}
+    for claim in cluster.claims.values():
         if not is_contested(claim) or claim.metadata.deletion_timestamp is not None:
             continue
-        if holders := _holders(case, claim):
-            of_use[name_of(claim)] = holders
-        elif case.is_old(allocated_at(claim)):
+        if holders := _holders(cluster, claim):
+            needed[name_of(claim)] = holders
+        elif cluster.is_old(allocated_at(claim)):
             idle.append(claim)
     if idle:
         yield _left(idle)
-    if of_use:
-        names, holders = list(of_use), unique(holder for found in of_use.values() for holder in found)
+    if needed:
+        names, holders = list(needed), unique(holder for found in needed.values() for holder in found)
         verb, devices = ("was", "its devices") if len(names) == 1 else ("were", "their devices")
-        text = f"{about('claim', names)} {verb} set aside: {devices} went to {about('claim', holders)} at the same time"
-        yield Sign.of("claim", names, text, "", "note")
+        text = f"{named('claim', names)} {verb} set aside: {devices} were allocated to {named('claim', holders)} at the same time"
+        yield Symptom.of("claim", names, text, "", "note")
 
 
-def _left(idle: list[ResourceClaim]) -> Sign:
+def _left(idle: list[ResourceClaim]) -> Symptom:
     names = sorted(map(name_of, idle))
     devices = unique(f"{result.pool}/{result.device}" for claim in idle for result in results_of(claim))
-    verb, it = ("was", "it stays") if len(names) == 1 else ("were", "they stay")
-    text = f"{about('claim', names)} {verb} set aside, and {it}: {first_few(devices)}, which nobody else has"
+    verb, still = ("was", "still exists") if len(names) == 1 else ("were", "still exist")
+    text = f"{named('claim', names)} {verb} set aside and {still}, with {first_few(devices)}, which no other claim holds"
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
-        "Allotment's scheduler, which set it aside, takes it away: see that it runs. Without it, delete the claim; no"
+        "Allotment's scheduler deletes claims that it set aside: make sure that it runs. Otherwise delete the claim; no"
         " pod uses it.",
         "kubectl get pods -A -l app.kubernetes.io/name=allotment",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
-    return Sign.of("claim", names, text, help_)
+    return Symptom.of("claim", names, text, help_)
 
 
-def _holders(case: Case, claim: ResourceClaim) -> tuple[str, ...]:
-    """Other claims that have devices of this one."""
+def _holders(cluster: ClusterIndex, claim: ResourceClaim) -> tuple[str, ...]:
+    """Other claims that hold devices of this one."""
     return unique(
         name_of(holder)
         for result in results_of(claim)
-        for holder, held in case.results.get(DeviceID(result.driver, result.pool, result.device), ())
+        for holder, held in cluster.results.get(DeviceID(result.driver, result.pool, result.device), ())
         if not held.admin_access
     )
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D513",
     severity="warning",
-    summary="a claim was set aside by Allotment's scheduler, and is still there",
-    why="Where two schedulers give one device to two claims, Allotment's steps back: its pod gets another claim, and"
-    " the first one keeps its allocation, labelled allotment.dev/contested, because kube-scheduler would take the"
-    " device for free as soon as one of the two claims is freed. It is nobody's, and goes ten seconds after the other"
-    " one; until then it is a note. If it stays, its scheduler does not run, and its devices count as taken.",
+    summary="a claim was set aside by Allotment's scheduler and still exists",
+    why="If two schedulers allocate one device to two claims, Allotment's scheduler yields: its pod gets another claim,"
+    " and the first one keeps its allocation with the label allotment.dev/contested, because kube-scheduler would"
+    " consider the device free as soon as one of the two claims is deallocated. No pod uses the claim, and it is deleted"
+    " ten seconds after the other one; until then this is a note. If it remains, the scheduler does not run, and its"
+    " devices count as in use.",
     find=find,
     needs=("resourceclaims",),
-    fleeting=True,
+    transient=True,
 )

@@ -1,4 +1,4 @@
-"""Allocations of devices that nobody publishes."""
+"""Allocations of devices that are no longer published."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import NamedTuple
 from allotment.engine.cluster.identity import PoolID
 from allotment.model.resource import ResourceClaim
 from allotment.phrases import first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
-from allotment.tools.doctor.wording import about, of, remedy
+from allotment.tools.doctor.wording import kubectl_args, named, remedy
 
 
 class _Lost(NamedTuple):
-    """What is gone, and the claims that have it; by name, in order."""
+    """Unpublished pools and devices, and the claims that hold them; by name, in order."""
 
     claims: dict[str, ResourceClaim]
     pools: dict[str, None]
     devices: dict[str, None]
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """By driver and by what is gone: all of the driver, pools, or devices of pools that are there."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Claims by driver and by what is missing: the whole driver, a pool, or devices of existing pools."""
     found: dict[tuple[str, str], _Lost] = {}
-    for id, results in case.results.items():
-        if id in case.devices:
+    for id, results in cluster.results.items():
+        if id in cluster.devices:
             continue
-        kind = "driver" if id.driver not in case.drivers else "device"
-        if kind == "device" and PoolID(id.driver, id.pool) not in case.pools:
+        kind = "driver" if id.driver not in cluster.drivers else "device"
+        if kind == "device" and PoolID(id.driver, id.pool) not in cluster.pools:
             kind = "pool"
         lost = found.setdefault((id.driver, kind), _Lost({}, {}, {}))
         lost.pools[id.pool] = None
@@ -39,32 +39,32 @@ def find(case: Case) -> Iterable[Sign]:
         yield _sign(driver, kind, lost)
 
 
-def _sign(driver: str, kind: str, lost: _Lost) -> Sign:
+def _sign(driver: str, kind: str, lost: _Lost) -> Symptom:
     names, pools = list(lost.claims), list(lost.pools)
     used = any(claim.status.reserved_for for claim in lost.claims.values())
     have, are = "has" if len(names) == 1 else "have", "is" if len(pools) == 1 else "are"
     why = {
         "driver": f"driver {driver} publishes nothing",
-        "pool": f"{about('pool', pools)} of {driver} {are} gone",
-        "device": f"{driver} does not publish {'it' if len(lost.devices) == 1 else 'them'} any more",
+        "pool": f"{named('pool', pools)} of {driver} {are} missing",
+        "device": f"{driver} no longer publishes {'it' if len(lost.devices) == 1 else 'them'}",
     }[kind]
-    text = f"{about('claim', names)} {have} {first_few(list(lost.devices))}: {why}"
+    text = f"{named('claim', names)} {have} {first_few(list(lost.devices))}: {why}"
     help_ = remedy(
-        "Where the device is broken or the node is gone, delete the pods that use the claim (what they do is lost);"
-        f" the claim is then allocated anew. If the driver only restarts, its slices come back: look at {driver}.",
-        f"kubectl describe resourceclaim {of(names[0])}",
+        "If the device is broken or the node was deleted, delete the pods that use the claim (their work is lost); the"
+        f" claim is then allocated again. If the driver only restarts, its slices reappear: check {driver}.",
+        f"kubectl describe resourceclaim {kubectl_args(names[0])}",
     )
-    return Sign.of("claim", names, text, help_, "error" if used else "warning")
+    return Symptom.of("claim", names, text, help_, "error" if used else "warning")
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D503",
     severity="error",
-    summary="a claim has a device that nobody publishes any more",
-    why="The hardware vanished, the node is gone, or the driver names its devices anew. Pods that run keep what they"
-    " have; one that starts fails at prepare, and the claim binds it to that place for ever. What the device consumed"
-    " of shared counters is not known to schedulers either, so they may give too much.",
+    summary="a claim holds a device that is no longer published",
+    why="The hardware failed, the node was deleted, or the driver renamed its devices. Running pods keep their devices;"
+    " a starting pod fails at prepare, and the claim binds it to that node. Schedulers also do not know the counters"
+    " that the device consumes, so they may allocate too much.",
     find=find,
     needs=("resourceclaims", "resourceslices"),
-    fleeting=True,
+    transient=True,
 )

@@ -1,4 +1,4 @@
-"""Hardware of which more is given away than there is."""
+"""Counters and capacities that are allocated beyond their total."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.quantity import Quantity
 from allotment.phrases import first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
-from allotment.tools.doctor.wording import of, remedy, unique
+from allotment.tools.doctor.wording import kubectl_args, remedy, unique
 
 
 class _Excess(NamedTuple):
-    """More taken of something than there is of it."""
+    """A counter or capacity with an allocated amount above its total."""
 
     where: str
     what: str
@@ -25,24 +25,24 @@ class _Excess(NamedTuple):
     claims: tuple[str, ...]
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """Counters by pool, capacity by device."""
-    for excess in (*_counters(case), *_capacities(case)):
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Exceeded counters by pool, exceeded capacities by device."""
+    for excess in (*_counters(cluster), *_capacities(cluster)):
         text = f"{excess.what}: {excess.taken} allocated of {excess.total}, to claims {first_few(excess.claims)}"
         help_ = remedy(
-            "Two schedulers did not see each other's allocations, or the driver changed what it publishes under claims"
-            " that run. Delete the pods of one of the claims (what they do is lost) to have it allocated anew.",
-            f"kubectl describe resourceclaim {of(excess.claims[-1])}",
+            "Two schedulers did not see each other's allocations, or the driver changed the devices while claims used"
+            " them. Delete the pods of one of the claims (their work is lost); it is then allocated again.",
+            f"kubectl describe resourceclaim {kubectl_args(excess.claims[-1])}",
         )
-        yield Sign(excess.where, text, help_, objects=excess.claims)
+        yield Symptom(excess.where, text, help_, objects=excess.claims)
 
 
-def _counters(case: Case) -> Iterator[_Excess]:
-    """Partitions of one piece of hardware: a device counts once, however many share it (KEP-4815)."""
+def _counters(cluster: ClusterIndex) -> Iterator[_Excess]:
+    """Counters of partitions: a device counts once, independent of the number of its shares (KEP-4815)."""
     taken: defaultdict[tuple[PoolID, str, str], Quantity] = defaultdict(lambda: Quantity.ZERO)
     users: defaultdict[tuple[PoolID, str, str], list[str]] = defaultdict(list)
-    for id, results in case.results.items():
-        published = case.devices.get(id)
+    for id, results in cluster.results.items():
+        published = cluster.devices.get(id)
         holders = [name_of(claim) for claim, result in results if not result.admin_access]
         if published is None or not holders:
             continue
@@ -51,20 +51,21 @@ def _counters(case: Case) -> Iterator[_Excess]:
                 key = (PoolID(id.driver, id.pool), use.counter_set, name)
                 taken[key] = taken[key].add(counter.value)
                 users[key] += holders
-    told: set[tuple[PoolID, str]] = set()
+    reported: set[tuple[PoolID, str]] = set()
     for (pool, counter_set, name), amount in taken.items():
-        there = case.pools[pool].counter_sets.get(counter_set) if pool in case.pools else None
-        total = there.counters[name].value if there is not None and name in there.counters else None
-        if total is not None and amount > total and (pool, counter_set) not in told:
-            told.add((pool, counter_set))
+        published_set = cluster.pools[pool].counter_sets.get(counter_set) if pool in cluster.pools else None
+        known = published_set is not None and name in published_set.counters
+        total = published_set.counters[name].value if published_set is not None and known else None
+        if total is not None and amount > total and (pool, counter_set) not in reported:
+            reported.add((pool, counter_set))
             claims = unique(users[pool, counter_set, name])
             yield _Excess(f"pool/{pool.pool}", f"{name} of counter set {counter_set}", amount, total, claims)
 
 
-def _capacities(case: Case) -> Iterator[_Excess]:
-    """Shares of one device (KEP-5075)."""
-    for id, results in case.results.items():
-        published = case.devices.get(id)
+def _capacities(cluster: ClusterIndex) -> Iterator[_Excess]:
+    """Capacities of shared devices (KEP-5075)."""
+    for id, results in cluster.results.items():
+        published = cluster.devices.get(id)
         shares = [(claim, result) for claim, result in results if result.share_id and not result.admin_access]
         if published is None or not shares:
             continue
@@ -81,12 +82,12 @@ def _name(id: DeviceID) -> str:
     return f"{id.pool}/{id.device}"
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D502",
     severity="error",
-    summary="more of a GPU's counters or capacity is allocated than there is",
-    why="Partitions of one GPU draw on common counters (KEP-4815), shares of one device on its capacity (KEP-5075)."
-    " More than all can only be given away by two schedulers at once, or if a driver publishes less than before.",
+    summary="more of a GPU's counters or capacity is allocated than exists",
+    why="Partitions of one GPU consume common counters (KEP-4815), shares of one device its capacity (KEP-5075). They"
+    " can be exceeded only by two schedulers, or if a driver publishes less than before.",
     find=find,
     needs=("resourceclaims", "resourceslices"),
 )

@@ -1,46 +1,46 @@
-"""Claims that were made for pods that are gone."""
+"""Claims that were generated for deleted pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from allotment.phrases import counted
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of, results_of
-from allotment.tools.doctor.wording import about, of, remedy
+from allotment.tools.doctor.wording import kubectl_args, named, remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """All of them together."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """All such claims as one symptom."""
     orphans = []
-    for claim in case.claims.values():
-        owner = next((one for one in claim.metadata.owner_references if one.controller and one.kind == "Pod"), None)
-        if owner is None or owner.uid in case.pods_by_uid or claim.metadata.deletion_timestamp is not None:
+    for claim in cluster.claims.values():
+        owner = next((ref for ref in claim.metadata.owner_references if ref.controller and ref.kind == "Pod"), None)
+        if owner is None or owner.uid in cluster.pods_by_uid or claim.metadata.deletion_timestamp is not None:
             continue
-        if case.is_old(claim.metadata.creation_timestamp):
+        if cluster.is_old(claim.metadata.creation_timestamp):
             orphans.append((claim, owner))
     if not orphans:
         return
     names = [name_of(claim) for claim, _ in orphans]
     held = sum(1 for claim, _ in orphans for _ in results_of(claim))
-    gone = f"a pod that is gone ({orphans[0][1].name})" if len(names) == 1 else "pods that are gone"
-    text = f"{about('claim', names)} made for {gone}: {counted(held, 'device')} held"
+    pods = f"deleted pod {orphans[0][1].name}" if len(names) == 1 else "deleted pods"
+    text = f"{named('claim', names)} generated for {pods}: {counted(held, 'device')} held"
     help_ = remedy(
-        "The garbage collector of kube-controller-manager deletes them: see whether it runs. By hand, which loses"
-        " nothing, for nobody can use them:",
-        f"kubectl delete resourceclaim {of(names[0])}",
+        "The garbage collector of kube-controller-manager deletes them: check whether it runs. To delete them manually,"
+        " which is safe because no pod can use them:",
+        f"kubectl delete resourceclaim {kubectl_args(names[0])}",
     )
-    yield Sign.of("claim", names, text, help_)
+    yield Symptom.of("claim", names, text, help_)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D508",
     severity="warning",
-    summary="a generated claim is left whose pod is gone",
-    why="A claim that was generated from a template belongs to its pod and is collected with it. Another pod, even one"
-    " of the same name, cannot use it.",
+    summary="a generated claim still exists although its pod was deleted",
+    why="A claim that was generated from a template belongs to its pod and is garbage-collected with it. Another pod,"
+    " even with the same name, cannot use it.",
     find=find,
     needs=("resourceclaims", "pods"),
-    fleeting=True,
+    transient=True,
 )

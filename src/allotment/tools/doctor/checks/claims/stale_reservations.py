@@ -1,4 +1,4 @@
-"""Claims that are reserved for pods that are gone, or finished."""
+"""Claims that are reserved for deleted or finished pods."""
 
 from __future__ import annotations
 
@@ -6,58 +6,58 @@ from collections.abc import Iterable
 
 from allotment.model.resource import ResourceClaimConsumerReference
 from allotment.phrases import counted, first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of, results_of
-from allotment.tools.doctor.wording import about, remedy
+from allotment.tools.doctor.wording import named, remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """Claims of which every consumer is gone hold their devices for nobody."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Claims without any remaining consumer, as one symptom."""
     stale: dict[str, list[str]] = {}
     held = 0
-    for claim in case.claims.values():
+    for claim in cluster.claims.values():
         consumers = claim.status.reserved_for
-        if not consumers or not case.is_old(claim.metadata.creation_timestamp):
+        if not consumers or not cluster.is_old(claim.metadata.creation_timestamp):
             continue
-        states = [_state(case, one) for one in consumers]
+        states = [_state(cluster, one) for one in consumers]
         if all(states):
             stale[name_of(claim)] = [f"pod {one.name} ({state})" for one, state in zip(consumers, states, strict=True)]
             held += sum(1 for _ in results_of(claim))
     if not stale:
         return
     names = list(stale)
-    verb = "is" if len(names) == 1 else "are"
-    text = f"{about('claim', names)} {verb} reserved for {first_few([p for pods in stale.values() for p in pods])}, and hold"
-    text += f"{'s' if len(names) == 1 else ''} {counted(held, 'device')}"
+    is_, hold = ("is", "holds") if len(names) == 1 else ("are", "hold")
+    pods = first_few([pod for consumers in stale.values() for pod in consumers])
+    text = f"{named('claim', names)} {is_} reserved for {pods} and {hold} {counted(held, 'device')}"
     help_ = remedy(
-        "The claim controller takes such entries away: see whether kube-controller-manager runs, and what it logs of"
-        " resourceclaims.",
+        "The claim controller removes such entries: check whether kube-controller-manager runs, and its log messages"
+        " about resourceclaims.",
         "kubectl get lease -n kube-system kube-controller-manager",
     )
-    yield Sign.of("claim", names, text, help_)
+    yield Symptom.of("claim", names, text, help_)
 
 
-def _state(case: Case, consumer: ResourceClaimConsumerReference) -> str:
-    """Why a consumer needs its devices no more; empty if it does, or nobody can tell."""
+def _state(cluster: ClusterIndex, consumer: ResourceClaimConsumerReference) -> str:
+    """Why a consumer no longer needs its devices; empty if it does or if that is unknown."""
     if consumer.resource != "pods" or consumer.api_group:
         return ""
-    pod = case.pods_by_uid.get(consumer.uid)
+    pod = cluster.pods_by_uid.get(consumer.uid)
     if pod is None:
-        return "gone"
-    if is_finished(pod) and all(case.is_old(one.last_transition_time) for one in pod.status.conditions):
+        return "deleted"
+    if is_finished(pod) and all(cluster.is_old(one.last_transition_time) for one in pod.status.conditions):
         return pod.status.phase.lower()
     return ""
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D505",
     severity="error",
-    summary="a claim is reserved for pods that are gone or finished",
-    why="As soon as a pod is gone, Succeeded or Failed, the claim controller (of kube-controller-manager) takes it out"
-    " of reservedFor, and gives the devices back after the last one. Where that stays undone for more than a minute,"
-    " the controller does not run or cannot write.",
+    summary="a claim is reserved for deleted or finished pods",
+    why="When a pod is deleted, Succeeded or Failed, the claim controller of kube-controller-manager removes it from"
+    " reservedFor and releases the devices after the last one. If that does not happen within a minute, the controller"
+    " does not run or cannot write.",
     find=find,
     needs=("resourceclaims", "pods"),
-    fleeting=True,
+    transient=True,
 )

@@ -1,4 +1,4 @@
-"""Claims that are deleted and do not go."""
+"""Claims that are being deleted but still exist."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterable
 
 from allotment.model.resource import FINALIZER, ResourceClaim
 from allotment.phrases import first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of
-from allotment.tools.doctor.wording import about, of, remedy
+from allotment.tools.doctor.wording import kubectl_args, named, remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """By who holds them: pods that still use them, the claim controller, or somebody else's finalizer."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Claims by what blocks the deletion: pods that use them, the claim controller, or other finalizers."""
     used: list[ResourceClaim] = []
     left: list[ResourceClaim] = []
     foreign: dict[str, list[ResourceClaim]] = {}
-    for claim in case.claims.values():
-        if claim.metadata.deletion_timestamp is None or not case.is_old(claim.metadata.deletion_timestamp):
+    for claim in cluster.claims.values():
+        if claim.metadata.deletion_timestamp is None or not cluster.is_old(claim.metadata.deletion_timestamp):
             continue
-        others = [one for one in claim.metadata.finalizers if one != FINALIZER]
+        others = [finalizer for finalizer in claim.metadata.finalizers if finalizer != FINALIZER]
         if others:
             foreign.setdefault(others[0], []).append(claim)
         elif claim.status.reserved_for:
@@ -29,46 +29,46 @@ def find(case: Case) -> Iterable[Sign]:
             left.append(claim)
     if used:
         names = [name_of(claim) for claim in used]
-        pods = [f"{one.name} ({_state(case, one.uid)})" for claim in used for one in claim.status.reserved_for]
+        pods = [f"{pod.name} ({_state(cluster, pod.uid)})" for claim in used for pod in claim.status.reserved_for]
         text = (
-            f"{about('claim', names)} deleted, and held by {first_few(pods)}: gone when the last pod has ended; no new pod"
+            f"{named('claim', names)} being deleted, but used by {first_few(pods)}: removed when the last pod has ended;"
+            " new pods cannot use it"
         )
-        text += " can use it meanwhile"
         namespace = used[0].metadata.namespace
-        words = "Wait for the pods, or delete them (what they do is lost)."
-        look = f"kubectl get pods -n {namespace} {' '.join(one.name for one in used[0].status.reserved_for[:3])}"
-        yield Sign.of("claim", names, text, remedy(words, look))
+        words = "Wait for the pods, or delete them (their work is lost)."
+        look = f"kubectl get pods -n {namespace} {' '.join(pod.name for pod in used[0].status.reserved_for[:3])}"
+        yield Symptom.of("claim", names, text, remedy(words, look))
     if left:
         names = [name_of(claim) for claim in left]
         text = (
-            f"{about('claim', names)} deleted and used by nobody, but still there: finalizer {FINALIZER} is not removed"
+            f"{named('claim', names)} being deleted and not used by any pod, but finalizer {FINALIZER} is not removed"
         )
-        words = "The claim controller of kube-controller-manager does that: see whether it runs."
+        words = "The claim controller of kube-controller-manager removes it: check whether it runs."
         look = "kubectl get lease -n kube-system kube-controller-manager"
-        yield Sign.of("claim", names, text, remedy(words, look), "error")
+        yield Symptom.of("claim", names, text, remedy(words, look), "error")
     for finalizer, claims in foreign.items():
         names = [name_of(claim) for claim in claims]
-        text = f"{about('claim', names)} deleted, and held by finalizer {finalizer}"
-        words = f"Whoever owns {finalizer.partition('/')[0]} removes it: look for its controller. If that is gone for"
-        words += " good, remove the finalizer; what it would have cleaned up then stays behind."
-        look = f"kubectl edit resourceclaim {of(names[0])}"
-        yield Sign.of("claim", names, text, remedy(words, look))
+        text = f"{named('claim', names)} being deleted, but blocked by finalizer {finalizer}"
+        words = f"The controller of {finalizer.partition('/')[0]} removes it: check whether it runs. If it was"
+        words += " uninstalled, remove the finalizer; then nothing is cleaned up."
+        look = f"kubectl edit resourceclaim {kubectl_args(names[0])}"
+        yield Symptom.of("claim", names, text, remedy(words, look))
 
 
-def _state(case: Case, uid: str) -> str:
-    pod = case.pods_by_uid.get(uid)
+def _state(cluster: ClusterIndex, uid: str) -> str:
+    pod = cluster.pods_by_uid.get(uid)
     if pod is None:
-        return "gone"
-    return "ending" if pod.metadata.deletion_timestamp and not is_finished(pod) else (pod.status.phase or "?").lower()
+        return "deleted"
+    return "terminating" if pod.metadata.deletion_timestamp and not is_finished(pod) else (pod.status.phase or "?").lower()
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D507",
     severity="warning",
-    summary="a claim is deleted and does not go",
-    why="A claim that is allocated has a finalizer, so that its devices are given back before it vanishes. It goes"
-    " when the last pod that uses it has ended and the claim controller has seen that; finalizers of others wait for"
-    " those.",
+    summary="a claim is being deleted but still exists",
+    why="An allocated claim has a finalizer, so that its devices are released before it is removed. It is removed when"
+    " the last pod that uses it has ended and the claim controller has processed that; other finalizers are removed by"
+    " their own controllers.",
     find=find,
     needs=("resourceclaims", "pods"),
 )

@@ -1,4 +1,4 @@
-"""Claims that hold devices for nobody."""
+"""Allocated claims that are not reserved for any pod."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from datetime import timedelta
 
 from allotment.model.contested_claims import is_contested
 from allotment.phrases import counted
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import allocated_at, name_of, results_of
-from allotment.tools.doctor.wording import about, remedy, told
+from allotment.tools.doctor.wording import duration_text, named, remedy
 
-_PATIENCE = timedelta(minutes=5)
+_MIN_AGE = timedelta(minutes=5)
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """All of them together, the oldest first."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """All such claims as one symptom, the oldest first."""
     idle = [
         claim
-        for claim in case.claims.values()
+        for claim in cluster.claims.values()
         if claim.status.allocation is not None
         and not claim.status.reserved_for
         and not is_contested(claim)
         and claim.metadata.deletion_timestamp is None
-        and case.is_old(allocated_at(claim), _PATIENCE)
+        and cluster.is_old(allocated_at(claim), _MIN_AGE)
     ]
     if not idle:
         return
     idle.sort(key=lambda claim: (allocated_at(claim) or "", name_of(claim)))
     names = [name_of(claim) for claim in idle]
     held = sum(not result.admin_access for claim in idle for result in results_of(claim))
-    oldest = case.age(allocated_at(idle[0]))
-    since = f", {'for' if len(idle) == 1 else 'the oldest for'} {told(oldest)}" if oldest is not None else ""
+    oldest = cluster.age(allocated_at(idle[0]))
+    since = f", {'for' if len(idle) == 1 else 'the oldest for'} {duration_text(oldest)}" if oldest is not None else ""
     verb = "is" if len(idle) == 1 else "are"
-    text = f"{about('claim', names)} {verb} allocated and reserved by nobody{since}: {counted(held, 'device')} held"
+    text = f"{named('claim', names)} {verb} allocated but not reserved for any pod{since}: {counted(held, 'device')} held"
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
-        "A pod that uses the claim takes it over. If none will, delete the claim; whoever still names it waits then.",
+        "A pod that uses the claim takes it over. If none will, delete the claim; pods that name it then stay Pending.",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
-    yield Sign.of("claim", names, text, help_)
+    yield Symptom.of("claim", names, text, help_)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D504",
     severity="warning",
-    summary="a claim is allocated, and no pod has reserved it",
-    why="Allocation and the first reservation are one write, and a claim whose last consumer goes is deallocated. Only"
-    " if a pod vanished between (its scheduling failed at the last step), or the claim controller does not run, the"
-    " devices stay with the claim until some pod uses it. How long is counted from the allocation, or where no time of"
-    " that is kept from the claim's creation.",
+    summary="a claim is allocated but not reserved for any pod",
+    why="Allocation and the first reservation are one write, and a claim is deallocated after its last consumer. Only if"
+    " a pod was deleted in between (its scheduling failed at the last step), or if the claim controller does not run,"
+    " the devices stay with the claim until a pod uses it. The duration is counted from the allocation, or from the"
+    " claim's creation if the time of the allocation is not recorded.",
     find=find,
     needs=("resourceclaims",),
 )

@@ -1,10 +1,10 @@
-"""DeviceClasses."""
+"""Checks of DeviceClasses."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks.classes import (
     class_missing,
     driver_without_class,
@@ -13,7 +13,7 @@ from allotment.tools.doctor.checks.classes import (
     selects_nothing,
 )
 
-CLASSES: Final[tuple[Check, ...]] = (
+CLASSES: Final[tuple[ClusterCheck, ...]] = (
     driver_without_class.CHECK,
     selects_nothing.CHECK,
     selector_fails.CHECK,

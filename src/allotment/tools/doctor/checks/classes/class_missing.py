@@ -1,35 +1,35 @@
-"""Classes that are asked for and do not exist."""
+"""Requested DeviceClasses that do not exist."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from allotment.engine.diagnosis.published_names import did_you_mean
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.wording import about, remedy, unique
+from allotment.tools.doctor.wording import named, remedy, unique
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """Class by class. A claim that has its devices needs the class no more; of a template alone nobody waits."""
-    for name, askers in case.askers.items():
-        if name in case.classes:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Missing classes that pending claims or templates request; allocated claims do not need the class any more."""
+    for name, askers in cluster.class_users.items():
+        if name in cluster.classes:
             continue
         claims = unique(asker.name for asker in askers)
-        severity: Severity = "error" if any(asker.waits for asker in askers) else "warning"
-        verb = "asks" if len(claims) == 1 else "ask"
-        text = f"{about('claim or template', claims)} {verb} for it, and there is no such class"
-        words = f"Install the driver that brings it, or correct deviceClassName.{did_you_mean(name, case.classes)}"
-        yield Sign(f"class/{name}", text, remedy(words, "kubectl get deviceclasses"), severity, claims)
+        severity: Severity = "error" if any(asker.is_pending for asker in askers) else "warning"
+        verb = "requests" if len(claims) == 1 else "request"
+        text = f"{named('claim or template', claims)} {verb} this class, which does not exist"
+        words = f"Install the driver that provides it, or correct deviceClassName.{did_you_mean(name, cluster.classes)}"
+        yield Symptom(f"class/{name}", text, remedy(words, "kubectl get deviceclasses"), severity, claims)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D405",
     severity="error",
-    summary="a class is asked for that does not exist",
-    why="The API server takes a claim with any class. Only the scheduler says `device class … does not exist`, and the"
-    " pod waits until it does. Where only a template asks, no pod waits yet, and it is a warning.",
+    summary="a requested class does not exist",
+    why="The API server accepts a claim with any class. Only the scheduler reports `device class … does not exist`, and"
+    " the pod stays Pending until it exists. If only templates request the class, this is a warning.",
     find=find,
     needs=("deviceclasses", "resourceclaims", "resourceclaimtemplates"),
 )

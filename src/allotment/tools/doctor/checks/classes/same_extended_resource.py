@@ -1,36 +1,36 @@
-"""Classes that stand for the same extended resource."""
+"""DeviceClasses with the same extended resource."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """Resource by resource."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Resources with several classes."""
     by_resource: dict[str, list[str]] = {}
-    for name, one in case.classes.items():
-        if one.spec.extended_resource_name:
-            by_resource.setdefault(one.spec.extended_resource_name, []).append(name)
+    for name, class_ in cluster.classes.items():
+        if class_.spec.extended_resource_name:
+            by_resource.setdefault(class_.spec.extended_resource_name, []).append(name)
     for resource, names in by_resource.items():
         if len(names) > 1:
             names.sort()
-            made = {name: case.classes[name].metadata.creation_timestamp or "" for name in names}
-            wins, other, *_ = sorted(names, key=made.__getitem__, reverse=True)
-            text = f"{', '.join(names)} all have extendedResourceName {resource}; {wins}, the newest, serves it"
-            help_ = remedy("Leave the name with one of them.", f"kubectl edit deviceclass {other}")
-            yield Sign.of("class", names, text, help_)
+            created = {name: cluster.classes[name].metadata.creation_timestamp or "" for name in names}
+            newest, other, *_ = sorted(names, key=created.__getitem__, reverse=True)
+            text = f"{', '.join(names)} all have extendedResourceName {resource}; the newest, {newest}, is used"
+            help_ = remedy("Keep the name in only one of them.", f"kubectl edit deviceclass {other}")
+            yield Symptom.of("class", names, text, help_)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D404",
     severity="warning",
     summary="two DeviceClasses have the same extendedResourceName",
-    why="The newest serves the resource, of equally old ones the first by name (KEP-5004); pods get other devices than"
-    " the day before, and nobody is told.",
+    why="The newest class is used, or the first by name if they are equally old (KEP-5004). Pods may get other devices"
+    " than before, without any notice.",
     find=find,
     needs=("deviceclasses",),
 )

@@ -1,47 +1,47 @@
-"""Classes that no device satisfies."""
+"""DeviceClasses that select no device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from allotment.phrases import counted
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import about, remedy, unique
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
+from allotment.tools.doctor.wording import named, remedy, unique
 from allotment.vocabulary.drivers import installed_classes
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """Those that a claim waits for are a warning; of the others it is enough to know."""
-    if any(pool not in case.usable for pool in case.pools):
-        return  # nobody can tell what they would offer
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Classes that pending claims request as warnings, other ones as notes."""
+    if any(pool not in cluster.usable for pool in cluster.pools):
+        return  # the devices of unusable pools are unknown
     idle = [
-        name for name, found in case.matches.items()
+        name for name, found in cluster.matches.items()
         if not found and not any(node.error for node in found.nodes)
     ]  # fmt: skip
-    awaited = [name for name in idle if any(one.waits and not one.otherwise for one in case.askers.get(name, ()))]
-    asked = [name for name in idle if name in case.askers and name not in awaited]
-    alone = [name for name in idle if name not in case.askers and name not in installed_classes()]
+    awaited = [name for name in idle if any(one.is_pending and not one.is_alternative for one in cluster.class_users.get(name, ()))]
+    asked = [name for name in idle if name in cluster.class_users and name not in awaited]
+    alone = [name for name in idle if name not in cluster.class_users and name not in installed_classes()]
     for names in (awaited, asked, alone):
         if not names:
             continue
         verb = "selects" if len(names) == 1 else "select"
-        text = f"{about('class', names)} {verb} none of {counted(len(case.devices), 'device')}"
+        text = f"{named('class', names)} {verb} none of {counted(len(cluster.devices), 'device')}"
         if names is not alone:
-            askers = unique(one.name for one in case.askers[names[0]])
-            text += f"; {about('claim or template', askers)} {'asks' if len(askers) == 1 else 'ask'} for {names[0]}"
-        words = "Correct its selector, or add hardware that it is for."
+            askers = unique(one.name for one in cluster.class_users[names[0]])
+            text += f"; {named('claim or template', askers)} {'requests' if len(askers) == 1 else 'request'} {names[0]}"
+        words = "Correct its selector, or add hardware that it selects."
         help_ = "" if names is alone else remedy(words, f"kubectl get deviceclass {names[0]} -o yaml")
-        yield Sign.of("class", names, text, help_, "warning" if names is awaited else "note")
+        yield Symptom.of("class", names, text, help_, "warning" if names is awaited else "note")
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D402",
     severity="warning",
     summary="a DeviceClass selects no device",
-    why="Claims of the class wait for ever. Drivers' charts install classes for all that a driver can do, and hardware"
-    " may be bought only when somebody waits, so one that no claim waits for, or that is one of several that will do,"
-    " is only a note.",
+    why="Claims of the class stay pending. The charts of drivers install classes for all kinds of devices, and hardware"
+    " may be provisioned only on demand, so a class without pending claims, or that is one of several alternatives, is"
+    " only a note.",
     find=find,
     needs=("resourceslices", "deviceclasses", "resourceclaims"),
 )

@@ -1,10 +1,10 @@
-"""Nodes, and the drivers that should run there."""
+"""Checks of nodes and their drivers."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks.nodes import (
     device_plugin_too,
     driver_pods,
@@ -17,7 +17,7 @@ from allotment.tools.doctor.checks.nodes import (
     two_drivers,
 )
 
-NODES: Final[tuple[Check, ...]] = (
+NODES: Final[tuple[ClusterCheck, ...]] = (
     gpu_without_driver.CHECK,
     driver_pods.CHECK,
     orphaned_slices.CHECK,

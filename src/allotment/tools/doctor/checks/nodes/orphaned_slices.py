@@ -1,44 +1,44 @@
-"""Slices of nodes that are not there any more."""
+"""Slices of nodes that no longer exist."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from allotment.phrases import counted
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import about, remedy
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
+from allotment.tools.doctor.wording import named, remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """All such nodes together."""
-    if not case.nodes:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """All such nodes as one symptom."""
+    if not cluster.nodes:
         return
-    gone = sorted(name for name in case.drivers_on if name not in case.nodes)
+    gone = sorted(name for name in cluster.drivers_on if name not in cluster.nodes)
     if not gone:
         return
-    left = [one for one in case.slices if one.spec.node_name in set(gone)]
-    devices = sum(len(one.spec.devices or ()) for one in left)
-    drivers = ", ".join(sorted({one.spec.driver for one in left}))
+    left = [slice_ for slice_ in cluster.slices if slice_.spec.node_name in set(gone)]
+    devices = sum(len(slice_.spec.devices or ()) for slice_ in left)
+    drivers = ", ".join(sorted({slice_.spec.driver for slice_ in left}))
     verb = "does" if len(gone) == 1 else "do"
     text = (
-        f"{about('node', gone)} {verb} not exist, and {counted(len(left), 'ResourceSlice')} of {drivers} still"
+        f"{named('node', gone)} {verb} not exist, but {counted(len(left), 'ResourceSlice')} of {drivers} still"
         f" {'publishes' if len(left) == 1 else 'publish'} {counted(devices, 'device')} there"
     )
     help_ = remedy(
-        "If the node does not come back, delete what it published; that loses nothing, for a driver publishes anew.",
+        "If the node does not return, delete its slices; that is safe, because a driver publishes them again.",
         f"kubectl delete resourceslices --field-selector spec.nodeName={gone[0]}",
     )
-    yield Sign.of("node", gone, text, help_)
+    yield Symptom.of("node", gone, text, help_)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D203",
     severity="warning",
     summary="ResourceSlices of a node that does not exist",
-    why="A slice belongs to its Node and is collected with it. One that stays has no owner reference, or the garbage"
-    " collector does not run. Autoscalers and people who count devices count those, too.",
+    why="A slice belongs to its Node and is garbage-collected with it. A remaining slice has no owner reference, or the"
+    " garbage collector does not run. Autoscalers and reports may count its devices.",
     find=find,
     needs=("nodes", "resourceslices"),
-    fleeting=True,
+    transient=True,
 )

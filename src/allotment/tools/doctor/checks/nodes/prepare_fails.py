@@ -7,75 +7,75 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.object_state import moment_of, name_of
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
+from allotment.tools.doctor.object_state import name_of, time_of
 from allotment.tools.doctor.objects import Event, Pod
-from allotment.tools.doctor.wording import about, remedy, unique
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.wording import named, remedy, unique
+from allotment.tools.doctor.workload_groups import pods_text
 
-#: A kubelet that fails says so again every five minutes at the latest: that is as often as it may say one thing.
-_OVER: Final = timedelta(minutes=12)
+#: Events older than this are resolved: a kubelet repeats an event at least every five minutes.
+_MAX_AGE: Final = timedelta(minutes=12)
 _REASON: Final = "FailedPrepareDynamicResources"
 _PREFIX: Final = "Failed to prepare dynamic resources: "
 _UNREGISTERED: Final = re.compile(r"DRA driver (\S+) is not registered")
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """By what the kubelet said, without the names in it."""
-    alike: dict[str, list[tuple[Pod, str]]] = {}
-    for pod in case.pods:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Pods by the message of the kubelet, without the names in it."""
+    groups: dict[str, list[tuple[Pod, str]]] = {}
+    for pod in cluster.pods:
         if pod.status.phase not in ("", "Pending") or not pod.spec.node_name:
             continue
-        said = [one for one in case.events.get(pod.metadata.uid, ()) if one.reason == _REASON and _lasts(case, one)]
-        if not said:
+        events = [e for e in cluster.events.get(pod.metadata.uid, ()) if e.reason == _REASON and _is_recent(cluster, e)]
+        if not events:
             continue
-        message = max(said, key=_when).message.removeprefix(_PREFIX).removeprefix("prepare dynamic resources: ")
-        alike.setdefault(_without_names(case, pod, message), []).append((pod, message))
-    for group in alike.values():
+        message = max(events, key=_when).message.removeprefix(_PREFIX).removeprefix("prepare dynamic resources: ")
+        groups.setdefault(_without_names(cluster, pod, message), []).append((pod, message))
+    for group in groups.values():
         pods = [pod for pod, _ in group]
         message = group[0][1]
         names = [name_of(pod) for pod in pods]
         nodes = unique(pod.spec.node_name for pod in pods)
-        told = message or "what the kubelet said is not known"
-        text = f"{crowd(case, names)} cannot start on {about('node', nodes)}: {told}"
+        reason = message or "the message of the kubelet is unknown"
+        text = f"{pods_text(cluster, names)} cannot start on {named('node', nodes)}: {reason}"
         driver = _UNREGISTERED.search(message)
         words = (
-            f"The kubelet does not know {driver[1]}: its pod on the node does not run, or its socket in"
-            " /var/lib/kubelet/plugins_registry is not seen. Restart it."
+            f"{driver[1]} is not registered with the kubelet: its pod on the node does not run, or its socket in"
+            " /var/lib/kubelet/plugins_registry was not detected. Restart the pod."
             if driver
-            else "Look at the driver's log on the node."
+            else "Check the driver's log on the node."
         )
         look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={nodes[0]}"
-        yield Sign.of("pod", names, text, remedy(words, look))
+        yield Symptom.of("pod", names, text, remedy(words, look))
 
 
-def _lasts(case: Case, event: Event) -> bool:
-    """Whether it may still be so: what was said long ago and not repeated is over, and the pod pulls its image."""
-    now = case.found.now
-    return now is None or not _when(event) or now.timestamp() - _when(event) <= _OVER.total_seconds()
+def _is_recent(cluster: ClusterIndex, event: Event) -> bool:
+    """Whether the failure may persist: an old event that was not repeated is resolved."""
+    now = cluster.found.now
+    return now is None or not _when(event) or now.timestamp() - _when(event) <= _MAX_AGE.total_seconds()
 
 
 def _when(event: Event) -> float:
     times = (event.last_timestamp, event.event_time, event.first_timestamp, event.metadata.creation_timestamp)
-    moment = next((found for text in times if (found := moment_of(text)) is not None), None)
+    moment = next((found for text in times if (found := time_of(text)) is not None), None)
     return moment.timestamp() if moment is not None else 0.0
 
 
-def _without_names(case: Case, pod: Pod, message: str) -> str:
-    names = [pod.metadata.name, *(claim.metadata.name for _, claim in case.claims_of(pod))]
+def _without_names(cluster: ClusterIndex, pod: Pod, message: str) -> str:
+    names = [pod.metadata.name, *(claim.metadata.name for _, claim in cluster.claims_of(pod))]
     for name in sorted(names, key=len, reverse=True):
         message = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", "…", message)
     return _UID.sub("…", message)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D205",
     severity="error",
-    summary="claims cannot be prepared: pods have a node and do not start",
-    why="The scheduler has done its part; the kubelet asks the drivers to prepare the claim's devices and is refused,"
-    " over and over. Known by the event FailedPrepareDynamicResources, which the API server keeps for an hour.",
+    summary="claims cannot be prepared: pods have a node but do not start",
+    why="The pod is scheduled, but the drivers repeatedly fail to prepare the claim's devices for the kubelet. Detected"
+    " by the event FailedPrepareDynamicResources, which the API server keeps for an hour.",
     find=find,
     needs=("pods", "events"),
 )

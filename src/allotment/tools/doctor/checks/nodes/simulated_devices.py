@@ -1,4 +1,4 @@
-"""Devices that are published and are not there."""
+"""Simulated devices."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.phrases import counted
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import about, remedy, unique
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
+from allotment.tools.doctor.wording import named, remedy, unique
 
-#: `allot driver run --simulate` puts it on its slices.
+#: The label of slices that `allot driver run --simulate` publishes.
 _LABEL: Final = "allotment.dev/simulated"
 
 
-def find(case: Case) -> Iterable[Sign]:
-    """By driver."""
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
+    """Simulated devices by driver."""
     nodes: dict[str, list[str]] = {}
     devices: dict[str, int] = {}
-    for one in case.newest:
-        if _LABEL in one.metadata.labels and one.spec.node_name:
-            nodes.setdefault(one.spec.driver, []).append(one.spec.node_name)
-            devices[one.spec.driver] = devices.get(one.spec.driver, 0) + len(one.spec.devices or ())
+    for slice_ in cluster.newest:
+        spec = slice_.spec
+        if _LABEL in slice_.metadata.labels and spec.node_name:
+            nodes.setdefault(spec.driver, []).append(spec.node_name)
+            devices[spec.driver] = devices.get(spec.driver, 0) + len(spec.devices or ())
     for driver, every in nodes.items():
         names = unique(every)
         text = (
-            f"{counted(devices[driver], 'device')} of {driver} on {about('node', names)} are simulated: a pod that is"
+            f"{counted(devices[driver], 'device')} of {driver} on {named('node', names)} are simulated: pods that use"
+            " them start without a real device"
         )
-        text += " given one starts, and has no device"
-        look = remedy("Where that is not meant:", f"kubectl get resourceslices -l {_LABEL}")
-        yield Sign.of("node", names, text, look)
+        look = remedy("If this is not intended, uninstall the simulated driver:", f"kubectl get resourceslices -l {_LABEL}")
+        yield Symptom.of("node", names, text, look)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D209",
     severity="note",
     summary="devices are simulated",
-    why="Schedulers cannot tell them from others, for their attributes are the vendor's: a pod that should have a GPU"
-    " may come to run without. Known by the label `allotment.dev/simulated` of slices.",
+    why="Schedulers cannot distinguish them, because they have the vendor's attributes: a pod that needs a GPU may run"
+    " without one. Detected by the label `allotment.dev/simulated` of slices.",
     find=find,
     needs=("resourceslices",),
 )

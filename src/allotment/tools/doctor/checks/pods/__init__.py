@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks.pods import (
     claim_not_used,
     claims_not_made,
@@ -18,7 +18,7 @@ from allotment.tools.doctor.checks.pods import (
     waiting_for_devices,
 )
 
-PODS: Final[tuple[Check, ...]] = (
+PODS: Final[tuple[ClusterCheck, ...]] = (
     scheduler_bypassed.CHECK,
     waiting_for_devices.CHECK,
     missing_references.CHECK,

@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.phrases import counted
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of, results_of
 from allotment.tools.doctor.vendors import VENDORS
 from allotment.tools.doctor.wording import remedy
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.workload_groups import pods_text
 
 #: Drivers that give devices to containers. Others, of networks for example, give them to the pod as a whole.
 _TO_CONTAINERS: Final = frozenset(vendor.driver for vendor in VENDORS)
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """All of them together."""
     blind: dict[str, str] = {}
     held = 0
-    for pod in case.pods:
+    for pod in cluster.pods:
         if is_finished(pod) or not pod.spec.node_name:
             continue
         used = {
@@ -29,7 +29,7 @@ def find(case: Case) -> Iterable[Sign]:
             for container in (*pod.spec.init_containers, *pod.spec.containers)
             for claim in container.resources.claims
         }
-        for entry, claim in case.claims_of(pod):
+        for entry, claim in cluster.claims_of(pod):
             own = any(entry == one.name for one in pod.spec.resource_claims)
             results = [one for one in results_of(claim) if one.driver in _TO_CONTAINERS and not one.admin_access]
             if own and entry not in used and results:
@@ -40,15 +40,15 @@ def find(case: Case) -> Iterable[Sign]:
     names = list(blind)
     verb = "has" if len(names) == 1 else "have"
     text = (
-        f"{crowd(case, names)} {verb} claim {blind[names[0]]} in spec.resourceClaims, and no container lists it under"
+        f"{pods_text(cluster, names)} {verb} claim {blind[names[0]]} in spec.resourceClaims, and no container lists it under"
     )
     text += f" resources.claims: {counted(held, 'device')} held, and seen by nobody"
     words = f"Add resources: {{claims: [{{name: {blind[names[0]]}}}]}} to the container, in whatever makes the pod."
     look = "allot check FILE finds this in manifests"
-    yield Sign.of("pod", names, text, remedy(f"{words} {look}."))
+    yield Symptom.of("pod", names, text, remedy(f"{words} {look}."))
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D608",
     severity="warning",
     summary="a pod has a GPU that none of its containers lists",

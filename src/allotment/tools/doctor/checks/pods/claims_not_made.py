@@ -7,35 +7,35 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from allotment.model.meta import ObjectKey
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.wording import of, remedy
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.wording import kubectl_args, remedy
+from allotment.tools.doctor.workload_groups import pods_text
 
 _REASON: Final = "FailedResourceClaimCreation"
 _COMBINED: Final = "(combined from similar events): "
 _GENERATED: Final = re.compile(r'"[a-z0-9.-]+" is forbidden')
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By what the claim controller said."""
-    alike: dict[str, list[str]] = {}
-    for pod in without_claims(case):
-        said = [one.message for one in case.events.get(pod.metadata.uid, ()) if one.reason == _REASON]
-        alike.setdefault(_plain(said[-1]) if said else "", []).append(name_of(pod))
-    for message, names in alike.items():
+    groups: dict[str, list[str]] = {}
+    for pod in pods_without_claims(cluster):
+        message_ = [one.message for one in cluster.events.get(pod.metadata.uid, ()) if one.reason == _REASON]
+        groups.setdefault(_plain(message_[-1]) if message_ else "", []).append(name_of(pod))
+    for message, names in groups.items():
         verb = "has" if len(names) == 1 else "have"
-        text = f"{crowd(case, names)} {verb} no claim yet, though the template is there: "
+        text = f"{pods_text(cluster, names)} {verb} no claim yet, though the template is there: "
         text += message or "the claim controller has not said why"
         words = (
             "Remove what is in the way; it is tried again by itself."
             if message
             else "The claim controller of kube-controller-manager makes them: see whether it runs."
         )
-        look = f"kubectl describe pod {of(names[0])}" if message else "kubectl get lease -n kube-system"
-        yield Sign.of("pod", names, text, remedy(words, look))
+        look = f"kubectl describe pod {kubectl_args(names[0])}" if message else "kubectl get lease -n kube-system"
+        yield Symptom.of("pod", names, text, remedy(words, look))
 
 
 def _plain(message: str) -> str:
@@ -45,21 +45,21 @@ def _plain(message: str) -> str:
     )
 
 
-def without_claims(case: Case) -> Iterator[Pod]:
+def pods_without_claims(cluster: ClusterIndex) -> Iterator[Pod]:
     """Pods that wait for a claim of a template that is there."""
-    for pod in case.pods:
-        if is_finished(pod) or pod.metadata.deletion_timestamp or not case.is_old(pod.metadata.creation_timestamp):
+    for pod in cluster.pods:
+        if is_finished(pod) or pod.metadata.deletion_timestamp or not cluster.is_old(pod.metadata.creation_timestamp):
             continue
         made = {one.name for one in pod.status.resource_claim_statuses}
         for entry in pod.spec.resource_claims:
             template = entry.resource_claim_template_name
             if template and entry.name not in made:
-                if ObjectKey(pod.metadata.namespace, template) in case.templates:
+                if ObjectKey(pod.metadata.namespace, template) in cluster.templates:
                     yield pod
                 break
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D606",
     severity="error",
     summary="no claim is generated for pods, though their template is there",

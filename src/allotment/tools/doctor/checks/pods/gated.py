@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
-from allotment.tools.doctor.wording import of, remedy
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.wording import kubectl_args, remedy
+from allotment.tools.doctor.workload_groups import pods_text
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By gate."""
     by_gate: dict[str, list[str]] = {}
-    for pod in case.waiting:
-        if pod.spec.scheduling_gates and case.asks_for_devices(pod):
+    for pod in cluster.pending_pods:
+        if pod.spec.scheduling_gates and cluster.requests_devices(pod):
             by_gate.setdefault(pod.spec.scheduling_gates[0].name, []).append(name_of(pod))
     for gate, names in by_gate.items():
         verb = "is" if len(names) == 1 else "are"
-        text = f"{crowd(case, names)} {verb} held back by scheduling gate {gate}"
+        text = f"{pods_text(cluster, names)} {verb} held back by scheduling gate {gate}"
         words = f"Whoever set it removes it: a queue, such as Kueue, or the controller of {gate.partition('/')[0]}."
-        look = f"kubectl describe pod {of(names[0])}"
-        yield Sign.of("pod", names, text, remedy(words, look))
+        look = f"kubectl describe pod {kubectl_args(names[0])}"
+        yield Symptom.of("pod", names, text, remedy(words, look))
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D604",
     severity="note",
     summary="pods that want devices are held back by a scheduling gate",

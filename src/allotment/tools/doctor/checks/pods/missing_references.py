@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.workload_groups import pods_text
 from allotment.tools.explain import Answer
 
 _KINDS = {
@@ -18,24 +18,24 @@ _KINDS = {
 }
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By what is missing."""
-    alike: dict[tuple[str, str], list[Answer]] = {}
-    for answer in case.explanation.answers:
+    groups: dict[tuple[str, str], list[Answer]] = {}
+    for answer in cluster.explanation.answers:
         if answer.kind == "Pod" and answer.reasons is not None and answer.reasons.headline.code in _KINDS:
             headline = answer.reasons.headline
-            alike.setdefault((headline.code, headline.summary), []).append(answer)
-    for (code, summary), answers in alike.items():
+            groups.setdefault((headline.code, headline.summary), []).append(answer)
+    for (code, summary), answers in groups.items():
         names = [answer.name for answer in answers]
         verb = "waits" if len(names) == 1 else "wait"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
         meant = f" It would fit: {changes[0].text}." if changes and changes[0].text else ""
-        text = f"{crowd(case, names)} {verb} for what is not there: {summary}"
+        text = f"{pods_text(cluster, names)} {verb} for what is not there: {summary}"
         words = f"Create it, or correct the name in whatever makes the pods.{meant}"
-        yield Sign.of("pod", names, text, remedy(words, _KINDS[code]))
+        yield Symptom.of("pod", names, text, remedy(words, _KINDS[code]))
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D603",
     severity="error",
     summary="pods name a claim, template or class that is not there",

@@ -6,61 +6,61 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.objects import Lease, Pod
-from allotment.tools.doctor.wording import of, remedy, told
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.wording import duration_text, kubectl_args, remedy
+from allotment.tools.doctor.workload_groups import pods_text
 
 _DEFAULT: Final = "default-scheduler"
 _LEASES: Final = {_DEFAULT: "kube-scheduler"}
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By scheduler."""
     unseen: dict[str, list[str]] = {}
-    for pod in unserved(case):
+    for pod in unscheduled_pods(cluster):
         unseen.setdefault(pod.spec.scheduler_name or _DEFAULT, []).append(name_of(pod))
     for scheduler, names in unseen.items():
-        lease = _lease(case, scheduler)
-        seen = _told(case, scheduler, lease)
+        lease = _lease(cluster, scheduler)
+        seen = _lease_text(cluster, scheduler, lease)
         verb, them = ("waits", "it") if len(names) == 1 else ("wait", "them")
-        text = f"{crowd(case, names)} {verb} for scheduler {scheduler}, which has said nothing of {them}: {seen}"
+        text = f"{pods_text(cluster, names)} {verb} for scheduler {scheduler}, which has said nothing of {them}: {seen}"
         start = f"Start {_LEASES.get(scheduler, scheduler)}"
         start += "" if scheduler == _DEFAULT else " (or give kube-scheduler a profile of that name)"
         words = f"{start}, or correct schedulerName in whatever makes the pods."
-        look = ("kubectl get lease -A", f"kubectl get pod {of(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
-        yield Sign.of("pod", names, text, remedy(words, *look))
+        look = ("kubectl get lease -A", f"kubectl get pod {kubectl_args(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
+        yield Symptom.of("pod", names, text, remedy(words, *look))
 
 
-def unserved(case: Case) -> Iterator[Pod]:
+def unscheduled_pods(cluster: ClusterIndex) -> Iterator[Pod]:
     """Pods that could be scheduled, and that no scheduler has looked at for a minute."""
-    for pod in case.waiting:
+    for pod in cluster.pending_pods:
         looked_at = any(one.type == "PodScheduled" for one in pod.status.conditions)
-        if looked_at or pod.spec.scheduling_gates or not case.asks_for_devices(pod):
+        if looked_at or pod.spec.scheduling_gates or not cluster.requests_devices(pod):
             continue
-        claims = [claim for _, claim in case.claims_of(pod)]
+        claims = [claim for _, claim in cluster.claims_of(pod)]
         there = len(claims) >= len(pod.spec.resource_claims)
         if there and not any(claim.metadata.deletion_timestamp for claim in claims):
-            if case.is_old(pod.metadata.creation_timestamp):
+            if cluster.is_old(pod.metadata.creation_timestamp):
                 yield pod
 
 
-def _lease(case: Case, scheduler: str) -> Lease | None:
-    return next((one for one in case.leases if one.metadata.name == _LEASES.get(scheduler, scheduler)), None)
+def _lease(cluster: ClusterIndex, scheduler: str) -> Lease | None:
+    return next((one for one in cluster.leases if one.metadata.name == _LEASES.get(scheduler, scheduler)), None)
 
 
-def _told(case: Case, scheduler: str, lease: Lease | None) -> str:
+def _lease_text(cluster: ClusterIndex, scheduler: str, lease: Lease | None) -> str:
     if lease is None:
         return f"no Lease {_LEASES.get(scheduler, scheduler)}, no event, no condition"
-    age = case.age(lease.spec.renew_time)
+    age = cluster.age(lease.spec.renew_time)
     if age is not None and age > timedelta(seconds=3 * (lease.spec.lease_duration_seconds or 15)):
-        return f"its Lease was renewed {told(age)} ago, so it does not run"
+        return f"its Lease was renewed {duration_text(age)} ago, so it does not run"
     return "its Lease is held, so it runs, and has not come so far yet"
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D605",
     severity="error",
     summary="pods name a scheduler that does not serve them",

@@ -7,45 +7,45 @@ from datetime import timedelta
 from typing import Final
 
 from allotment.phrases import counted
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of, results_of
-from allotment.tools.doctor.wording import about, of, remedy, unique
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.wording import kubectl_args, named, remedy, unique
+from allotment.tools.doctor.workload_groups import pods_text
 
-_PATIENCE: Final = timedelta(minutes=5)
+_MIN_AGE: Final = timedelta(minutes=5)
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """All of them together."""
     stuck = [
         pod
-        for pod in case.pods
+        for pod in cluster.pods
         if pod.metadata.deletion_timestamp is not None
         and pod.spec.node_name
         and not is_finished(pod)
-        and case.is_old(pod.metadata.deletion_timestamp, _PATIENCE)
-        and any(True for _, claim in case.claims_of(pod) for _ in results_of(claim))
+        and cluster.is_old(pod.metadata.deletion_timestamp, _MIN_AGE)
+        and any(True for _, claim in cluster.claims_of(pod) for _ in results_of(claim))
     ]
     if not stuck:
         return
     names = [name_of(pod) for pod in stuck]
     nodes = unique(pod.spec.node_name for pod in stuck)
-    claims = {name_of(claim): claim for pod in stuck for _, claim in case.claims_of(pod)}
+    claims = {name_of(claim): claim for pod in stuck for _, claim in cluster.claims_of(pod)}
     held = sum(1 for claim in claims.values() for _ in results_of(claim))
     verb = "is" if len(names) == 1 else "are"
-    text = f"{crowd(case, names)} {verb} Terminating on {about('node', nodes)} beyond the grace period, with"
+    text = f"{pods_text(cluster, names)} {verb} Terminating on {named('node', nodes)} beyond the grace period, with"
     text += f" {counted(held, 'device')}"
     help_ = remedy(
         "The kubelet there is silent, or a driver does not unprepare the claim: look at both. If the node is gone for"
         " good, delete the pod by force; should it still run, another pod may get the same device.",
-        f"kubectl describe pod {of(names[0])}",
+        f"kubectl describe pod {kubectl_args(names[0])}",
         f"kubectl get node {nodes[0]}",
     )
-    yield Sign.of("pod", names, text, help_)
+    yield Symptom.of("pod", names, text, help_)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D609",
     severity="warning",
     summary="a pod with devices does not end",

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.phrases import first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of
-from allotment.tools.doctor.wording import of, remedy, unique
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.wording import kubectl_args, remedy, unique
+from allotment.tools.doctor.workload_groups import pods_text
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """All of them together."""
     ill: list[str] = []
     devices: list[str] = []
     messages: list[str] = []
-    for pod in case.pods:
+    for pod in cluster.pods:
         if is_finished(pod):
             continue
         for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
@@ -31,17 +31,17 @@ def find(case: Case) -> Iterable[Sign]:
         return
     names = unique(ill)
     verb = "has" if len(names) == 1 else "have"
-    text = f"{crowd(case, names)} {verb} unhealthy devices: {first_few(unique(devices))}"
-    said = next(filter(None, messages), "")
-    text += f". The driver says: {said}" if said else ""
+    text = f"{pods_text(cluster, names)} {verb} unhealthy devices: {first_few(unique(devices))}"
+    message_ = next(filter(None, messages), "")
+    text += f". The driver says: {message_}" if message_ else ""
     words = (
         "The pod goes on with it. Look at the node's hardware; to move the work, delete the pod (what it does is lost)."
     )
-    look = f"kubectl describe pod {of(names[0])}"
-    yield Sign.of("pod", names, text, remedy(words, look))
+    look = f"kubectl describe pod {kubectl_args(names[0])}"
+    yield Symptom.of("pod", names, text, remedy(words, look))
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D607",
     severity="error",
     summary="a pod runs on a device that its driver calls unhealthy",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from allotment.engine.refusal import BUSY, CODES, Refused
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
-from allotment.tools.doctor.checks.pods.no_scheduler import unserved
-from allotment.tools.doctor.cluster_index import Case
+from allotment.engine.refusal import BUSY, CODES, AllocationRefusal
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.checks.pods.claims_not_made import pods_without_claims
+from allotment.tools.doctor.checks.pods.no_scheduler import unscheduled_pods
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import remedy
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.workload_groups import pods_text
 from allotment.tools.explain import Answer
 
 #: What other checks tell, with all that are concerned.
@@ -21,48 +21,48 @@ _ELSEWHERE = frozenset({"class-missing", "template-missing", "claim-missing", "w
 _OWN_STATE = re.compile(r"\b(is|are) (cordoned|not ready|unreachable|under|without)|taint node\.kubernetes\.io/")
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By cause: a line for each, however many pods there are."""
-    others = {name_of(pod) for pod in (*unserved(case), *without_claims(case))}
+    others = {name_of(pod) for pod in (*unscheduled_pods(cluster), *pods_without_claims(cluster))}
     waiting = {
         name
-        for pod in case.waiting
-        if (name := name_of(pod)) not in others and not pod.spec.scheduling_gates and case.asks_for_devices(pod)
+        for pod in cluster.pending_pods
+        if (name := name_of(pod)) not in others and not pod.spec.scheduling_gates and cluster.requests_devices(pod)
     }
-    alike: dict[tuple[str, str, str], list[Answer]] = {}
-    for answer in case.explanation.answers:
+    groups: dict[tuple[str, str, str], list[Answer]] = {}
+    for answer in cluster.explanation.answers:
         if answer.kind == "Pod" and answer.reasons is not None and answer.name in waiting:
             headline = answer.reasons.headline
             if headline.code not in _ELSEWHERE:
-                alike.setdefault((headline.code, answer.owner or answer.name, _asked(headline)), []).append(answer)
+                groups.setdefault((headline.code, answer.owner or answer.name, _asked(headline)), []).append(answer)
     by_cause: dict[tuple[str, str], list[list[Answer]]] = {}
-    for (code, _, asked), answers in alike.items():
+    for (code, _, asked), answers in groups.items():
         by_cause.setdefault((code, asked), []).append(answers)
     for (code, _), groups in by_cause.items():
-        yield _sign(case, code, [answer for group in groups for answer in group])
+        yield _sign(cluster, code, [answer for group in groups for answer in group])
 
 
-def _asked(refused: Refused) -> str:
+def _asked(refused: AllocationRefusal) -> str:
     """What a pod asked for, as far as the cause tells: pods that ask for another kind of device wait for it alone."""
     return ", ".join(sorted({funnel.device_class for funnel in refused.funnels}))
 
 
-def _sign(case: Case, code: str, answers: Sequence[Answer]) -> Sign:
+def _sign(cluster: ClusterIndex, code: str, answers: Sequence[Answer]) -> Symptom:
     names = [answer.name for answer in answers]
     reasons = answers[0].reasons
     assert reasons is not None
     headline = reasons.headline
     verb = "waits" if len(names) == 1 else "wait"
     first = "" if len(names) == 1 else f"; of {names[0]}"
-    text = f"{crowd(case, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
+    text = f"{pods_text(cluster, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
     own = code == "node-not-eligible" and _OWN_STATE.search(text)
     words = "See why the nodes are not ready, or cordoned: kubectl get nodes." if own else CODES[code].advice
     help_ = remedy(words, f"allot explain pod/{name} -n {namespace}")
-    return Sign.of("pod", names, text, help_, "warning" if code in BUSY else "error")
+    return Symptom.of("pod", names, text, help_, "warning" if code in BUSY else "error")
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D602",
     severity="error",
     summary="pods wait for devices that they do not get",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks.server import (
     gates_off,
     no_device_api,
@@ -13,6 +13,6 @@ from allotment.tools.doctor.checks.server import (
     unknown_versions,
 )
 
-SERVER: Final[tuple[Check, ...]] = (
+SERVER: Final[tuple[ClusterCheck, ...]] = (
     no_device_api.CHECK, gates_off.CHECK, old_kubelets.CHECK, permissions_missing.CHECK, unknown_versions.CHECK,
 )  # fmt: skip

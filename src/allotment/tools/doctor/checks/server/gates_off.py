@@ -6,43 +6,43 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from allotment.model.resource import Device
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.object_state import name_of
-from allotment.tools.doctor.wording import about, remedy, unique
+from allotment.tools.doctor.wording import named, remedy, unique
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Gate by gate."""
     users: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for gate, noun, name in _uses(case):
+    for gate, noun, name in _uses(cluster):
         users[gate][noun].append(name)
-    known = case.found.gates or {}
+    known = cluster.found.gates or {}
     for gate, nouns in sorted(users.items()):
-        if known.get(gate, case.features.enabled(gate)):
+        if known.get(gate, cluster.features.enabled(gate)):
             continue
-        used = " and ".join(about(noun, unique(names)) for noun, names in nouns.items())
+        used = " and ".join(named(noun, unique(names)) for noun, names in nouns.items())
         text = f"feature gate {gate} is off in the API server, and {used} use it"
         words = f"Turn it on with --feature-gates={gate}=true in kube-apiserver, kube-scheduler,"
         words += " kube-controller-manager and the kubelets, or do without the feature."
-        yield Sign(f"gate {gate}", text, remedy(words, "kubectl get --raw /metrics | grep kubernetes_feature_enabled"))
+        yield Symptom(f"gate {gate}", text, remedy(words, "kubectl get --raw /metrics | grep kubernetes_feature_enabled"))
 
 
-def _uses(case: Case) -> Iterator[tuple[str, str, str]]:
+def _uses(cluster: ClusterIndex) -> Iterator[tuple[str, str, str]]:
     """Gate, kind and name of what uses it."""
-    for one in case.slices:
+    for one in cluster.slices:
         name = one.metadata.name
         if one.spec.shared_counters or one.spec.per_device_node_selection:
             yield "DRAPartitionableDevices", "slice", name
         for gate in {gate for device in one.spec.devices or () for gate in _of_device(device)}:
             yield gate, "slice", name
-    for name, class_ in case.classes.items():
+    for name, class_ in cluster.classes.items():
         if class_.spec.extended_resource_name:
             yield "DRAExtendedResource", "class", name
-    for rule in case.rules:
+    for rule in cluster.rules:
         yield "DRADeviceTaintRules", "rule", rule.metadata.name
-    asking = [*(("claim", c, c.spec) for c in case.claims.values()),
-              *(("template", t, t.spec.spec) for t in case.templates.values())]  # fmt: skip
+    asking = [*(("claim", c, c.spec) for c in cluster.claims.values()),
+              *(("template", t, t.spec.spec) for t in cluster.templates.values())]  # fmt: skip
     for noun, value, spec in asking:
         for request in spec.devices.requests:
             exact = request.exactly
@@ -67,7 +67,7 @@ def _of_device(device: Device) -> Iterator[str]:
         yield "DRANodeAllocatableResources"
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D102",
     severity="error",
     summary="objects use a feature whose gate is off",

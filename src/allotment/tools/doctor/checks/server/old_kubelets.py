@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.wording import about, minor_of, remedy
+from allotment.tools.doctor.wording import minor_of, named, remedy
 
 #: How many minor releases a kubelet may be older than the API server.
 _SKEW: Final = 3
@@ -16,13 +16,13 @@ _SKEW: Final = 3
 _STABLE: Final = 34
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By what is wrong with the version."""
-    server = minor_of(case.found.version)
+    server = minor_of(cluster.found.version)
     newer: list[str] = []
     older: list[str] = []
     early: list[str] = []
-    for name, node in case.nodes.items():
+    for name, node in cluster.nodes.items():
         kubelet = minor_of(node.status.node_info.kubelet_version)
         if kubelet is None:
             continue
@@ -30,23 +30,23 @@ def find(case: Case) -> Iterable[Sign]:
             newer.append(name)
         elif server is not None and kubelet < server - _SKEW:
             older.append(name)
-        elif kubelet < _STABLE and name in case.drivers_on:
+        elif kubelet < _STABLE and name in cluster.drivers_on:
             early.append(name)
-    for names, said, words in (
-        (newer, f"newer than the API server ({case.found.version}), which is not supported", "Upgrade the API server."),
-        (older, f"more than {_SKEW} minor releases older than the API server ({case.found.version})", "Upgrade them."),
+    for names, message_, words in (
+        (newer, f"newer than the API server ({cluster.found.version}), which is not supported", "Upgrade the API server."),
+        (older, f"more than {_SKEW} minor releases older than the API server ({cluster.found.version})", "Upgrade them."),
         (early, "in which claims are not stable, and off by default, on nodes that publish devices",
          "Upgrade them to 1.34 or newer."),
     ):  # fmt: skip
         if names:
-            version = case.nodes[names[0]].status.node_info.kubelet_version
+            version = cluster.nodes[names[0]].status.node_info.kubelet_version
             have = "has" if len(names) == 1 else "have"
-            text = f"{about('node', names)} {have} kubelet {version}, {said}"
+            text = f"{named('node', names)} {have} kubelet {version}, {message_}"
             severity: Severity | None = "warning" if names is early else None
-            yield Sign.of("node", names, text, remedy(words, "kubectl get nodes"), severity)
+            yield Symptom.of("node", names, text, remedy(words, "kubectl get nodes"), severity)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D103",
     severity="error",
     summary="kubelets whose release does not go with the API server, or with claims",

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.phrases import counted, first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.finding import Severity
 from allotment.tools.doctor.wording import remedy, unique
 
@@ -18,9 +18,9 @@ _COMMANDS: Final = (
 )
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """All of it together."""
-    denied = case.found.denied
+    denied = cluster.found.denied
     if not denied:
         return
     by_resource: dict[str, list[str]] = {}
@@ -33,12 +33,12 @@ def find(case: Case) -> Iterable[Sign]:
     text = f"you may not {'; '.join(f'{verbs} {first_few(resources)}' for verbs, resources in by_verbs.items())}."
     text += " What cannot be read is not looked at, and checks that need it are silent"
     words = f"{counted(len(denied), 'permission')} missing. An administrator lets you do this, and nothing more, with"
-    blind = {"nodes", "pods", "resourceslices", "resourceclaims"} & case.found.unread.keys()
+    blind = {"nodes", "pods", "resourceslices", "resourceclaims"} & cluster.found.unread.keys()
     severity: Severity = "error" if blind else "warning"
-    yield Sign("you", text, remedy(words, *_COMMANDS), severity, names)
+    yield Symptom("you", text, remedy(words, *_COMMANDS), severity, names)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D104",
     severity="warning",
     summary="permissions are missing that the tools which only read need",

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.known_versions import KNOWN_VERSIONS, has_no_known_version, version_mismatch
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Kind by kind."""
-    if case.found.served is None:
+    if cluster.found.served is None:
         return
     for (group, plural), known in KNOWN_VERSIONS.items():
-        versions = case.found.served.get(plural, ())
+        versions = cluster.found.served.get(plural, ())
         if has_no_known_version(group, plural, versions):
             text = f"{plural}.{group} cannot be read: {version_mismatch(versions, known)}"
             words = "Upgrade Allotment. Until then neither its tools nor its components consider these objects."
-            yield Sign(plural, text, remedy(words, f"kubectl api-resources --api-group={group}"))
+            yield Symptom(plural, text, remedy(words, f"kubectl api-resources --api-group={group}"))
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D105",
     severity="error",
     summary="the API server has a kind only in versions that Allotment does not know",

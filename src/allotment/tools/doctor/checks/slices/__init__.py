@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.tools.doctor.check import Check
+from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks.slices import (
     idle_taint_rules,
     incomplete_pools,
@@ -15,7 +15,7 @@ from allotment.tools.doctor.checks.slices import (
     taints_not_obeyed,
 )
 
-SLICES: Final[tuple[Check, ...]] = (
+SLICES: Final[tuple[ClusterCheck, ...]] = (
     incomplete_pools.CHECK,
     old_generations.CHECK,
     invalid_pools.CHECK,

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from allotment.engine.cluster.taints import rule_applies
 from allotment.model.resource import DeviceTaintSelector
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.wording import remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Rule by rule."""
-    for rule in case.rules:
-        if any(rule_applies(rule, id) for id in case.devices) or any(rule_applies(rule, id) for id in case.results):
+    for rule in cluster.rules:
+        if any(rule_applies(rule, id) for id in cluster.devices) or any(rule_applies(rule, id) for id in cluster.results):
             continue
         name = rule.metadata.name
         if rule.spec.device_selector is None:
@@ -27,7 +27,7 @@ def find(case: Case) -> Iterable[Sign]:
         else:
             text = f"{_selected(rule.spec.device_selector)}: no published or allocated device is meant"
             words = "Correct its deviceSelector (names as in ResourceSlices), or delete the rule."
-        yield Sign(f"devicetaintrule/{name}", text, remedy(words, f"kubectl describe devicetaintrule {name}"))
+        yield Symptom(f"devicetaintrule/{name}", text, remedy(words, f"kubectl describe devicetaintrule {name}"))
 
 
 def _selected(selector: DeviceTaintSelector) -> str:
@@ -35,7 +35,7 @@ def _selected(selector: DeviceTaintSelector) -> str:
     return "it selects " + (", ".join(f"{name} {value}" for name, value in parts if value is not None) or "everything")
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D306",
     severity="warning",
     summary="a DeviceTaintRule selects no device",

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.vendors import VENDORS, sign_of
-from allotment.tools.doctor.wording import about, remedy
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
+from allotment.tools.doctor.vendors import VENDORS, accelerator_evidence
+from allotment.tools.doctor.wording import named, remedy
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By vendor."""
-    with_devices = {(found.slice.spec.driver, found.slice.spec.node_name) for found in case.devices.values()}
+    with_devices = {(found.slice.spec.driver, found.slice.spec.node_name) for found in cluster.devices.values()}
     for vendor in VENDORS:
         empty = [
             name
-            for name, node in case.nodes.items()
-            if vendor.driver in case.drivers_on.get(name, ())
+            for name, node in cluster.nodes.items()
+            if vendor.driver in cluster.drivers_on.get(name, ())
             and (vendor.driver, name) not in with_devices
-            and sign_of(node, vendor)
+            and accelerator_evidence(node, vendor)
         ]
         if empty:
             have = "has" if len(empty) == 1 else "have"
-            text = f"{about('node', empty)} {have} {vendor.name} GPUs, and {vendor.driver} publishes no device there"
+            text = f"{named('node', empty)} {have} {vendor.name} GPUs, and {vendor.driver} publishes no device there"
             words = "The driver runs and finds nothing: look at its log, and at the vendor's kernel driver on the node."
             look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={empty[0]}"
-            yield Sign.of("node", empty, text, remedy(words, look))
+            yield Symptom.of("node", empty, text, remedy(words, look))
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D304",
     severity="error",
     summary="a driver publishes no device on a node that has GPUs",

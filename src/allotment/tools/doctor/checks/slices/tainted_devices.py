@@ -7,32 +7,32 @@ from collections.abc import Iterable
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.taints import BLOCKING, rule_applies
 from allotment.phrases import counted, first_few
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import of, remedy, unique
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import ClusterIndex
+from allotment.tools.doctor.wording import kubectl_args, remedy, unique
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """By taint."""
-    if not case.features.enabled("DRADeviceTaints"):
+    if not cluster.features.enabled("DRADeviceTaints"):
         return
-    alike: dict[str, list[DeviceID]] = {}
+    groups: dict[str, list[DeviceID]] = {}
     by_rule: dict[str, str] = {}
-    for id, found in case.devices.items():
+    for id, found in cluster.devices.items():
         for taint in found.device.taints:
             if taint.effect in BLOCKING:
-                alike.setdefault(str(taint), []).append(id)
-    if case.features.enabled("DRADeviceTaintRules"):
-        for rule in case.rules:
+                groups.setdefault(str(taint), []).append(id)
+    if cluster.features.enabled("DRADeviceTaintRules"):
+        for rule in cluster.rules:
             taint = rule.spec.taint
-            hit = [id for id in case.devices if rule_applies(rule, id)] if taint.effect in BLOCKING else []
+            hit = [id for id in cluster.devices if rule_applies(rule, id)] if taint.effect in BLOCKING else []
             if hit:
-                alike.setdefault(str(taint), []).extend(hit)
+                groups.setdefault(str(taint), []).extend(hit)
                 by_rule[str(taint)] = rule.metadata.name
-    for tainted, ids in alike.items():
+    for tainted, ids in groups.items():
         distinct = list(dict.fromkeys(ids))
-        nodes = unique(str(case.devices[id].slice.spec.node_name or id.pool) for id in distinct)
-        used = sum(id in case.results for id in distinct)
+        nodes = unique(str(cluster.devices[id].slice.spec.node_name or id.pool) for id in distinct)
+        used = sum(id in cluster.results for id in distinct)
         text = f"{counted(len(distinct), 'device')} on {counted(len(nodes), 'node')} ({first_few(nodes)}) tainted {tainted}"
         text += f", {used} of them in use" if used else ""
         text += f": {first_few([id.device for id in distinct])} of {distinct[0].driver}"
@@ -40,7 +40,7 @@ def find(case: Case) -> Iterable[Sign]:
             words = (
                 f"DeviceTaintRule {name} does it; when the reason is gone, delete the rule. Pods may come back then."
             )
-            help_ = remedy(words, f"kubectl describe devicetaintrule {of(name)}")
+            help_ = remedy(words, f"kubectl describe devicetaintrule {kubectl_args(name)}")
         else:
             help_ = remedy(
                 "The driver does it, mostly for hardware that fails: look at its log and at the node's kernel log. It"
@@ -48,10 +48,10 @@ def find(case: Case) -> Iterable[Sign]:
                 "allot free -o wide",
             )
         names = tuple(f"{id.driver}/{id.pool}/{id.device}" for id in distinct)
-        yield Sign(counted(len(distinct), "device"), text, help_, objects=names)
+        yield Symptom(counted(len(distinct), "device"), text, help_, objects=names)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D305",
     severity="warning",
     summary="devices are tainted: nothing new is allocated there",

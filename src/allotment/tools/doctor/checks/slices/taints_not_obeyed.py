@@ -8,62 +8,62 @@ from datetime import timedelta
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.taints import rule_applies, tolerates
 from allotment.model.resource import DeviceRequestAllocationResult, DeviceTaint, ResourceClaim
-from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.cluster_index import PATIENCE, Case
+from allotment.tools.doctor.check import ClusterCheck, Symptom
+from allotment.tools.doctor.cluster_index import GRACE_PERIOD, ClusterIndex
 from allotment.tools.doctor.object_state import is_finished, name_of
-from allotment.tools.doctor.wording import of, remedy
-from allotment.tools.doctor.workload_groups import crowd
+from allotment.tools.doctor.wording import kubectl_args, remedy
+from allotment.tools.doctor.workload_groups import pods_text
 
 
-def find(case: Case) -> Iterable[Sign]:
+def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """All of them together."""
-    if not case.features.enabled("DRADeviceTaints"):
+    if not cluster.features.enabled("DRADeviceTaints"):
         return
     staying: dict[str, str] = {}
-    for id, results in case.results.items():
-        for taint in _taints(case, id):
+    for id, results in cluster.results.items():
+        for taint in _taints(cluster, id):
             for claim, result in results:
-                if _is_due(case, taint, result):
-                    for name in _running(case, claim):
+                if _is_due(cluster, taint, result):
+                    for name in _running(cluster, claim):
                         staying.setdefault(name, f"{taint.key} on {id.device}")
     if not staying:
         return
     names = list(staying)
     verb = "runs" if len(names) == 1 else "run"
-    text = f"{crowd(case, names)} {verb} on devices with a NoExecute taint that is not tolerated ({staying[names[0]]})"
+    text = f"{pods_text(cluster, names)} {verb} on devices with a NoExecute taint that is not tolerated ({staying[names[0]]})"
     help_ = remedy(
         "device-taint-eviction-controller of kube-controller-manager should have deleted them: see whether that runs."
         " To end one now (what it does is lost):",
-        f"kubectl delete pod {of(names[0])}",
+        f"kubectl delete pod {kubectl_args(names[0])}",
     )
-    yield Sign.of("pod", names, text, help_)
+    yield Symptom.of("pod", names, text, help_)
 
 
-def _taints(case: Case, id: DeviceID) -> Iterator[DeviceTaint]:
-    published = case.devices.get(id)
+def _taints(cluster: ClusterIndex, id: DeviceID) -> Iterator[DeviceTaint]:
+    published = cluster.devices.get(id)
     taints = list(published.device.taints) if published is not None else []
-    if case.features.enabled("DRADeviceTaintRules"):
-        taints += (rule.spec.taint for rule in case.rules if rule_applies(rule, id))
+    if cluster.features.enabled("DRADeviceTaintRules"):
+        taints += (rule.spec.taint for rule in cluster.rules if rule_applies(rule, id))
     return (taint for taint in taints if taint.effect == "NoExecute")
 
 
-def _is_due(case: Case, taint: DeviceTaint, result: DeviceRequestAllocationResult) -> bool:
+def _is_due(cluster: ClusterIndex, taint: DeviceTaint, result: DeviceRequestAllocationResult) -> bool:
     """Whether the eviction is overdue, with a minute's patience."""
     bearing = [one for one in result.tolerations if tolerates(one, taint)]
     if any(one.toleration_seconds is None for one in bearing):
         return False
     wait = min((max(one.toleration_seconds or 0, 0) for one in bearing), default=0)
-    return case.is_old(taint.time_added, PATIENCE + timedelta(seconds=wait))
+    return cluster.is_old(taint.time_added, GRACE_PERIOD + timedelta(seconds=wait))
 
 
-def _running(case: Case, claim: ResourceClaim) -> Iterator[str]:
+def _running(cluster: ClusterIndex, claim: ResourceClaim) -> Iterator[str]:
     for consumer in claim.status.reserved_for:
-        pod = case.pods_by_uid.get(consumer.uid)
+        pod = cluster.pods_by_uid.get(consumer.uid)
         if pod and pod.spec.node_name and not is_finished(pod) and pod.metadata.deletion_timestamp is None:
             yield name_of(pod)
 
 
-CHECK = Check(
+CHECK = ClusterCheck(
     code="D307",
     severity="error",
     summary="pods run on devices whose NoExecute taint they do not tolerate",

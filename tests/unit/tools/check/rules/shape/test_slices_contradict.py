@@ -25,7 +25,7 @@ spec:
 def test_both_places_are_reported() -> None:
     (match,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
     assert match.path == ("spec", "devices", 0, "name")
-    assert match.message == "pool gpu.example.com/worker-1: device gpu-0 is in ResourceSlice a too"
+    assert match.message == "pool gpu.example.com/worker-1: device gpu-0 is also in ResourceSlice a"
     assert match.help == "the other is at file.yaml:9:20"
 
 

@@ -84,7 +84,7 @@ spec: {containers: [{name: a, env: [{name: A, value: 1}]}]}
 
 def test_metadata_of_custom_kinds() -> None:
     text = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: 5}\n"
-    assert levels_and_messages(RULE, text) == [("error", "metadata.name is no string")]
+    assert levels_and_messages(RULE, text) == [("error", "metadata.name is not a string")]
 
 
 def test_missing_list_and_missing_field() -> None:

@@ -1,4 +1,4 @@
-"""Claims that must not be prepared, and that one of them does not take others along."""
+"""Checks of claims that must be rejected, without affecting others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNKNOWN_PARAMETERS: Final[Tree] = {"apiVersion": "verify.allotment.dev/v1", "ki
 
 
 async def _unknown(session: DriverSession) -> str:
-    await session.fixtures.create_unallocated()  # so that the namespace is there
+    await session.fixtures.create_unallocated()  # creates the namespace
     return await session.prepare_error(ClaimRef(session.fixtures.namespace, str(uuid.uuid4()), "never-made"))
 
 
@@ -31,31 +31,32 @@ async def _unallocated(session: DriverSession) -> str:
 
 
 async def _replaced(session: DriverSession) -> str:
-    async with session.claims(session.spec()) as (made,):
-        old = made.ref._replace(uid=str(uuid.uuid4()))
+    async with session.claims(session.spec()) as (claim,):
+        old = claim.ref._replace(uid=str(uuid.uuid4()))
         try:
-            said = await session.prepare_error(old)
-        except CheckFailed as wrong:
+            message = await session.prepare_error(old)
+        except CheckFailed as error:
             raise CheckFailed(
-                wrong.seen, "compare the UID of the call with the claim's: one of the same name may have replaced it"
+                error.seen,
+                "compare the UID of the call with the claim's: a claim of the same name may have replaced it",
             ) from None
         finally:
             await session.unprepare(old)
         if left := session.cdi.files_of([old.uid]):
-            raise CheckFailed(f"refused, but wrote {min(left)}", "check the UID before the first side effect")
-        return said
+            raise CheckFailed(f"rejected, but wrote {min(left)}", "check the UID before the first side effect")
+        return message
 
 
 async def _parameters(session: DriverSession) -> str:
-    async with session.claims(session.spec(config=_UNKNOWN_PARAMETERS)) as (made,):
+    async with session.claims(session.spec(config=_UNKNOWN_PARAMETERS)) as (claim,):
         try:
-            return await session.prepare_error(made.ref)
-        except CheckFailed as wrong:
-            if "was prepared" not in wrong.seen:
+            return await session.prepare_error(claim.ref)
+        except CheckFailed as error:
+            if "was prepared" not in error.seen:
                 raise
         raise CheckFailed(
-            "parameters of a kind that nobody has were passed over",
-            "decode parameters strictly and refuse what you do not know: users do not notice misspelt ones otherwise",
+            "parameters of an unknown kind were ignored",
+            "decode parameters strictly and reject unknown ones: otherwise users do not notice typos",
         )
 
 
@@ -63,34 +64,34 @@ async def _fails_alone(session: DriverSession) -> str:
     async with session.claims(session.spec(), session.spec(config=_UNKNOWN_PARAMETERS)) as (good, bad):
         answers = await session.prepare(good.ref, bad.ref)
         if not answers[bad.ref.uid].error:
-            raise CheckSkipped("the driver refuses no parameters: there is no claim that fails alone")
+            raise CheckSkipped("the driver accepts any parameters, so no claim can fail")
         answer = answers[good.ref.uid]
         if answer.error:
             raise CheckFailed(
-                f"the other claim of the call failed, too: {answer.error}", "answer each claim with an error of its own"
+                f"the other claim of the call failed, too: {answer.error}", "answer each claim with its own error"
             )
         check_answer(good, answer)
         if ids := cdi_ids(answer):
             session.cdi.resolve(ids)
-        return "one refused, the other prepared"
+        return "one rejected, the other prepared"
 
 
 async def _overlap(session: DriverSession) -> str:
     async with session.claims(session.spec()) as (first,):
         if any(part.share_id for part in first.devices):
-            raise CheckSkipped("the devices here are for several claims at a time")
+            raise CheckSkipped("the devices here are shared by several claims")
         check_answer(first, (await session.prepare(first.ref))[first.ref.uid])
         second = await session.fixtures.create(session.spec(), copy.deepcopy(first.allocation))
         try:
-            said = await session.prepare_error(second.ref)
-            # The owner has not lost it.
+            message = await session.prepare_error(second.ref)
+            # The first claim still has the device.
             check_answer(first, (await session.prepare(first.ref))[first.ref.uid])
-        except CheckFailed as wrong:
-            if "was prepared" not in wrong.seen:
+        except CheckFailed as error:
+            if "was prepared" not in error.seen:
                 raise
             raise CheckFailed(
-                f"{first.devices[0].device} was prepared for two claims at a time",
-                "refuse a device that another claim still has: after a pod is deleted by force both may be there",
+                f"{first.devices[0].device} was prepared for two claims at the same time",
+                "reject a device that another claim still has: after a force-deletion both pods may run",
             ) from None
         finally:
             await session.release(second.ref)
@@ -98,19 +99,19 @@ async def _overlap(session: DriverSession) -> str:
         third = await session.fixtures.create(session.spec(), copy.deepcopy(first.allocation))
         try:
             check_answer(third, (await session.prepare(third.ref))[third.ref.uid])
-        except CheckFailed as wrong:
-            raise CheckFailed(f"after unprepare: {wrong.seen}", "let go of the device in unprepare") from None
+        except CheckFailed as error:
+            raise CheckFailed(f"after unprepare: {error.seen}", "release the device in unprepare") from None
         finally:
             await session.release(third.ref)
-        return said
+        return message
 
 
 CHECKS = (
-    DriverCheck("unknown-claim", "a claim that is not in the API is refused", _READ, _unknown),
-    DriverCheck("not-allocated", "a claim without allocation is refused", _READ, _unallocated),
-    DriverCheck("wrong-uid", "a claim is refused when the object of its name has another UID", _READ, _replaced),
+    DriverCheck("unknown-claim", "a claim that is not in the API is rejected", _READ, _unknown),
+    DriverCheck("not-allocated", "a claim without allocation is rejected", _READ, _unallocated),
+    DriverCheck("wrong-uid", "a claim is rejected if the object of its name has another UID", _READ, _replaced),
     DriverCheck(
-        "bad-parameters", "parameters of a kind that the driver does not know are refused",
+        "bad-parameters", "parameters of an unknown kind are rejected",
         "KEP-4381, opaque configuration: drivers validate it", _parameters, advice=True,
     ),
     DriverCheck(
@@ -118,7 +119,7 @@ CHECKS = (
         "KEP-4381: an error for each claim", _fails_alone,
     ),
     DriverCheck(
-        "overlap", "a device that a claim still has is not prepared for another one, and is after unprepare",
-        "pods that were deleted by force may still run when their devices are given away", _overlap, advice=True,
+        "overlap", "a device that a claim still has is prepared for another one only after unprepare",
+        "force-deleted pods may still run when their devices are allocated again", _overlap, advice=True,
     ),
 )  # fmt: skip

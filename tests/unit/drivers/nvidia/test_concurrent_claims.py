@@ -1,4 +1,4 @@
-"""Claims that come while others go: what one undoes is not what another has just set."""
+"""Claims that are prepared while others are unprepared keep their settings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LONG = {
 }
 
 
-class Slow(SimulatedHardware):
-    """Setting a time slice back takes until ``gate`` is open."""
+class SlowHardware(SimulatedHardware):
+    """Hardware that resets a time slice only after ``gate`` is set."""
 
     gate: asyncio.Event
 
@@ -34,29 +34,31 @@ class Slow(SimulatedHardware):
         await super().set_time_slice(pci, interval)
 
 
-def test_a_share_that_comes_while_the_last_one_goes_keeps_its_time_slice() -> None:
+def test_a_share_prepared_while_the_last_one_is_unprepared_keeps_its_time_slice() -> None:
     async def main() -> None:
         gpus = gpus_of(hardware("dgx-a100-40gb", 1), "n1")
-        there = Slow(gpus, name="n1")
-        there.gate = asyncio.Event()
+        simulated = SlowHardware(gpus, name="n1")
+        simulated.gate = asyncio.Event()
         client = MemoryClient()
-        plugin = NodeDriver(NvidiaDriver(there, ConsumableShares(2)), memory_host(), client, IdleClock(), status=False)
-        wanted = [opaque(LONG, driver=DRIVER)]
+        plugin = NodeDriver(
+            NvidiaDriver(simulated, ConsumableShares(2)), memory_host(), client, IdleClock(), status=False
+        )
+        config = [opaque(LONG, driver=DRIVER)]
         first, second = (
-            put_claim(client, name, "gpu-0", driver=DRIVER, config=wanted, shareID=f"share-{name}")
+            put_claim(client, name, "gpu-0", driver=DRIVER, config=config, shareID=f"share-{name}")
             for name in ("first", "second")
         )
         assert (await plugin.prepare([first]))[first.uid].error == ""
-        going = asyncio.create_task(plugin.unprepare([first]))
+        unpreparing = asyncio.create_task(plugin.unprepare([first]))
         await asyncio.sleep(0.01)
-        coming = asyncio.create_task(plugin.prepare([second]))
+        preparing = asyncio.create_task(plugin.prepare([second]))
         await asyncio.sleep(0.01)
-        there.gate.set()
-        assert (await coming)[second.uid].error == ""
-        assert await going == {first.uid: ""}
-        (card,) = there.snapshot().cards.values()
+        simulated.gate.set()
+        assert (await preparing)[second.uid].error == ""
+        assert await unpreparing == {first.uid: ""}
+        (card,) = simulated.snapshot().cards.values()
         assert card.interval == 3
         assert await plugin.unprepare([second]) == {second.uid: ""}
-        assert there.snapshot().cards == {gpus[0].pci: type(card)()}
+        assert simulated.snapshot().cards == {gpus[0].pci: type(card)()}
 
     idle.run(main())

@@ -1,4 +1,4 @@
-"""A document tells from where to where a value or key stands in its file."""
+"""Extents of values and keys in the text of a document."""
 
 from __future__ import annotations
 
@@ -51,34 +51,34 @@ def extent(
         ("status.allocation", "value", "2:1-2:20"),
     ],
 )
-def test_values_and_keys(path: str, at: Literal["value", "key"], expected: str) -> None:
+def test_extents_of_values_and_keys(path: str, at: Literal["value", "key"], expected: str) -> None:
     assert extent(CLAIM, path, at) == expected
 
 
-def test_exactly_is_stepped_over_and_basic_into() -> None:
+def test_exactly_is_skipped_and_basic_entered() -> None:
     flat = "devices:\n- name: a\n  count: 2\n"
     assert extent(flat, "devices[0].exactly.count") == "3:10-3:11"
     basic = "devices:\n- basic:\n    attributes: {a: {string: xy}}\n"
     assert extent(basic, "devices[0].attributes.a.string", part=(1, 2)) == "3:31-3:32"
 
 
-def test_an_alias_is_where_its_value_was_written() -> None:
+def test_alias_has_the_extent_of_its_value() -> None:
     assert extent("a: &x {b: 1}\nc: *x\n", "c") == "1:4-1:13"
 
 
-def test_later_documents_lists_byte_order_marks_and_windows_line_ends() -> None:
+def test_extents_with_several_documents_lists_bom_and_crlf() -> None:
     text = "\ufeffa: 1\r\n---\r\nkind: List\r\nitems:\r\n- a: |\r\n    one\r\n    two\r\n"
     assert extent(text, "a") == "1:4-1:5"
     assert extent(text, "a", part=(4, 7), index=1) == "7:5-7:8"
 
 
-def test_json() -> None:
+def test_extents_in_json() -> None:
     text = '{"kind": "List",\n "items": [\n\t{"a": [1, {"b": "x\\ny"}]}\n]}'
     assert extent(text, "a[1]") == "3:12-3:25"
     assert extent(text, "a[1].b", part=(1, 2)) == "3:20-3:22"
     assert extent(text, "a[1].b", at="key") == "3:13-3:16"
 
 
-def test_the_whole_text_of_a_file_is_kept() -> None:
+def test_origin_has_the_text_of_the_whole_file() -> None:
     text = "\ufeffa: 1\r\n---\nb: 2"
     assert {d.origin.source for d in load_text(text.encode(), "f.yaml").documents} == {text}

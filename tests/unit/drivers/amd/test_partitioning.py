@@ -1,4 +1,4 @@
-"""Partitioning on demand from scheduler to hardware: what is allocated of published slices can be prepared."""
+"""Partitioning on demand from scheduler to hardware: every allocation of published slices can be prepared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DRIVER = "gpu.amd.com"
 
 
 class Node:
-    """A node whose driver publishes anew after every claim that came or went."""
+    """A node whose driver publishes its devices after every prepared or unprepared claim."""
 
     def __init__(self) -> None:
         (self.machine,) = parse_fleet(["n1=3xmi300x/auto"])
@@ -37,13 +37,13 @@ class Node:
         self._shares = count()
 
     async def publish(self) -> None:
-        (offer,) = await self.driver.discover()
-        for number, spec in enumerate(build_slices(offer, DRIVER, "n1", FEATURES).specs):
+        (pool,) = await self.driver.discover()
+        for number, spec in enumerate(build_slices(pool, DRIVER, "n1", FEATURES).specs):
             self.inventory.put_slice(ResourceSlice(metadata=ObjectMeta(name=f"{number:05x}"), spec=spec))
 
-    async def ask(self, uid: str, device_class: str, partitions: int, **attributes: str) -> tuple[str, ...]:
+    async def allocate(self, uid: str, device_class: str, partitions: int, **attributes: str) -> tuple[str, ...]:
         """The partitions of a claim; none if it does not fit."""
-        claim = wanted(uid, device_class, partitions, attributes)
+        claim = claim_for(uid, device_class, partitions, attributes)
         outcome = Allocator(self.inventory, lambda: f"share-{next(self._shares)}").allocate("n1", [claim])
         if not isinstance(outcome, Allocated):
             return ()
@@ -51,21 +51,27 @@ class Node:
         prepared = await self.driver.prepare(*self._planned(uid, result))
         self.inventory.allocate(ObjectKey("shop", uid), result)
         await self.publish()
-        found = [one.status_data["partitions"] for one in prepared.devices.values() if one.status_data is not None]
-        return tuple(name for names in found for name in names)
+        partitions_by_device = [
+            ready.status_data["partitions"] for ready in prepared.devices.values() if ready.status_data is not None
+        ]
+        return tuple(name for names in partitions_by_device for name in names)
 
     def _planned(self, uid: str, result: AllocationResult) -> tuple[AllocatedClaim, Any]:
-        granted = tuple(
+        allocated = tuple(
             AllocatedDevice(
-                one.request, one.pool, one.device, share_id=one.share_id or "", consumed_capacity=one.consumed_capacity
+                device.request,
+                device.pool,
+                device.device,
+                share_id=device.share_id or "",
+                consumed_capacity=device.consumed_capacity,
             )
-            for one in result.devices.results
+            for device in result.devices.results
         )
-        claim = AllocatedClaim(uid, "shop", uid, granted, tuple(self.plans.values()))
+        claim = AllocatedClaim(uid, "shop", uid, allocated, tuple(self.plans.values()))
         plan = self.plans[uid] = self.driver.plan(claim)
         return claim, plan
 
-    async def give_back(self, uid: str) -> None:
+    async def release(self, uid: str) -> None:
         plan = self.plans.pop(uid)
         await self.driver.unprepare(plan, tuple(self.plans.values()))
         self.inventory.free(ObjectKey("shop", uid))
@@ -75,7 +81,7 @@ class Node:
         return [gpu.profile for gpu in await self.hardware.gpus()]
 
 
-def wanted(uid: str, device_class: str, partitions: int, attributes: dict[str, str]) -> ResourceClaim:
+def claim_for(uid: str, device_class: str, partitions: int, attributes: dict[str, str]) -> ResourceClaim:
     selectors = [
         {"cel": {"expression": f"device.attributes['{DRIVER}'].{name} == '{value}'"}}
         for name, value in attributes.items()
@@ -87,32 +93,32 @@ def wanted(uid: str, device_class: str, partitions: int, attributes: dict[str, s
     return to_value(
         {
             "metadata": {"namespace": "shop", "name": uid},
-            # One request for each: a device serves no request twice.
+            # One request for each partition, because a device serves a request only once.
             "spec": {"devices": {"requests": [{"name": f"gpu-{n}", "exactly": exactly} for n in range(partitions)]}},
         },
         ResourceClaim,
     )
 
 
-def test_partitions_fill_a_gpu_and_whole_gpus_are_left_whole() -> None:
-    async def told() -> None:
+def test_partitions_fill_one_gpu_before_they_use_another() -> None:
+    async def main() -> None:
         node = Node()
         await node.publish()
-        assert await node.ask("a", DRIVER, 6, computePartition="cpx", memoryPartition="nps1") == tuple(
+        assert await node.allocate("a", DRIVER, 6, computePartition="cpx", memoryPartition="nps1") == tuple(
             f"gpu-{n}-{127 + n}" for n in range(1, 7)
         )
-        # Two are left of it, and two more come from the next; what asks for a whole GPU gets the last.
-        assert len(await node.ask("b", DRIVER, 4, computePartition="cpx", memoryPartition="nps1")) == 4
+        # Two are free on it, and two more are on the next GPU; a request for a whole GPU gets the last one.
+        assert len(await node.allocate("b", DRIVER, 4, computePartition="cpx", memoryPartition="nps1")) == 4
         assert await node.modes() == ["cpx_nps1", "cpx_nps1", "spx_nps1"]
-        assert await node.ask("c", "gpu.amd.com-spx", 1) == ("gpu-17-144",)
-        assert await node.ask("d", "gpu.amd.com-spx", 1) == ()
-        # Another memory mode would need the whole node.
-        assert await node.ask("e", DRIVER, 1, memoryPartition="nps4") == ()
+        assert await node.allocate("c", "gpu.amd.com-spx", 1) == ("gpu-17-144",)
+        assert await node.allocate("d", "gpu.amd.com-spx", 1) == ()
+        # Another memory mode requires that the whole node is unused.
+        assert await node.allocate("e", DRIVER, 1, memoryPartition="nps4") == ()
         for uid in "abc":
-            await node.give_back(uid)
-        assert len(await node.ask("e", DRIVER, 1, memoryPartition="nps4")) == 1
+            await node.release(uid)
+        assert len(await node.allocate("e", DRIVER, 1, memoryPartition="nps4")) == 1
 
-    idle.run(told())
+    idle.run(main())
 
 
 STEPS = st.lists(
@@ -124,22 +130,24 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_whatever_is_allocated_can_be_prepared(steps: list[tuple[int, str, str, int]]) -> None:
-    """``steps``: a claim that comes (or goes, if it is there), what it asks for, and how many partitions."""
+def test_every_allocation_can_be_prepared(steps: list[tuple[int, str, str, int]]) -> None:
+    """``steps``: a claim to prepare (or unprepare if it is prepared), its modes, and the number of partitions."""
 
-    async def told() -> None:
+    async def main() -> None:
         node = Node()
         await node.publish()
         for number, compute, memory, partitions in steps:
             uid = f"c{number}"
             if uid in node.plans:
-                await node.give_back(uid)
+                await node.release(uid)
                 continue
-            asked = {"computePartition": compute, "memoryPartition": memory}
-            got = await node.ask(uid, DRIVER, partitions, **{name: value for name, value in asked.items() if value})
-            assert len(got) in (0, partitions)
+            attributes = {"computePartition": compute, "memoryPartition": memory}
+            allocated = await node.allocate(
+                uid, DRIVER, partitions, **{name: value for name, value in attributes.items() if value}
+            )
+            assert len(allocated) in (0, partitions)
         for uid in tuple(node.plans):
-            await node.give_back(uid)
+            await node.release(uid)
         assert await node.modes() == ["spx_nps1"] * 3
 
-    idle.run(told())
+    idle.run(main())

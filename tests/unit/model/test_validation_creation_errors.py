@@ -1,4 +1,4 @@
-"""What an object is refused for, whatever its kind; each kind's own rules are tested where they stand."""
+"""Errors of the creation of any object; the rules of each kind are tested in their own module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _any_expression(expression: str, *, stored: bool) -> tuple[ExpressionProblem
     return ()
 
 
-def refused(text: str) -> list[str]:
+def error_paths(text: str) -> list[str]:
     (manifest,) = decode_all(load_text(text, "file.yaml").documents).manifests
     return [error.path for error in creation_errors(manifest, ValidationContext(Features("1.36"), _any_expression), {})]
 
@@ -34,26 +34,26 @@ POD = "{containers: [{name: a, resources: {claims: [{name: gpu}]}}]}"
         ),
     ],
 )  # fmt: skip
-def test_pods_wherever_they_are_described(version: str, kind: str, spec: str, path: str) -> None:
+def test_claims_of_pods_and_pod_templates_are_validated(version: str, kind: str, spec: str, path: str) -> None:
     text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n"
-    assert refused(text) == [f"{path}.containers[0].resources.claims[0]"]
+    assert error_paths(text) == [f"{path}.containers[0].resources.claims[0]"]
 
 
-def test_groups_of_pods_name_claims_as_pods_do() -> None:
+def test_claims_of_pod_groups_are_validated() -> None:
     text = (
         "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: a}\n"
         "spec: {resourceClaims: [{name: gpu}]}\n"
     )
-    assert refused(text) == ["spec.resourceClaims[0]"]
+    assert error_paths(text) == ["spec.resourceClaims[0]"]
 
 
-def test_admin_access_needs_the_namespaces_label() -> None:
+def test_admin_access_requires_the_namespace_label() -> None:
     text = (
         "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {devices: {requests: "
         "[{name: a, exactly: {deviceClassName: a, adminAccess: true}}]}}\n"
     )
-    assert refused(text) == ["spec.devices.requests[0].adminAccess"]
+    assert error_paths(text) == ["spec.devices.requests[0].adminAccess"]
 
 
-def test_other_kinds_are_not_judged() -> None:
-    assert refused("apiVersion: v1\nkind: Service\nmetadata: {name: A}\nspec: {}\n") == []
+def test_other_kinds_are_not_validated() -> None:
+    assert error_paths("apiVersion: v1\nkind: Service\nmetadata: {name: A}\nspec: {}\n") == []
