@@ -72,7 +72,7 @@ def lab(*flags: str) -> Iterator[Started]:
 @contextmanager
 def durable_lab(*flags: str) -> Iterator[Server]:
     """A lab that keeps its data on disk, without machines of its own."""
-    with tempfile.TemporaryDirectory(prefix="data-") as data, lab("--data", data, "--fleet", "", *flags) as started:
+    with tempfile.TemporaryDirectory(prefix="data-") as data, lab("--data-dir", data, "--fleet", "", *flags) as started:
         yield started.server
 
 

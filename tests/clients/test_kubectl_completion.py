@@ -36,7 +36,7 @@ def test_commands_options_and_values(kubectl: Run, path: str) -> None:
     assert offered("free", "--fleet", "dgx-1") == ["dgx-1-v100\tDGX-1 with eight V100 in a hybrid cube mesh", ":4"]
     assert offered("free", "--output=j") == ["json", ":4"]
     assert offered("check", "") == [":0"], "files"
-    assert offered("up", "--data", "") == [":16"], "folders"
+    assert offered("up", "--data-dir", "") == [":16"], "folders"
     assert offered("nothing", "") == [":4"]
 
 

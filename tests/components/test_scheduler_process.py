@@ -101,7 +101,7 @@ def test_who_has_lost_the_lease_ends_with_an_error(lab: Lab) -> None:
 
 def test_a_pods_way_to_its_devices_is_a_trace(lab: Lab) -> None:
     with receiving() as receiver:
-        with running(*words(lab, f"--traces=http://127.0.0.1:{receiver.server_port}")) as scheduler:
+        with running(*words(lab, f"--otlp-endpoint=http://127.0.0.1:{receiver.server_port}")) as scheduler:
             lab.apply(pod("traced"))
             bound(lab, "traced")
             assert scheduler.stop() == 0, "what was not sent yet is sent at the end"

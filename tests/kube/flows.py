@@ -24,7 +24,7 @@ from allotment.controllers.device_taints import device_taints
 from allotment.controllers.resource_claims import resource_claims
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer, plane
 from tests.kube.ours import at_work
@@ -161,7 +161,7 @@ def ours() -> dict[str, Program]:
         "resource-claims": resource_claims(FEATURES),
         "device-taints": device_taints(FEATURES),
         # Nobody else schedules, though a flow that allocates by hand looks like it.
-        "scheduler": scheduler(Options(FEATURES, settle=0.0)),
+        "scheduler": scheduler(SchedulerOptions(FEATURES, settle=0.0)),
     }
 
 

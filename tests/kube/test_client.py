@@ -33,7 +33,7 @@ def kube(paths: dict[str, str]) -> Iterator[ApiServer]:
 
 
 async def account(client: HttpClient, name: str) -> None:
-    """A service account that may do all with config maps."""
+    """A service account that has all with config maps."""
     await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": name}}, "default")
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
     await client.create(ROLES, {"metadata": {"name": name}, "rules": [rule]})

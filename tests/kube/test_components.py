@@ -50,7 +50,7 @@ def words(kubeconfig: Path, *more: str) -> tuple[str, ...]:
 def test_beside_kube_scheduler_and_the_next_copy_goes_on_when_the_leader_is_killed(
     cluster: ApiServer, kubeconfig: Path
 ) -> None:
-    patient = words(kubeconfig, "--settle=10s")  # kube-scheduler may decide on what it saw so long ago
+    patient = words(kubeconfig, "--bind-delay=10s")  # kube-scheduler may decide on what it saw so long ago
     with running(*patient) as first:
         first.leads()
         create(cluster, pod("ours", SCHEDULER_NAME))

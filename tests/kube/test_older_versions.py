@@ -32,7 +32,7 @@ from allotment.controllers.device_taints import device_taints
 from allotment.controllers.resource_claims import resource_claims
 from allotment.lab import fleet
 from allotment.model.trees import Tree
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 from bench.real_kube import ApiServer, api_server
 
 #: What is served, and which gates that needs.
@@ -75,7 +75,7 @@ def on(server: ApiServer, told: Callable[[Negotiated], Awaitable[None]]) -> None
             )  # fmt: skip
             programs = {
                 "claims": resource_claims(features), "taints": device_taints(features),
-                "scheduler": scheduler(Options(features)),
+                "scheduler": scheduler(SchedulerOptions(features)),
             }  # fmt: skip
             running = asyncio.create_task(program.run(programs, context))
             try:

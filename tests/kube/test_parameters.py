@@ -21,7 +21,7 @@ from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLI
 from allotment.controllers.resource_claims import resource_claims
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 from bench.real_kube import ApiServer, plane
 from tests.kube.ours import at_work
 
@@ -110,7 +110,7 @@ async def _driver_tells(client: HttpClient, tree: Tree) -> Tree:
 
 def story(server: ApiServer, told: Callable[[HttpClient], Awaitable[None]]) -> None:
     async def main() -> None:
-        options = Options(FEATURES, "ours", settle=0.0)
+        options = SchedulerOptions(FEATURES, "ours", settle=0.0)
         ours = {"resource-claims": resource_claims(FEATURES), "scheduler": scheduler(options)}
         async with at_work(server, ours) as client:
             await _ground(client)

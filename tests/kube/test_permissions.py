@@ -52,7 +52,7 @@ def here(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Programs complain of what they may not do a few hundred times."""
+    """Programs complain of what they lacks a few hundred times."""
     caplog.set_level(logging.CRITICAL, "allotment")
 
 

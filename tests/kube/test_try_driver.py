@@ -20,7 +20,7 @@ from tests.docs import screens
 from tests.kube.host import NODE, Host, real_plane, running, short_folder
 
 PAGE: Final = screens.ROOT / "docs" / "try-driver.md"
-_COMMAND: Final = re.compile(r"allot (driver run nvidia --simulate \S+) --node (\S+)")
+_COMMAND: Final = re.compile(r"allot (driver run nvidia --simulate \S+) --node-name (\S+)")
 _SPEC: Final = re.compile(r"(```json\n# \S+\n)(.*?)(```\n)", re.DOTALL)
 #: UIDs; and the version of the format, for names that begin with a digit need a newer one.
 _CHANCE: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|0\.[35]\.0")

@@ -234,7 +234,7 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
         cluster.apply(one_gpu(replicas=4))
         words = [
             sys.executable, "-m", "allotment.cli.main", "autoscale", "--provider", "simulated", "--catalog", "aws",
-            "--kubeconfig", str(cluster.kubeconfig), "--seconds", "0.5", "--idle", "0.2s", "--delay", "1s",
+            "--kubeconfig", str(cluster.kubeconfig), "--time-limit", "0.5", "--batch-idle-duration", "0.2s", "--provisioning-delay", "1s",
             "--consolidate", "never",
         ]  # fmt: skip
         log = tmp_path / "log"
@@ -313,7 +313,7 @@ def maps(lab: Lab, prefix: str) -> list[str]:
 
 def once(cluster: Lab, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "allotment.cli.main", "autoscale", "--once", "--catalog", "aws"]
-    command += ["--seconds", "0.5", "--kubeconfig", str(cluster.kubeconfig), *words]
+    command += ["--time-limit", "0.5", "--kubeconfig", str(cluster.kubeconfig), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -336,7 +336,7 @@ def test_once_says_what_was_ordered_and_what_could_not_be() -> None:
         assert (done.returncode, maps(cluster, "order-")) == (2, [])
         assert "Karpenter is not installed" in done.stderr
         assert "ordered" not in done.stdout
-        done = once(cluster, "--provider", "simulated", "--cloud", "*=refused")
+        done = once(cluster, "--provider", "simulated", "--cloud-fault", "*=refused")
         assert done.returncode == 1
         assert "\nordered" not in done.stdout
         assert "no machine that would serve it was to be had" in done.stdout or "out of stock" in done.stdout

@@ -84,7 +84,7 @@ def servers(lab: Lab, folder: Path, *options: str) -> Iterator[Servers]:
     """As a user starts them, on free ports; ended as a user ends them."""
     command = [
         sys.executable, "-m", "allotment.cli.main", "cluster-autoscaler", "--kubeconfig", str(lab.kubeconfig),
-        "--provider", "simulated", "--delay", "100ms", "--certificates", str(folder / "pki"), "--zones", "us-east-1a",
+        "--provider", "simulated", "--provisioning-delay", "100ms", "--cert-dir", str(folder / "pki"), "--zones", "us-east-1a",
         "--cloud-provider", "127.0.0.1:0", "--expander", "127.0.0.1:0", *options,
     ]  # fmt: skip
     with (folder / "log").open("w") as log:
@@ -184,7 +184,7 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
 
 
 def test_what_is_out_of_stock_is_told_and_nothing_is_left_of_it(lab: Lab, tmp_path: Path) -> None:
-    with servers(lab, tmp_path, "--nodes", "0:3:aws/g6.xlarge", "--cloud", "aws/g6.xlarge=no-capacity") as asked:
+    with servers(lab, tmp_path, "--nodes", "0:3:aws/g6.xlarge", "--cloud-fault", "aws/g6.xlarge=no-capacity") as asked:
         (g6,) = groups(asked)
         with pytest.raises(grpc.RpcError) as told:
             asked.cloud(

@@ -296,7 +296,7 @@ def _kind(config: Tree) -> None:
     [
         (_interval, ("interval", "Longest", "Medium")),
         (_unknown, ("timeslicingConfig", "sharing")),
-        (_mixed, ("timeSlicingConfig", "leave it out")),
+        (_mixed, ("timeSlicingConfig", "omit it")),
         (_kind, ("GPUConfig", "GpuConfig")),
     ],
 )

@@ -283,7 +283,7 @@ DEPLOYMENT = {
 
 
 def cheapest(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
-    """A machine for every pod that waits and was promised none, of the first type that is to be had."""
+    """A machine for every pending pod and was promised none, of the first type that is to be had."""
     short = {instance for instance, _, _ in limits.unavailable}
     kind = next(one for one in TYPES if one.key not in short)
     waiting = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]

@@ -381,7 +381,7 @@ def test_a_selector_that_stops_with_an_error_is_an_error_and_not_a_lack(manifest
             class_ = next(t for t in manifests("classes/nvidia") if t["metadata"]["name"] == "mig.nvidia.com")
             class_["metadata"]["name"] = "nvidia-gpu-mig"
             await accepted(on, [class_])
-            told = await on.told("user", "default", "CEL runtime error: no such key: string")
+            told = await on.told("user", "default", "CEL runtime error: unknown key: string")
             assert told.startswith('nothing is published in the domain "migProfile", which reads as an empty map.')
             assert condition(await on.pod("user", "default"))["reason"] == "SchedulerError"
 

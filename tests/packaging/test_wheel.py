@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 #: A plan for which the solver is needed.
-PLAN = ("plan", Path(__file__).with_name("mixed-pods.yaml"), "--catalog", "aws", "--seconds", "1")
+PLAN = ("plan", Path(__file__).with_name("mixed-pods.yaml"), "--catalog", "aws", "--time-limit", "1")
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -111,7 +111,7 @@ def test_the_command_is_there(wheel: Path) -> None:
 
 
 def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:
-    slices = run(allot, "fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node", "gpu-1", cwd=tmp_path)
+    slices = run(allot, "fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node-name", "gpu-1", cwd=tmp_path)
     assert "kind: ResourceSlice" in slices
     assert "sharedCounters" in slices
 

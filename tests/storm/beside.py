@@ -68,7 +68,7 @@ class Our:
 
     def __init__(self, plane: real_kube.ApiServer, settle: float | None) -> None:
         self._plane = plane
-        more = [] if settle is None else ["--settle", f"{settle}s"]
+        more = [] if settle is None else ["--bind-delay", f"{settle}s"]
         self._command = [
             sys.executable, "-m", "allotment.cli.main", "run", "scheduler", "--scheduler-name", OURS,
             "--kubeconfig", str(plane.kubeconfig), *more,

@@ -84,11 +84,11 @@ def allot(words: Sequence[str], folder: Path, hidden: Sequence[str] = EVERY) -> 
         ("metrics", f"allot metrics requires {SERVING}", "run"),
         ("metrics --fleet t4", "allot metrics requires prometheus-client", "run"),
         (SERVERS, f"allot cluster-autoscaler requires {TALKING}, cryptography, httptools", "cluster,drivers,lab"),
-        (f"{SERVERS} --cert c --key k", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
-        (f"{SERVERS} --plain --cloud-provider :1", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
+        (f"{SERVERS} --tls-cert-file c --tls-private-key-file k", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
+        (f"{SERVERS} --plaintext --cloud-provider :1", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
         ("run scheduler", f"allot run scheduler requires {SERVING}", "run"),
         ("run claims --metrics-bind-address 0", "allot run claims requires aiohttp", "cluster"),
-        ("run claims --traces http://x:1", f"allot run claims requires {SERVING}, {TRACES}", "run,traces"),
+        ("run claims --otlp-endpoint http://x:1", f"allot run claims requires {SERVING}, {TRACES}", "run,traces"),
         ("run driver nvidia", f"allot run driver requires {SERVING}, grpcio, protobuf, nvidia-ml-py", "run,nvidia"),
         ("driver run nvidia", f"allot driver run requires {TALKING}, nvidia-ml-py", "nvidia"),
         ("driver run amd", f"allot driver run requires {TALKING}", "amd"),
@@ -140,14 +140,14 @@ def test_commands_without_extras_run(words: str, tmp_path: Path) -> None:
 
 def test_plan_runs_without_the_solver(tmp_path: Path) -> None:
     examples = sorted(map(str, (ROOT / "src/allotment/examples").glob("0[1-4]*.yaml")))
-    done = allot(["plan", *examples, "--catalog", "aws", "--seconds", "0"], tmp_path)
+    done = allot(["plan", *examples, "--catalog", "aws", "--time-limit", "0"], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("words", "code"), [(["down"], 0), (["status"], 1)])
 def test_labs_can_be_listed_and_stopped(words: list[str], code: int, tmp_path: Path) -> None:
     done = allot(words, tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "No lab runs.\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "No lab is running.\n", "")
 
 
 def test_library_raises_the_same_error(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def run(arguments: Namespace) -> int:
-    """Scale until SIGTERM or SIGINT, or once; then 1 if some pod is not served."""
+    """Scale until SIGTERM or SIGINT, or once; then 1 if some pod is not placed."""
     require("connecting to a cluster", "cluster")
     found = offered(arguments.catalog)
     options_of(arguments, found, features("1.36", ()))  # mistakes are told before a cluster is asked
@@ -67,7 +67,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
             raise Failure(f"error: {error}") from None
         else:
             break
-    sys.stdout.write("\nEnded. What was ordered stays, and is known to the next one.\n")
+    sys.stdout.write("\nStopped. Ordered machines remain, and the next run continues with them.\n")
     return 0
 
 
@@ -95,42 +95,45 @@ def settings_of(arguments: Namespace) -> Settings:
     from allotment.cluster.leader_election import identity
     from allotment.components.settings import Leading, Settings
 
-    return Settings(leading=Leading(identity(), arguments.namespace) if arguments.elect else None)
+    return Settings(leading=Leading(identity(), arguments.namespace) if arguments.leader_elect else None)
 
 
 def options_of(arguments: Namespace, found: Offered, known: Features) -> Options:
     """The autoscaler's options, as the command line has them. Raises Mistake."""
     try:
-        DisruptionBudget(nodes=arguments.disrupt).max_nodes(10)
+        DisruptionBudget(nodes=arguments.disruption_budget).max_nodes(10)
     except ValueError:
-        raise Mistake(f"--disrupt: wanted a number or a share, found {arguments.disrupt!r}", "2 or 10%") from None
-    if not arguments.seconds > 0:
-        raise Mistake(f"--seconds: wanted a positive number, found {arguments.seconds:g}")
+        raise Mistake(
+            f"--disruption-budget: expected a number or a percentage, found {arguments.disruption_budget!r}",
+            "for example 2 or 10%",
+        ) from None
+    if not arguments.time_limit > 0:
+        raise Mistake(f"--time-limit: expected a positive number, found {arguments.time_limit:g}")
     return Options(
         provider=provider_of(arguments, found, known, closed=True),
         catalog=found.catalog.types,
         features=known,
         limits=limits_of(arguments, found.providers, found.catalog.types),
         namespace=arguments.namespace,
-        idle=duration("--idle", arguments.idle),
-        longest=duration("--longest", arguments.longest),
-        plan_seconds=arguments.seconds,
-        registration=duration("--registration", arguments.registration),
+        idle=duration("--batch-idle-duration", arguments.batch_idle_duration),
+        longest=duration("--batch-max-duration", arguments.batch_max_duration),
+        plan_seconds=arguments.time_limit,
+        registration=duration("--registration-timeout", arguments.registration_timeout),
         consolidation=arguments.consolidate,
         consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
-        budget=arguments.disrupt,
+        budget=arguments.disruption_budget,
         dry_run=arguments.dry_run,
     )
 
 
 def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) -> tuple[Fault, ...]:
-    """What ``--cloud`` says of types of the catalogue. Raises Mistake."""
+    """What ``--cloud-fault`` says of types of the catalogue. Raises Mistake."""
     words = [word for group in groups for text in group for word in text.split(",") if word]
     try:
         found = parse_faults(words)
     except BadFault as error:
-        raise Mistake(f"--cloud: {error}", error.hint) from None
-    known_types("--cloud", [fault.pattern for fault in found], catalog)
+        raise Mistake(f"--cloud-fault: {error}", error.hint) from None
+    known_types("--cloud-fault", [fault.pattern for fault in found], catalog)
     return found
 
 
@@ -141,14 +144,14 @@ def provider_of(
     if arguments.provider == "simulated":
         from allotment.autoscaler.providers.simulated import simulated_cloud
 
-        delay = duration("--delay", arguments.delay)
+        delay = duration("--provisioning-delay", arguments.provisioning_delay)
         types = found.catalog.types
         return simulated_cloud(
-            types, faults_of(arguments.cloud, types), seconds=delay, kube=known.kube, namespace=arguments.namespace,
-            closed=closed,
+            types, faults_of(arguments.cloud_fault, types), seconds=delay, kube=known.kube,
+            namespace=arguments.namespace, closed=closed,
         )  # fmt: skip
-    if arguments.cloud:
-        raise Mistake("--cloud: wanted together with --provider simulated", "it says what a simulated cloud does wrong")
+    if arguments.cloud_fault:
+        raise Mistake("--cloud-fault: requires --provider simulated", "it sets the faults of the simulated cloud")
     from allotment.autoscaler.providers.karpenter import Karpenter
     from allotment.cli.inputs.node_classes import mig_manager, node_classes
     from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings
@@ -163,8 +166,10 @@ def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None
     sold = options.limits.providers
     usable = sum(not one.unusable and (not sold or one.provider in sold) for one in options.catalog)
     where = f"context {way.context!r}" if way.context else way.server
-    does = "proposes machines for" if arguments.dry_run else "scales"
-    sys.stdout.write(f"{does.capitalize()} {where}: {usable} types, provider {arguments.provider}. Ctrl-C ends it.\n")
+    does = "proposing machines for" if arguments.dry_run else "scaling"
+    sys.stdout.write(
+        f"{does.capitalize()} {where}: {usable} types, provider {arguments.provider}. Press Ctrl-C to stop.\n"
+    )
     sys.stdout.flush()
 
 
@@ -174,7 +179,7 @@ def _tell(plan: ProvisioningPlan, *, dry_run: bool) -> None:
 
     said = "would order" if dry_run else "ordered"
     lines = [f"{said} {described(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
-    lines += [f"not served: {one.pod}: {one.text}" for one in plan.unserved]
+    lines += [f"not placed: {one.pod}: {one.text}" for one in plan.unserved]
     if plan.machines:
         lines.append(f"in all {plan_summary(plan)}")
-    sys.stdout.write("".join(f"{line}\n" for line in lines or ["nothing waits for machines"]))
+    sys.stdout.write("".join(f"{line}\n" for line in lines or ["no pending pods need machines"]))

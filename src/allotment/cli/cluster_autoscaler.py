@@ -70,7 +70,9 @@ def run(arguments: Namespace) -> int:
 def _extras(arguments: Namespace) -> Iterator[str]:
     """The cluster, gRPC, and where no certificate is given, what makes one: all but a plain cloud provider has TLS."""
     yield from ("cluster", "drivers")
-    if not arguments.cert and not (arguments.plain and arguments.expander is None and arguments.cloud_provider):
+    if not arguments.tls_cert_file and not (
+        arguments.plaintext and arguments.expander is None and arguments.cloud_provider
+    ):
         yield "lab"
 
 
@@ -125,7 +127,7 @@ def _options(
     try:
         slices_field = validate_slices_field(arguments.slices_field)
     except ValueError as error:
-        raise Mistake(f"--slices-field: {error}", "it is in cluster-autoscaler's externalgrpc.proto") from None
+        raise Mistake(f"--slices-field: {error}", "see cluster-autoscaler's externalgrpc.proto") from None
     files = served.files
     tls = TlsFiles(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
@@ -133,7 +135,11 @@ def _options(
         groups, types.catalog.types, known, provider_of(arguments, types, known),
         Listening(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
         Listening(str(served.expander), tls) if served.expander else None,
-        Settings(known.kube, arguments.gpu_label, duration("--provisioning", arguments.provisioning)), slices_field,
+        Settings(
+            known.kube, arguments.gpu_label,
+            duration("--max-node-provision-time", arguments.max_node_provision_time),
+        ),
+        slices_field,
     )  # fmt: skip
 
 
@@ -144,7 +150,7 @@ def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
     from allotment.autoscaler.cluster_autoscaler.node_groups import BadNodes, groups_of, wanted
 
     zones = tuple(zone for text in arguments.zones for zone in text.split(",") if zone)
-    limits = PlanLimits(providers=types.providers, zones=zones, capacity=arguments.capacity)
+    limits = PlanLimits(providers=types.providers, zones=zones, capacity=arguments.capacity_type)
     try:
         return groups_of(types.catalog.types, [wanted(text) for text in arguments.nodes], limits)
     except BadNodes as error:
@@ -160,40 +166,53 @@ def _served(arguments: Namespace) -> _Served:
     wants_expander = both or arguments.expander is not None
     if wants_cloud and not arguments.nodes:
         raise Mistake(
-            "a cloud provider without node groups: wanted --nodes MIN:MAX:TYPE[/MODE]",
-            "for example --nodes 0:10:aws/g5.*; for an expander only, name its address with --expander",
+            "the cloud provider requires --nodes MIN:MAX:TYPE[/MODE]",
+            "for example --nodes 0:10:aws/g5.*; to run only an expander, give its address with --expander",
         )
-    if arguments.plain and not cloud.loopback:
-        raise Mistake(f"--plain: {cloud} can be reached by others, and whoever reaches it orders machines")
-    if bool(arguments.cert) != bool(arguments.key):
-        raise Mistake("--cert and --key: wanted both or none")
-    names = tuple(arguments.host_name)
+    if arguments.plaintext and not cloud.loopback:
+        raise Mistake(
+            f"--plaintext: {cloud} is not a loopback address, and clients of the cloud provider can order machines"
+        )
+    if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
+        raise Mistake("--tls-cert-file and --tls-private-key-file: give both or neither")
+    names = tuple(arguments.tls_san)
     places = [
-        place for place, wants in ((cloud, wants_cloud and not arguments.plain), (expander, wants_expander)) if wants
+        place
+        for place, wants in ((cloud, wants_cloud and not arguments.plaintext), (expander, wants_expander))
+        if wants
     ]
-    files = _files(arguments, places, wants_cloud and not arguments.plain and not cloud.loopback) if places else None
-    return _Served(cloud if wants_cloud else None, expander if wants_expander else None, names, files, arguments.plain)
+    files = (
+        _files(arguments, places, wants_cloud and not arguments.plaintext and not cloud.loopback) if places else None
+    )
+    return _Served(
+        cloud if wants_cloud else None, expander if wants_expander else None, names, files, arguments.plaintext
+    )
 
 
 def _files(arguments: Namespace, places: list[Place], others: bool) -> Files:
     """The files that are given, or made. ``others``: a cloud provider can be reached by others."""
-    client_ca = Path(arguments.client_ca) if arguments.client_ca else None
-    if arguments.cert:
+    client_ca = Path(arguments.client_ca_file) if arguments.client_ca_file else None
+    if arguments.tls_cert_file:
         if others and client_ca is None:
             raise Mistake(
-                "whoever reaches the cloud provider orders machines: wanted --client-ca FILE, whose clients may",
-                "or let it listen on 127.0.0.1 only",
+                "clients of the cloud provider can order machines: requires --client-ca-file FILE",
+                "or let it listen only on 127.0.0.1",
             )
-        return Files(Path(arguments.cert), Path(arguments.key), Path(arguments.cert), client_ca)
+        return Files(
+            Path(arguments.tls_cert_file),
+            Path(arguments.tls_private_key_file),
+            Path(arguments.tls_cert_file),
+            client_ca,
+        )
     from allotment.lab import certificates
     from allotment.lab.secret_files import DamagedFile
     from allotment.lab.state import usual_folder
 
-    folder = Path(arguments.certificates).absolute() if arguments.certificates else usual_folder("cluster-autoscaler")
+    folder = Path(arguments.cert_dir).absolute() if arguments.cert_dir else usual_folder("cluster-autoscaler")
     now = datetime.now(UTC)
-    seen = (place.seen(tuple(arguments.host_name)).host for place in places)
+    seen = (place.seen(tuple(arguments.tls_san)).host for place in places)
     try:
-        authority, server = certificates.serving(folder, now, dict.fromkeys((*arguments.host_name, *seen)))
+        authority, server = certificates.serving(folder, now, dict.fromkeys((*arguments.tls_san, *seen)))
         client = certificates.issue(folder, "cluster-autoscaler", (), now)
     except DamagedFile as error:
         raise Mistake(error.problem, error.advice) from None

@@ -43,7 +43,7 @@ def place_of(option: str, text: str) -> Place:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise Mistake(f"{option}: wanted HOST:PORT, found {text!r}", "for example 127.0.0.1:8086")
+        raise Mistake(f"{option}: expected HOST:PORT, found {text!r}", "for example 127.0.0.1:8086")
     return Place(host, int(port))
 
 
@@ -60,7 +60,7 @@ class Files(NamedTuple):
 
 def config(cloud: Place | None, expander: Place | None, files: Files | None, *, plain: bool) -> Iterator[str]:
     """The lines of the file for ``--cloud-config``, with the flags as comments: the whole is valid YAML."""
-    yield "# cluster-autoscaler is to be started with:"
+    yield "# Start cluster-autoscaler with:"
     if cloud is not None:
         yield "#   --cloud-provider=externalgrpc --cloud-config=THIS-FILE"
         yield "#   --enforce-node-group-min-size=true"
@@ -72,7 +72,7 @@ def config(cloud: Place | None, expander: Place | None, files: Files | None, *, 
     yield f"address: {json.dumps(str(cloud))}"
     if not plain and files is not None:
         # Without a certificate of its own the autoscaler does not try TLS at all.
-        yield f"cert: {_path(files.client_certificate, 'its own certificate, signed by --client-ca')}"
+        yield f"cert: {_path(files.client_certificate, 'its client certificate, signed by --client-ca-file')}"
         yield f"key: {_path(files.client_key, 'and its key')}"
         yield f"cacert: {_path(files.authority, '')}"
     yield "grpc_timeout: 30s"

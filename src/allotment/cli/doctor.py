@@ -46,7 +46,7 @@ _COLOURS: Final = {"error": "red", "warning": "yellow", "note": "cyan"}
 def run(arguments: Namespace) -> int:
     """Print what is found, and return 0 if no error is, else 1."""
     screen = open_screen()
-    checks = _chosen(arguments.only)
+    checks = _chosen(arguments.select)
     if arguments.list:
         return _list(screen, arguments.output, checks)
     found, notes = _found(arguments)
@@ -68,15 +68,15 @@ def _chosen(only: Sequence[str]) -> tuple[ClusterCheck, ...]:
     words = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
     for word in words:
         if not any(check.code.startswith(word) for check in CHECKS):
-            hint = nearest(word, {check.code: check for check in CHECKS}) or "allot doctor --list names them"
-            raise Mistake(f"--only: no check is called {word!r}", hint)
+            hint = nearest(word, {check.code: check for check in CHECKS}) or "allot doctor --list lists all checks"
+            raise Mistake(f"--select: unknown check {word!r}", hint)
     return tuple(check for check in CHECKS if not words or check.code.startswith(tuple(words)))
 
 
 def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     """The cluster of a file, or one that runs, and what to know of the reading."""
     if arguments.cluster and (arguments.context or arguments.kubeconfig):
-        raise Mistake("--cluster: a snapshot and a cluster that runs are given", "leave one of them out")
+        raise Mistake("--cluster: not allowed with --context or --kubeconfig", "give only one of them")
     if not arguments.cluster:
         from allotment.cli.live.examined import examined_live
 
@@ -86,10 +86,12 @@ def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     if loaded.problems:
         raise BadInput(loaded.problems, lambda file: None)
     if not loaded.documents:
-        raise Mistake(f"no Kubernetes object in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
+        raise Mistake(f"no Kubernetes objects in {', '.join(paths)}", "allot snapshot -o FILE saves a cluster")
     seen = read_objects(document.tree for document in loaded.documents)
     known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
-    return snapshot_of(known, seen.values, denied_unknown="not in a snapshot"), tuple(f"left out: {one}" for one in seen.failed)
+    return snapshot_of(known, seen.values, denied_unknown="not part of a snapshot"), tuple(
+        f"ignored: {one}" for one in seen.failed
+    )
 
 
 # --- screens ----------------------------------------------------------------------------------------------------------
@@ -105,9 +107,13 @@ def _list(screen: Screen, output: str | None, checks: Sequence[ClusterCheck]) ->
 
 
 def _write(
-    screen: Screen, found: ClusterSnapshot, findings: Sequence[ClusterFinding], checks: Sequence[ClusterCheck], notes: Sequence[str],
+    screen: Screen,
+    found: ClusterSnapshot,
+    findings: Sequence[ClusterFinding],
+    checks: Sequence[ClusterCheck],
+    notes: Sequence[str],
     wide: bool,
-) -> None:  # fmt: skip
+) -> None:
     width = screen.width or _WIDTH
     worst = findings[0].severity if findings else ""
     first, *rest = folded(verdict(found, findings), width)
@@ -157,12 +163,14 @@ def _unseen(found: ClusterSnapshot, checks: Sequence[ClusterCheck], notes: Seque
                 by_reason.setdefault(why, []).append(_TOPICS.get(kind, kind))
         missing = [f"{listed(kinds)} ({why})" for why, kinds in by_reason.items()]
         codes = f": {', '.join(check.code for check in blind)}" if len(blind) <= _CODES else ""
-        yield f"Not looked at: {'; '.join(missing)}. So {counted(len(blind), 'check')} said nothing{codes}."
+        yield f"Not checked: {'; '.join(missing)}. {counted(len(blind), 'check')} skipped{codes}."
     for note in notes:
         yield f"note: {note}"
 
 
-def _data(found: ClusterSnapshot, findings: Sequence[ClusterFinding], checks: Sequence[ClusterCheck], notes: Sequence[str]) -> dict[str, Any]:
+def _data(
+    found: ClusterSnapshot, findings: Sequence[ClusterFinding], checks: Sequence[ClusterCheck], notes: Sequence[str]
+) -> dict[str, Any]:
     return {
         "verdict": verdict(found, findings),
         "counts": {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},

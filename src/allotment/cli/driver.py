@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.fleet import Machine
 
 _FORM = "[GPUSx]HARDWARE[/MODE]"
-_FLEET = "allot fleet list has what there is"
+_FLEET = "see allot fleet list"
 
 
 def run_driver(arguments: Namespace) -> int:
@@ -56,13 +56,15 @@ def driver_of(arguments: Namespace) -> tuple[Driver, DriverOptions]:
 
     usual, kubelet = default_options(), Path(arguments.kubelet_root).absolute()
     place = DriverOptions(
-        arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
+        arguments.node_name or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
         kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(), arguments.metadata,
     )  # fmt: skip
     if arguments.simulate:
         return _pretended(arguments, place), place
     on_host = Path(arguments.driver_root_on_host) if arguments.driver_root_on_host else None
-    return HOST_DRIVERS[arguments.vendor].create(place.node, arguments.mode, Path(arguments.driver_root), on_host), place
+    return HOST_DRIVERS[arguments.vendor].create(
+        place.node, arguments.mode, Path(arguments.driver_root), on_host
+    ), place
 
 
 def _pretended(arguments: Namespace, place: DriverOptions) -> Driver:
@@ -71,7 +73,7 @@ def _pretended(arguments: Namespace, place: DriverOptions) -> Driver:
     from allotment.drivers.vendors import DRIVERS_OF, host_simulation
 
     if arguments.driver_root != "/" or arguments.driver_root_on_host:
-        raise Mistake("--driver-root: wanted nothing with --simulate, which looks at no hardware", "leave it out")
+        raise Mistake("--driver-root: not allowed with --simulate, which uses no hardware", "omit it")
     machine = _machine(arguments, place.node)
     folder = place.plugins / DRIVERS_OF[arguments.vendor][0] / "simulated"
     try:
@@ -88,7 +90,7 @@ def _machine(arguments: Namespace, node: str) -> Machine:
     if arguments.mode:
         if "/" in asked:
             raise Mistake(
-                f"--simulate {asked} and --mode {arguments.mode}: wanted the mode once",
+                f"--simulate {asked} and --mode {arguments.mode}: give the mode only once",
                 f"--simulate {asked.partition('/')[0]}/{arguments.mode}",
             )
         form = f"{asked}/{arguments.mode}"
@@ -100,11 +102,11 @@ def _machine(arguments: Namespace, node: str) -> Machine:
         ) from None
     # What --fleet has beyond it: several machines, and their names.
     if machine.form != form:
-        raise Mistake(f"--simulate: wanted {_FORM}, for this one node, found {asked!r}", "8xa100-40gb/dynamic-mig")
+        raise Mistake(f"--simulate: expected {_FORM}, for this node, found {asked!r}", "8xa100-40gb/dynamic-mig")
     vendor = machine.hardware.accelerator.vendor
     if vendor != arguments.vendor:
         raise Mistake(
-            f"--simulate: wanted hardware of {arguments.vendor}, found {asked!r}, which is {vendor}'s",
+            f"--simulate: expected hardware of {arguments.vendor}, found {asked!r}, which is {vendor}'s",
             f"allot {_command(arguments)} {vendor} --simulate {asked}" if vendor in ("amd", "nvidia") else _FLEET,
         )
     return replace(machine, node=node)

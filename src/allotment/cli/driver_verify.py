@@ -75,7 +75,9 @@ async def _process(arguments: Namespace) -> AsyncIterator[CommandProcess | None]
         return
     socket = Path(arguments.socket)
     if is_socket(socket) and accepts_connections(socket):
-        raise Mistake(f"a driver answers at {socket} already", "end it first, or leave out --command to check that one")
+        raise Mistake(
+            f"a driver is already listening on {socket}", "stop it first, or omit --command to test the running driver"
+        )
     with tempfile.NamedTemporaryFile(prefix="allot-driver-", suffix=".log") as log:
         try:
             process = CommandProcess(arguments.command, Path(log.name))
@@ -108,10 +110,10 @@ async def _verified(
     except DriverNotFound as error:
         if process is not None:
             raise _last_words(f"{error}; waited {DEFAULT_TIMEOUTS.start:g} s", process.tail()) from None
-        hint = "give the socket of a driver that runs, or start it here with --command"
+        hint = "give the socket of a running driver, or start one with --command"
         raise Mistake(str(error), hint) from None
     features = Features(kube=release_of(await client.read("/version")))
-    node = arguments.node or await _node(client, found, DEFAULT_TIMEOUTS.publish if process is not None else 0)
+    node = arguments.node_name or await _node(client, found, DEFAULT_TIMEOUTS.publish if process is not None else 0)
     trial = DriverSession(
         socket, found, client, node, features, CdiFolders([Path(root) for root in arguments.cdi_root or _CDI_ROOTS]),
         process=process, class_name=arguments.device_class or "",
@@ -133,7 +135,7 @@ def _last_words(what: str, wrote: str) -> Mistake:
     """What a driver wrote before it was given up goes in front of the error, line by line as it was."""
     if wrote:
         sys.stderr.write(f"the driver wrote:\n{wrote.strip(chr(10))}\n")
-    return Mistake(what, "--command: wanted a command that goes on running and makes the socket")
+    return Mistake(what, "--command: the command must keep running and create the socket")
 
 
 async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str:
@@ -154,8 +156,8 @@ async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str
     known = nodes or [tree["metadata"]["name"] for tree in (await client.list(NODES)).items]
     if itself in known:
         return itself
-    where = f"has slices on {len(nodes)} nodes" if nodes else "has published no slice of one node"
-    raise Mistake(f"{found.info.name} {where}", f"say which node it runs on with --node: {', '.join(known[:5]) or '…'}")
+    where = f"has slices on {len(nodes)} nodes" if nodes else "has published no node-local ResourceSlices"
+    raise Mistake(f"{found.info.name} {where}", f"give its node with --node-name: {', '.join(known[:5]) or '…'}")
 
 
 def _report(trial: DriverSession, rows: Sequence[CheckResult]) -> dict[str, Any]:
@@ -236,7 +238,7 @@ class _Table:
 
     def cancelled(self) -> None:
         """Say why it does not end at once."""
-        sys.stderr.write("\ninterrupted: what was prepared is undone, and the claims are deleted\n")
+        sys.stderr.write("\ninterrupted: unpreparing devices and deleting claims\n")
 
     def end(self, rows: Sequence[CheckResult]) -> None:
         """What is wrong, and how many."""

@@ -55,7 +55,7 @@ def find(word: str) -> Example:
     from allotment.fleet.errors import nearest
 
     names = [example.name.partition("-")[2] for example in examples()]
-    raise Mistake(f"no example {word!r}", nearest(word, names) or "`allot examples list` names them")
+    raise Mistake(f"unknown example {word!r}", nearest(word, names) or "`allot examples list` lists them")
 
 
 def run_list(arguments: Namespace) -> int:
@@ -68,7 +68,7 @@ def run_list(arguments: Namespace) -> int:
     rows = [[e.name, "yes" if e.expect == "fits" else "no", e.title] for e in examples()]
     screen.table(["NAME", "FITS", "SHOWS"], rows, cut=["SHOWS"])
     screen.line()
-    screen.line("allot examples print 4      shows one")
+    screen.line("allot examples print 4      prints one")
     screen.line("allot demo 4                explains it")
     screen.line('allot explain -f "$(allot examples where 4)" --fleet dgx-a100-40gb')
     return 0

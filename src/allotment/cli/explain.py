@@ -1,6 +1,6 @@
 """``allot explain``: which devices the objects of ``-f`` get in a cluster, or why they get none.
 
-Without ``-f`` the pods that wait in the snapshot, or in the cluster that runs, are explained. Pods that run already are
+Without ``-f`` the pending pods in the snapshot, or in the cluster that runs, are explained. Pods that run already are
 not tried again; what their claims hold is taken.
 """
 
@@ -46,7 +46,7 @@ def run(arguments: Namespace) -> int:
     if is_live(arguments):
         return _live(screen, arguments)
     if arguments.watch:
-        raise Mistake("--watch: only a cluster that runs can be watched", "name one with --context")
+        raise Mistake("--watch: requires a running cluster", "select one with --context")
     inputs = read_inputs(arguments)
     if (classes := only_classes(inputs)) and arguments.object is None:
         return EXIT_FITS if show_classes(screen, inputs, classes, arguments.output) else EXIT_DOES_NOT_FIT
@@ -54,7 +54,7 @@ def run(arguments: Namespace) -> int:
     _write(screen, explanation, arguments.output)
     if arguments.output not in ("json", "yaml") and not explanation.fits and not inputs.of(ResourceSlice):
         screen.line()
-        screen.line("No ResourceSlice is given: add --cluster FILE or --fleet SPEC (allot fleet list).")
+        screen.line("No ResourceSlices in the input: add --cluster FILE or --fleet SPEC (allot fleet list).")
     return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
 
 
@@ -98,7 +98,7 @@ def _write(screen: Screen, explanation: Explanation, output: str | None) -> None
         screen.data(data, output)
     elif not explanation.answers:
         told = [f"note: {note}" for note in explanation.notes]
-        for text in told or ["No pod waits for a node, and no claim for devices."]:
+        for text in told or ["No pod is pending, and no claim waits for devices."]:
             for line in folded(text, screen.width or _DEFAULT_WIDTH):
                 screen.line(line)
     else:
@@ -133,7 +133,7 @@ def _named(words: Sequence[str]) -> str | None:
     if len(words) == 2 and any(words[0].lower() in known for known in _KINDS.values()):
         return "/".join(words)
     if len(words) > 1:
-        raise Mistake(f"wanted one name, found {' '.join(words)}", f"allot explain {words[0]}")
+        raise Mistake(f"expected one name, found {' '.join(words)}", f"allot explain {words[0]}")
     return words[0] if words else None
 
 
@@ -168,7 +168,7 @@ def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_na
 def _with_note(answer: Answer) -> Answer:
     if not answer.name.rpartition("/")[2].startswith(ANY_POD):
         return answer
-    return replace(answer, notes=(*answer.notes, "no pod names the template; tried with one made up for it"))
+    return replace(answer, notes=(*answer.notes, "no pod uses the template; evaluated with a generated pod"))
 
 
 def _is_asked(answer: Answer, asked: Iterable[tuple[str, ObjectKey]]) -> bool:
@@ -199,8 +199,8 @@ def _is_meant(answer: Answer, subject: str, namespace: str | None) -> bool:
 def _nothing_called(subject: str, answers: Iterable[Answer]) -> Mistake:
     known: dict[str, Any] = {full.rpartition("/")[2]: None for answer in answers for _, full in _names(answer)}
     listed = ", ".join(list(known)[:5])
-    hint = nearest(subject.rpartition("/")[2], known) or (f"there are {listed}" if known else "")
+    hint = nearest(subject.rpartition("/")[2], known) or (f"known: {listed}" if known else "")
     prefix, slash, _ = subject.partition("/")
     if slash and not any(prefix.lower() in words for words in _KINDS.values()):
-        hint = f"{prefix}: no kind that has pods; say pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"
-    return Mistake(f"no pod or claim called {subject!r}", hint)
+        hint = f"{prefix}: not a kind that has pods; use pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"
+    return Mistake(f"pod or claim not found: {subject!r}", hint)

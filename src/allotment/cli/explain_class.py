@@ -37,7 +37,7 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
     state = ClusterState.of(inputs)
     if not state.slices:
         raise Mistake(
-            f"no ResourceSlice is given: cannot tell what DeviceClass {classes[0].metadata.name} selects",
+            f"no ResourceSlices in the input: cannot evaluate DeviceClass {classes[0].metadata.name}",
             "add a snapshot with --cluster FILE or hardware with --fleet SPEC",
         )
     inventory = state.inventory()
@@ -77,7 +77,7 @@ def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide
             line += f": {ranges([one.device for one in first.matched])}" if wide else ""
         yield line
         if first.error:
-            yield f"on {names} Kubernetes gives up: {first.error}"
+            yield f"on {names} Kubernetes aborts: {first.error}"
 
 
 def _reasons(diagnosis: Diagnosis) -> Iterator[str]:

@@ -57,14 +57,14 @@ def run_list(arguments: Namespace) -> int:
         cut=["PRODUCT"],
     )
     screen.line()
-    screen.line(f"For --fleet: {FORM}, comma separated.")
+    screen.line(f"Syntax of --fleet: {FORM}, comma separated.")
     screen.line("  dgx-a100-40gb:2             two of these servers")
-    screen.line("  4xl4:3                      three plain machines with four L4 each")
+    screen.line("  4xl4:3                      three generic machines with four L4 each")
     screen.line("  h100/static-mig=1g.10gb:7   fixed MIG devices; per GPU: A/B/full")
-    screen.line("  2xl40s/shared               claims share a GPU by memory, each held to its amount")
-    screen.line("  t4/consumable-shares=4      claims share a GPU, counted only; or =memory, =unlimited")
-    screen.line("  mi300x-8x-oam/cpx@v0        partitions, in the words of AMD's driver of 2025")
-    screen.line("  big=dgx-a100-40gb           a node called big")
+    screen.line("  2xl40s/shared               claims share a GPU by memory, limited to their amounts")
+    screen.line("  t4/consumable-shares=4      claims share a GPU, without enforcement; or =memory, =unlimited")
+    screen.line("  mi300x-8x-oam/cpx@v0        partitions, with the attributes of AMD's 2025 driver")
+    screen.line("  big=dgx-a100-40gb           a node named big")
     return 0
 
 
@@ -105,18 +105,18 @@ def run_slices(arguments: Namespace) -> int:
 def _machines(arguments: Namespace) -> tuple[Machine, ...]:
     """One machine by options, or as many as the words of ``--fleet`` say."""
     name = arguments.hardware
-    if arguments.mode is None and arguments.node is None and arguments.gpus is None:
+    if arguments.mode is None and arguments.node_name is None and arguments.gpus is None:
         machines = parse_fleet([name])
         # A single machine named by its hardware alone keeps the plain name.
         return (Machine(name, machines[0].hardware, machines[0].mode),) if name in servers() else machines
     if any(sign in name for sign in ":/=,"):
-        raise Mistake(f"{name!r} says mode and nodes itself", "leave --mode, --node and --gpus out")
+        raise Mistake(f"{name!r} already contains mode and nodes", "omit --mode, --node-name and --gpus")
     try:
         machine = hardware(name, arguments.gpus)
         mode = parse_mode(arguments.mode or "", machine)
     except FleetError as error:
         raise Mistake(str(error), error.hint) from None
-    return (Machine(arguments.node or machine.id, machine, mode),)
+    return (Machine(arguments.node_name or machine.id, machine, mode),)
 
 
 def _write(screen: Screen, data: Any, form: str) -> None:

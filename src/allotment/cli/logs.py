@@ -100,8 +100,7 @@ def _container(pod: Tree, asked: str | None) -> str:
     if asked is not None:
         if asked not in (*own, *init):
             raise Failure(
-                f"error: container {asked} is not valid for pod {metadata['name']}",
-                f"there are {', '.join(own + init)}",
+                f"error: container {asked} is not valid for pod {metadata['name']}", f"known: {', '.join(own + init)}"
             )
         return asked
     chosen = str((metadata.get("annotations") or {}).get(_DEFAULT) or own[0])

@@ -1,7 +1,7 @@
-"""The command ``allot``: reads the arguments, runs one screen, turns mistakes into one clear error.
+"""The command ``allot``: parses the arguments, runs one command, and reports errors.
 
-Nothing but argparse is imported until a screen is chosen, so that ``allot --help`` answers at once. Exit codes: 0 it
-fits (or the question was answered), 1 it does not fit, 2 bad input, 3 an error of ours.
+Only argparse is imported before the command is known, so that ``allot --help`` starts quickly. Exit codes: 0 success or
+everything fits, 1 something does not fit, 2 invalid input, 3 internal error.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from allotment.cli.arguments.vocabulary import add_vocabulary
 from allotment.cli.parser import EXIT_BAD_INPUT, Parser
 from allotment.cli.streams import reserve_stdout
 
-EXIT_OUR_ERROR = 3
+EXIT_INTERNAL_ERROR = 3
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-#: What shells call, and no help shows.
+#: Called by completion scripts; not shown in help.
 COMPLETE = "__complete"
 
-#: What a disk says that is full, gone or not to be written to.
+#: Errors of a disk that is full or has failed.
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
-#: In the order of the help.
+#: In the order of the help text.
 _COMMANDS = (
     add_explain,
     add_doctor,
@@ -70,45 +70,45 @@ _COMMANDS = (
 )
 
 _DESCRIPTION = """\
-Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it
-gets none.
+Dynamic Resource Allocation for GPUs: show which devices a workload gets, or why
+it gets none.
 
-  allot demo                            what Allotment does, on examples
+  allot demo                            run the packaged examples
   allot explain -f app.yaml --fleet 8xa100-40gb
-                                        would it fit on this hardware?
+                                        does it fit on this hardware?
   allot explain -f app.yaml --cluster snapshot.yaml
-                                        and on this cluster?
-  allot doctor                          what is wrong with the cluster?
-  allot check app.yaml --fix            what is wrong with it? mend it
-  allot migrate app.yaml                from device plugins to claims
-  allot free --cluster snapshot.yaml    what is free, and who uses the rest?
-  allot plan app.yaml --catalog aws     the cheapest machines that would have it
-  allot up --fleet dgx-a100-40gb:2      a lab: a Kubernetes control plane that
-                                        has it, for kubectl and helm
-  allot apply -f app.yaml               without kubectl: apply, get, describe,
-                                        logs, wait, delete
+                                        does it fit on this cluster?
+  allot doctor                          find problems in a cluster
+  allot check app.yaml --fix            find and fix mistakes in manifests
+  allot migrate app.yaml                migrate from device plugins to claims
+  allot free --cluster snapshot.yaml    list free and used devices
+  allot plan app.yaml --catalog aws     plan the cheapest machines
+  allot up --fleet dgx-a100-40gb:2      start a lab: a Kubernetes control plane
+                                        with simulated nodes, for kubectl, helm
+  allot apply -f app.yaml               work without kubectl: apply, get,
+                                        describe, logs, wait, delete
 """
 
 _EPILOG = """\
-A snapshot of a cluster is what allot snapshot -o FILE saves, or what kubectl
-prints:
+A cluster snapshot is a file written by allot snapshot -o FILE, or the output of
+kubectl:
   kubectl get -A -o yaml nodes,pods,resourceslices,deviceclasses,\\
 resourceclaims,resourceclaimtemplates
 
-Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own
-(--debug shows where).
+Exit codes: 0 success, 1 something does not fit, 2 invalid input, 3 internal
+error (--debug shows the traceback).
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. Without arguments: the one of this process."""
+    """Run a command line, by default that of this process, and return its exit code."""
     if arguments is None:
         reserve_stdout()
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # whoever started us has closed it, and wants to hear nothing
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows ?, and no traceback
+        if isinstance(stream, TextIOWrapper):  # a character outside the encoding becomes "?"
             stream.reconfigure(errors="replace")
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] == [COMPLETE]:
@@ -126,21 +126,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone; without this Python complains once more when it closes standard output.
+        # The reader closed the pipe; otherwise Python reports it again when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except OSError as error:
         if error.filename is not None or error.errno not in _UNWRITABLE:
             return _report(error, parsed)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.write(f"allot: error: the answer cannot be written: {(error.strerror or str(error)).lower()}\n")
+        sys.stderr.write(f"allot: error: cannot write the output: {(error.strerror or str(error)).lower()}\n")
         return EXIT_BAD_INPUT
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a user must never see a bare traceback
+    except Exception as error:  # noqa: BLE001 - users must not see a bare traceback
         return _report(error, parsed)
 
 
 def complete(words: Sequence[str] | None = None) -> int:
-    """Offer what may stand on a command line, to a shell or to kubectl."""
+    """Print completion candidates for a command line, for a shell or kubectl."""
     from allotment.cli.completion.completer import run
 
     if words is None:
@@ -150,7 +150,7 @@ def complete(words: Sequence[str] | None = None) -> int:
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments read; names and files may follow options: ``get pods -n shop web-0``."""
+    """Parse the arguments; names and files may follow options: ``get pods -n shop web-0``."""
     parser = command_line()
     parsed: argparse.Namespace
     parsed, rest = parser.parse_known_args(words)
@@ -158,7 +158,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     if rest and several and not any(word.startswith("-") and word != "-" for word in rest):
         setattr(parsed, several, [*getattr(parsed, several), *rest])
     elif rest:
-        parser.of_words(words).unknown(rest)
+        parser.command_parser(words).unknown(rest)
     return parsed
 
 
@@ -180,25 +180,25 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
         raise error
     sys.stderr.write(
         f"allot: internal error: {type(error).__name__}: {error}\n"
-        "  this is a defect of Allotment; run again with --debug for the traceback, and please report it\n"
+        "  this is a bug in Allotment; run again with --debug for the traceback, and report it\n"
     )
-    return EXIT_OUR_ERROR
+    return EXIT_INTERNAL_ERROR
 
 
 def command_line() -> Parser:
-    """Every command with its options."""
+    """Return the parser with all commands and options."""
     parser = Parser(prog=kubectl_plugin.name(), description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--debug", action="store_true", help="show tracebacks of Allotment's own errors")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of internal errors")
     parser.add_argument("--version", action="version", version=_version())
     parser.set_defaults(help_of=parser, incomplete=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     for add in _COMMANDS:
         add(commands)
-    version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases it models")
+    version = commands.add_parser("version", help="print the version and the supported Kubernetes releases")
     add_output(version, ("json", "yaml"))
     version.set_defaults(run=lazy("version"))
-    parser.describe()
+    parser.add_descriptions()
     return parser
 
 

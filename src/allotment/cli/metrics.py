@@ -45,10 +45,10 @@ def catalog_of(words: Sequence[str]) -> Sequence[InstanceType]:
 
 
 def most_series(arguments: Namespace) -> int:
-    """``--most-series``. Raises Mistake."""
-    most: int = arguments.most_series
+    """``--max-series``. Raises Mistake."""
+    most: int = arguments.max_series
     if most < 1:
-        raise Mistake(f"--most-series: wanted a number from 1 on, found {most}")
+        raise Mistake(f"--max-series: expected a number >= 1, found {most}")
     return most
 
 
@@ -75,12 +75,12 @@ def run_list(arguments: Namespace) -> int:
 
 def run_dashboards(arguments: Namespace) -> int:
     """Write the dashboards."""
-    return _written(arguments.directory, dashboard_files())
+    return _written(arguments.output_dir, dashboard_files())
 
 
 def run_alerts(arguments: Namespace) -> int:
     """Write the alerting rules."""
-    return _written(arguments.directory, alert_files(arguments.runbooks))
+    return _written(arguments.output_dir, alert_files(arguments.runbook_url))
 
 
 def dashboard_files() -> dict[str, str]:

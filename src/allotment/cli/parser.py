@@ -1,7 +1,7 @@
-"""argparse, in our words: what was wanted and what was found, and what to do next, in two lines.
+"""An argparse parser whose errors have two lines: what was expected and found, and what to do next.
 
-Two defaults of a parser say what people type who know other tools: ``instead`` has a sentence for options that it has
-not, ``instead_of_commands`` what was probably meant by a word that is no command (``{}`` is the word).
+Two parser defaults hold suggestions for users of other tools: ``instead`` maps unknown options to a hint,
+``instead_of_commands`` is a template for the command to suggest for an unknown one (``{}`` is that word).
 """
 
 from __future__ import annotations
@@ -25,56 +25,57 @@ _TYPES: Final = {"int": "a whole number", "float": "a number"}
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """argparse's help, with room for the longest command: it forgets that commands are indented."""
+    """Help that includes the indentation of commands in the column width, which argparse omits."""
 
     def add_argument(self, action: argparse.Action) -> None:
-        """Measure an action's words."""
         super().add_argument(action)
         if list(self._iter_indented_subactions(action)):
             self._action_max_length += self._indent_increment
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with suggestions for misspelt words."""
+    """An argument parser that suggests corrections of misspelt words."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Help keeps the lines of descriptions, unless another ``formatter_class`` is named."""
+        """Create a parser; by default its help keeps the line breaks of descriptions."""
         super().__init__(*arguments, **{"formatter_class": Help, **options})
 
     def format_help(self) -> str:
-        """Help, for the name under which this was called."""
+        """Return the help, with ``kubectl allot`` as the program if run as kubectl's plugin."""
         text = super().format_help()
         return kubectl_plugin.renamed(text) if kubectl_plugin.is_plugin() else text
 
-    def describe(self) -> None:
-        """Have the help of each command begin with what the list of commands says of it, if with nothing else."""
+    def add_descriptions(self) -> None:
+        """Use the summary of each command without a description as its description."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 for listed in action._choices_actions:
                     command: Parser = action.choices[listed.dest]
                     summary = listed.help or ""
                     command.description = command.description or f"{summary[:1].upper()}{summary[1:]}."
-                    command.describe()
+                    command.add_descriptions()
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line, and what to do in the next."""
+        """Print what is wrong and what to do, and exit."""
         hint = f"see {self.prog} --help"
         if found := _CHOICE.fullmatch(message):
             message, hint = self._no_choice(found["name"], found["found"], found["choices"], hint)
         elif found := _VALUE.fullmatch(message):
-            wanted = _TYPES.get(found["type"], found["type"])
-            message = f"{_last(found['name'])}: wanted {wanted}, found {found['found']}"
+            expected = _TYPES.get(found["type"], found["type"])
+            message = f"{_long_name(found['name'])}: expected {expected}, found {found['found']}"
         elif found := _MISSING.fullmatch(message):
-            message = f"{_last(found['name'])}: {self._not_wanted(found['name'].split('/'))}"
-        self.refuse(message, hint)
+            message = f"{_long_name(found['name'])}: {self._missing_value(found['name'].split('/'))}"
+        self.exit_with_error(message, hint)
 
     def unknown(self, words: Sequence[str]) -> NoReturn:
-        """Say that words mean nothing here, and what may have been meant."""
+        """Report unrecognized arguments, with suggestions, and exit."""
         hints = [hint for word in words if word.startswith("-") if (hint := self._instead(word.partition("=")[0]))]
-        self.refuse(f"unrecognized arguments: {' '.join(words)}", "; ".join(hints) or f"see {self.prog} --help")
+        self.exit_with_error(
+            f"unrecognized arguments: {' '.join(words)}", "; ".join(hints) or f"see {self.prog} --help"
+        )
 
-    def refuse(self, message: str, hint: str) -> NoReturn:
-        """End with bad input."""
+    def exit_with_error(self, message: str, hint: str) -> NoReturn:
+        """Print an error and a hint, and exit with ``EXIT_BAD_INPUT``."""
         from allotment.cli.output.console import folded, width_of
 
         width = width_of(sys.stderr)
@@ -82,23 +83,23 @@ class Parser(argparse.ArgumentParser):
             sys.stderr.write(f"{line}\n")
         raise SystemExit(EXIT_BAD_INPUT)
 
-    def of_words(self, words: Sequence[str]) -> Parser:
-        """The parser of the command that words name: of ``catalog list aws`` that of ``list``."""
+    def command_parser(self, words: Sequence[str]) -> Parser:
+        """Return the parser of the command in a list of words: for ``catalog list aws`` that of ``list``."""
         for word in words:
             commands = self._commands()
             if word in commands:
-                return commands[word].of_words(words[list(words).index(word) + 1 :])
+                return commands[word].command_parser(words[list(words).index(word) + 1 :])
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """argparse's; what was given is kept for whoever must say what was found."""
+        """Parse as argparse does, and keep the arguments for error messages."""
         self._given = list(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._given, namespace)
 
-    def _not_wanted(self, option: Sequence[str]) -> str:
-        """What stands behind an option that wants a value: argparse takes what begins with ``-`` for an option."""
-        behind = [after for one, after in pairwise(self._given) if one in option and _NEGATIVE.match(after)]
-        return f"wanted nothing below zero, found {behind[0]}" if behind else "wanted a value after it, found none"
+    def _missing_value(self, option: Sequence[str]) -> str:
+        """Return the error for an option without a value; argparse takes a negative value for an option."""
+        negative = [after for word, after in pairwise(self._given) if word in option and _NEGATIVE.match(after)]
+        return f"expected a value >= 0, found {negative[0]}" if negative else "expected a value"
 
     def _commands(self) -> dict[str, Parser]:
         for action in self._actions:
@@ -112,22 +113,28 @@ class Parser(argparse.ArgumentParser):
         known = choices.replace("'", "").split(", ")
         close = nearest(found, known)
         if name.startswith("-"):
-            return f"{_last(name)}: wanted one of {', '.join(known)}, found {found!r}", close or hint
+            return f"{_long_name(name)}: expected one of {', '.join(known)}, found {found!r}", close or hint
         if name != "COMMAND":
-            return f"{name}: wanted one of {', '.join(known)}, found {found!r}", close or hint
+            return f"{name}: expected one of {', '.join(known)}, found {found!r}", close or hint
         otherwise: Any = self.get_default("instead_of_commands")
         if not close and otherwise:
             close = f"did you mean {otherwise.format(found)}?"
-        return f"unknown command {found!r}: wanted one of {', '.join(known)}", close or hint
+        return f"unknown command {found!r}: expected one of {', '.join(known)}", close or hint
 
     def _instead(self, option: str) -> str:
         from allotment.fleet.errors import nearest
 
-        said: dict[str, str] = self.get_default("instead") or {}
-        own = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-        return said.get(option) or (nearest(option, own) if option.startswith("--") else "")
+        hints: dict[str, str] = self.get_default("instead") or {}
+        own = [
+            name
+            for action in self._actions
+            if action.help != argparse.SUPPRESS
+            for name in action.option_strings
+            if name.startswith("--")
+        ]
+        return hints.get(option) or (nearest(option, own) if option.startswith("--") else "")
 
 
-def _last(name: str) -> str:
-    """Of ``-o/--output`` the long name."""
+def _long_name(name: str) -> str:
+    """Return the long name: ``--output`` for ``-o/--output``."""
     return name.rpartition("/")[2]

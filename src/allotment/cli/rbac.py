@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
     """Print manifests or names, and return 0; or check, and return 1 if somebody lacks a permission."""
     screen = open_screen()
     if arguments.user and not arguments.check:
-        raise Mistake("--as: wanted together with --check", "manifests are for an account: --account NAME")
+        raise Mistake("--as: requires --check", "manifests are for a service account: use --service-account NAME")
     parts = [
         _part(name, arguments.driver)
         for name in dict.fromkeys(arguments.parts or (tuple(COMPONENTS) if arguments.list else _USUAL))
@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
     namespace = arguments.namespace or NAMESPACE
     if arguments.check:
         return _check(screen, arguments, parts, namespace)
-    documents = _documents(parts, namespace, arguments.account)
+    documents = _documents(parts, namespace, arguments.service_account)
     if arguments.output == "json":
         items = [tree for tree, _ in documents]
         screen.data({"apiVersion": "v1", "kind": "List", "items": items}, "json")
@@ -56,7 +56,7 @@ def run(arguments: Namespace) -> int:
 
 def _part(name: str, drivers: Sequence[str]) -> ComponentPermissions:
     if name not in COMPONENTS:
-        raise Mistake(f"no part is called {name!r}", nearest(name, COMPONENTS) or f"there are {', '.join(COMPONENTS)}")
+        raise Mistake(f"unknown component {name!r}", nearest(name, COMPONENTS) or f"known: {', '.join(COMPONENTS)}")
     return driver_permissions(*drivers) if name == "driver" and drivers else COMPONENTS[name]
 
 
@@ -73,7 +73,9 @@ def _list(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermiss
 # --- manifests --------------------------------------------------------------------------------------------------------
 
 
-def _documents(parts: Iterable[ComponentPermissions], namespace: str, account: str) -> list[tuple[Tree, Sequence[PermissionRule]]]:
+def _documents(
+    parts: Iterable[ComponentPermissions], namespace: str, account: str
+) -> list[tuple[Tree, Sequence[PermissionRule]]]:
     """Each object once, with the rules that it is made of."""
     found: dict[tuple[str, str], tuple[Tree, Sequence[PermissionRule]]] = {}
     for part in parts:
@@ -116,8 +118,8 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
     from allotment.cluster.inspection.discovery import discover
 
     user = arguments.user
-    if arguments.account:
-        user = user or f"system:serviceaccount:{namespace}:{arguments.account}"
+    if arguments.service_account:
+        user = user or f"system:serviceaccount:{namespace}:{arguments.service_account}"
 
     async def asked(client: HttpClient, way: Target) -> tuple[str, list[_Found]]:
         discovery = await discover(client)
@@ -129,7 +131,8 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
             except StatusError as error:
                 if user and error.code == HTTPStatus.FORBIDDEN:
                     raise Mistake(
-                        f"you may not ask what {user!r} may do", "an administrator asks; without --as it is about you"
+                        f"you are not allowed to check the permissions of {user!r}",
+                        "ask an administrator; without --as your own permissions are checked",
                     ) from None
                 raise
             found.append(_Found(part.name, len(needed), lacking))
@@ -148,16 +151,19 @@ def _tell(screen: Screen, name: str, found: Sequence[_Found], namespace: str) ->
     who = name or "you"
     for one in found:
         if not one.missing:
-            _say(screen, f"{one.part}: {who} may do all {one.asked} things that it needs here.")
+            _say(screen, f"{one.part}: {who} has all {one.asked} permissions that it requires.")
             continue
-        _say(screen, f"{one.part}: {who} may not do {len(one.missing)} of {one.asked} things that it needs here.")
+        _say(screen, f"{one.part}: {who} lacks {len(one.missing)} of {one.asked} permissions that it requires.")
         screen.line()
-        screen.table(["MAY NOT", "WHAT"], _rows(one.missing), ("",))
+        screen.table(["MISSING", "WHAT"], _rows(one.missing), ("",))
         screen.line()
     lacking = [one.part for one in found if one.missing]
     if lacking:
         home = f" -n {namespace}" if namespace != NAMESPACE else ""
-        _say(screen, f"What for, and an account that may: allot rbac {' '.join(lacking)}{home} | kubectl apply -f -")
+        _say(
+            screen,
+            f"To create an account with these permissions: allot rbac {' '.join(lacking)}{home} | kubectl apply -f -",
+        )
 
 
 def _say(screen: Screen, text: str) -> None:

@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
     screen = open_screen()
     word = arguments.rule or "all"
     if not is_known_pattern(word):
-        raise Mistake(f"no rule is called {word!r}", nearest(word, known_patterns()) or "allot rule lists all of them")
+        raise Mistake(f"unknown rule {word!r}", nearest(word, known_patterns()) or "allot rule lists all rules")
     meant = [rule for rule in all_rules() if pattern_matches(word, rule.code)]
     single = len(meant) == 1
     if arguments.output == "json":
@@ -53,7 +53,7 @@ def _list(screen: Screen, rules: Sequence[Rule]) -> None:
                 screen.line(f"{' ' * _MARGIN}{line}")
         if of_family:
             screen.line()
-    screen.line("[*] mended by --fix, [?] by --fix --unsafe. allot rule S102 says more about one.")
+    screen.line("[*] fixed by --fix, [?] by --fix --unsafe-fixes. allot rule CODE explains a rule.")
 
 
 def _wrapped(text: str, width: int) -> list[str]:

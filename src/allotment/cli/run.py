@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 #: Addresses at which nothing is served; 0 as Kubernetes' flags have it.
 _OFF: Final = ("", "0")
 _EXIT_ENDED: Final = 1
-_EXIT_OUR_ERROR: Final = 3
+_EXIT_INTERNAL_ERROR: Final = 3
 
 
 def run(arguments: Namespace) -> int:
@@ -60,8 +60,8 @@ def run(arguments: Namespace) -> int:
         if isinstance(error, component.ends_with):
             log.error("%s: %s", component.name, error)
             return _EXIT_ENDED
-        log.exception("%s: ended by a mistake of ours", component.name)
-        return _EXIT_OUR_ERROR
+        log.exception("%s: stopped by an internal error", component.name)
+        return _EXIT_INTERNAL_ERROR
     return 0
 
 
@@ -69,15 +69,15 @@ def settings_of(arguments: Namespace) -> Settings:
     """How it runs, as the command line has it. Raises Mistake."""
     version = release(arguments.kube_version) if arguments.kube_version else ""
     gates = features(version or RELEASES[-1], arguments.feature_gates).gates
-    if arguments.traces:
-        if "://" not in arguments.traces:
-            raise Mistake(f"--traces: wanted a URL (http://host:4318), found {arguments.traces!r}")
+    if arguments.otlp_endpoint:
+        if "://" not in arguments.otlp_endpoint:
+            raise Mistake(f"--otlp-endpoint: expected a URL (http://host:4318), found {arguments.otlp_endpoint!r}")
     return Settings(
         serving=_serving(arguments),
         leading=_leading(arguments) if getattr(arguments, "leader_elect", False) else None,
         logs=arguments.log_format,
         verbose=arguments.verbose,
-        traces=arguments.traces,
+        traces=arguments.otlp_endpoint,
         wished=Wished(version, gates),
         patience=duration("--stop-timeout", arguments.stop_timeout),
     )
@@ -88,12 +88,12 @@ def _serving(arguments: Namespace) -> Serving:
     metrics = _address("--metrics-bind-address", arguments.metrics_bind_address)
     files = arguments.tls_cert_file, arguments.tls_private_key_file
     if any(files) and not all(files):
-        raise Mistake("--tls-cert-file and --tls-private-key-file: wanted both", "a certificate needs its key")
+        raise Mistake("--tls-cert-file and --tls-private-key-file: give both", "a certificate requires its key")
     if metrics is not None:
         if not metrics.local and not all(files):
             raise Mistake(
-                f"--metrics-bind-address {metrics}: wanted --tls-cert-file and --tls-private-key-file, for others can"
-                " reach it", "name the files, or serve on loopback: 127.0.0.1:8080",
+                f"--metrics-bind-address {metrics}: requires --tls-cert-file and --tls-private-key-file, because"
+                " other hosts can reach it", "give both files, or serve on loopback: 127.0.0.1:8080",
             )  # fmt: skip
     certificate, key = (Path(file) if file else None for file in files)
     return Serving(health, metrics, certificate, key)
@@ -113,11 +113,11 @@ def _leading(arguments: Namespace) -> Leading:
     renew = duration("--renew-deadline", arguments.renew_deadline)
     retry = duration("--retry-period", arguments.retry_period)
     if not (lease >= 1 and lease == int(lease)):
-        raise Mistake(f"--lease-duration: wanted whole seconds, found {arguments.lease_duration}")
+        raise Mistake(f"--lease-duration: expected whole seconds, found {arguments.lease_duration}")
     if not lease > renew > 1.2 * retry > 0:
         raise Mistake(
-            "--lease-duration, --renew-deadline, --retry-period: wanted each shorter than the one before",
-            "15s, 10s and 2s are usual",
+            "--lease-duration, --renew-deadline, --retry-period: each must be shorter than the one before",
+            "the defaults are 15s, 10s and 2s",
         )
     terms = Terms(int(lease), renew, retry)
     return Leading(identity(), arguments.lease_namespace or "", arguments.lease_name, terms)
@@ -134,7 +134,7 @@ def _placed(settings: Settings, arguments: Namespace, way: Target) -> Settings:
 def _extras(arguments: Namespace) -> Iterator[str]:
     """The extras that the component requires, as it is configured."""
     yield "cluster" if arguments.metrics_bind_address in _OFF else "run"
-    if arguments.traces:
+    if arguments.otlp_endpoint:
         yield "traces"
     if arguments.component == "driver":
         from allotment.cli.driver import extras_of
@@ -167,7 +167,7 @@ def _driver(arguments: Namespace) -> Component:
 
 _COMPONENTS: Final[Mapping[str, Callable[[Namespace], Component]]] = {
     "scheduler": lambda arguments: registry.scheduler(
-        arguments.scheduler_name, duration("--settle", arguments.settle) if arguments.settle else None
+        arguments.scheduler_name, duration("--bind-delay", arguments.bind_delay) if arguments.bind_delay else None
     ),
     "claims": lambda _: registry.claims(),
     "taints": lambda _: registry.taints(),

@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> int:
     if file is not None and file.is_dir():
         raise Mistake(f"{file} is a folder", "name a file")
     if file is not None and not file.parent.is_dir():
-        raise Mistake(f"there is no folder {file.parent}")
+        raise Mistake(f"directory not found: {file.parent}")
     objects, facts, refused = on_cluster(arguments, lambda client, way: _taken(arguments, client, way))
     objects = [_without_applied(tree) for tree in objects]
     if arguments.redact:
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
         counts = _counted(objects)
         sys.stderr.write(f"{file}: {counts}\n")
         if not arguments.redact:
-            sys.stderr.write("Names and values are as they are; --redact makes pseudonyms of them.\n")
+            sys.stderr.write("Names and values are included; --redact replaces them by pseudonyms.\n")
     for line in _left_out(refused):
         sys.stderr.write(f"{line}\n")
     return 0
@@ -111,9 +111,9 @@ def _left_out(refused: Mapping[str, str]) -> Iterator[str]:
     for resource, reason in refused.items():
         alike.setdefault(reason, []).append(resource)
     for reason, resources in alike.items():
-        yield from folded(f"Left out, for they may not be read ({reason}): {listed(resources)}.", _WIDTH)
+        yield from folded(f"Not saved, because access is not allowed ({reason}): {listed(resources)}.", _WIDTH)
     if refused:
-        yield "allot rbac reader says what a snapshot needs."
+        yield "allot rbac reader prints the permissions that a snapshot requires."
 
 
 def _counted(objects: Sequence[Tree]) -> str:

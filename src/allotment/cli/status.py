@@ -21,7 +21,7 @@ def run(arguments: Namespace) -> int:
         screen.data(data, arguments.output)
         return 0 if labs else 1
     if not labs:
-        screen.line("No lab runs.")
+        screen.line("No lab is running.")
         return 1
     now = datetime.now(UTC).isoformat()
     headers = ["NAME", "URL", "CONTEXT", "AGE", "FLEET"]

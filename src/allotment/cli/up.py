@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
 
         def ready(status: Status) -> None:
             announce(screen, status, settings.fleet is None, time.perf_counter() - began)
-            screen.line("Ctrl-C stops it." if live else "SIGINT or SIGTERM stops it.")
+            screen.line("Press Ctrl-C to stop it." if live else "SIGINT or SIGTERM stops it.")
             screen.out.flush()
 
         def show(overview: object) -> None:
@@ -61,7 +61,7 @@ def run(arguments: Namespace) -> int:
 
         log = Path(arguments.log) if arguments.log else None
         run_lab(settings, Place(register, path.absolute(), log), ready, show if live else None)
-        screen.line(f"{chr(10) if live else ''}Lab {settings.name!r} has stopped.")
+        screen.line(f"{chr(10) if live else ''}Lab {settings.name!r} stopped.")
     return 0
 
 
@@ -76,8 +76,8 @@ def announce(screen: Screen, status: Status, as_before: bool, seconds: float) ->
     machines = ", ".join(status.fleet)
     told = [
         ("fleet", ": ".join(filter(None, ("as it was" if as_before else "", machines))) or "none"),
-        ("data", from_home(status.data) if status.data else "in memory only: gone when it stops"),
-        ("kubectl", f"context {status.context!r} in {from_home(status.kubeconfig)}, now the current one"),
+        ("data", from_home(status.data) if status.data else "in memory only: lost when the lab stops"),
+        ("kubectl", f"context {status.context!r} in {from_home(status.kubeconfig)}, now the current context"),
         ("log", from_home(status.log) if status.log else ""),
     ]
     for title, text in told:
@@ -90,9 +90,9 @@ def _settings(arguments: Namespace) -> Settings:
     name = checked_name(arguments.name)
     data = None
     if not arguments.ephemeral:
-        data = DataFolder(Path(arguments.data).absolute()) if arguments.data else default_data(name)
+        data = DataFolder(Path(arguments.data_dir).absolute()) if arguments.data_dir else default_data(name)
         if data.path.exists() and not data.path.is_dir():
-            raise Mistake(f"--data: wanted a folder, {data.path} is none")
+            raise Mistake(f"--data-dir: {data.path} is not a directory")
     fleet = fleet_of([word for group in arguments.fleet for word in group] if arguments.fleet else None)
     if fleet is None and (data is None or not data.database.exists()):
         from allotment.lab.fleet import USUAL
@@ -103,13 +103,13 @@ def _settings(arguments: Namespace) -> Settings:
 
         parse_fleet(fleet)  # a mistake is told before anything is started
     if not arguments.speed > 0:
-        raise Mistake(f"--speed: wanted a positive number, found {arguments.speed:g}")
+        raise Mistake(f"--speed: expected a positive number, found {arguments.speed:g}")
     if not 0 <= arguments.port <= 65535:
-        raise Mistake(f"--port: wanted 0 to 65535, found {arguments.port}")
+        raise Mistake(f"--port: expected 0 to 65535, found {arguments.port}")
     return Settings(
-        name=name, fleet=fleet, data=data, host=arguments.host, tls=not arguments.http, speed=arguments.speed,
+        name=name, fleet=fleet, data=data, host=arguments.bind_address, tls=not arguments.http, speed=arguments.speed,
         port=arguments.port, preferred_port=_PORT if name == DEFAULT_NAME else 0,
-        features=features(arguments.kube_version, arguments.feature_gates), without=_without(arguments.without),
+        features=features(arguments.kube_version, arguments.feature_gates), without=_without(arguments.disable),
         runtime=arguments.runtime, images=_images(arguments),
         roots=_roots(arguments.kubelet_roots) if arguments.kubelet_roots else None, autoscale=_autoscale(arguments),
     )  # fmt: skip
@@ -118,9 +118,9 @@ def _settings(arguments: Namespace) -> Settings:
 def _autoscale(arguments: Namespace) -> Autoscale | None:
     """What can be bought in it, and how."""
     if not arguments.autoscale:
-        for option, given in (("--catalog", arguments.catalog), ("--cloud", arguments.cloud)):
+        for option, given in (("--catalog", arguments.catalog), ("--cloud-fault", arguments.cloud_fault)):
             if given:
-                raise Mistake(f"{option}: wanted together with --autoscale")
+                raise Mistake(f"{option}: requires --autoscale")
         return None
     from allotment.cli.autoscale import faults_of
     from allotment.cli.inputs.durations import duration
@@ -129,8 +129,9 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
 
     types = offered(arguments.catalog).sold()
     return Autoscale(
-        types, faults_of(arguments.cloud, types), seconds=duration("--delay", arguments.delay),
-        consolidation=arguments.consolidate, budget=arguments.disrupt,
+        types, faults_of(arguments.cloud_fault, types),
+        seconds=duration("--provisioning-delay", arguments.provisioning_delay),
+        consolidation=arguments.consolidate, budget=arguments.disruption_budget,
         consolidate_after=duration("--consolidate-after", arguments.consolidate_after),
     )  # fmt: skip
 
@@ -140,8 +141,8 @@ def _roots(given: str) -> Path:
     path = Path(given).absolute()
     if (length := len(os.fsencode(path))) > _LONGEST_ROOTS:
         raise Mistake(
-            f"--kubelet-roots: {path} has {length} bytes: sockets lie below it, and the kernel takes 107 for each",
-            f"choose a folder of at most {_LONGEST_ROOTS}",
+            f"--kubelet-roots: {path} has {length} bytes; socket paths below it are limited to 107 bytes",
+            f"choose a directory of at most {_LONGEST_ROOTS}",
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ def _images(arguments: Namespace) -> Path | None:
     if arguments.images is None:
         return None
     if arguments.runtime == "simulated":
-        raise Mistake("--images: simulated containers run nothing", "add --runtime process")
+        raise Mistake("--images: not allowed with simulated containers", "add --runtime process or oci")
     from allotment.node.runtimes.images import InvalidImages, read_images
 
     path = Path(arguments.images).absolute()
@@ -177,7 +178,7 @@ def _without(given: Sequence[str]) -> frozenset[str]:
     try:
         return left_out(words)
     except UnknownProgram as error:
-        raise Mistake(f"--without: {error}") from None
+        raise Mistake(f"--disable: {error}") from None
 
 
 def _detach(
@@ -219,15 +220,15 @@ def mistakes(name: str) -> Iterator[None]:
     except BadName as error:
         raise Mistake(str(error)) from None
     except Running as error:
-        raise Mistake(str(error), "give another --name, or stop it with allot down") from None
+        raise Mistake(str(error), "use another --name, or stop it with allot down") from None
     except kubeconfig.UnusableKubeconfig as error:
-        raise Mistake(str(error), "repair it, or give another file with --kubeconfig") from None
+        raise Mistake(str(error), "fix it, or use another file with --kubeconfig") from None
     except DamagedFile as error:
         raise Mistake(error.problem, error.advice) from None
     except NoRuntime as error:
-        raise Mistake(str(error), "apt-get install crun, or take --runtime process") from None
+        raise Mistake(str(error), "apt-get install crun, or use --runtime process") from None
     except OSError as error:
         if error.filename is not None or isinstance(error, BrokenPipeError):
             raise  # told with the name of the file; or whoever read the screen has gone
-        busy = "give another --port; without --port the lab takes one that is free"
+        busy = "use another --port, or omit it to use a free one"
         raise Mistake(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None

@@ -55,8 +55,8 @@ def _meant(text: str) -> tuple[str, ...]:
     known = (*by_vendor, *drivers())
     likely = similar_names(text, known, 2)
     raise Mistake(
-        f"no driver {text!r} is known: wanted one of {', '.join(by_vendor)}, or a driver's full name",
-        f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists them all",
+        f"unknown driver {text!r}: expected one of {', '.join(by_vendor)}, or a driver's full name",
+        f"did you mean {' or '.join(likely)}?" if likely else "`allot vocabulary` lists all",
     )
 
 
@@ -64,7 +64,7 @@ def _words(driver: str, release: str) -> Vocabulary:
     try:
         words = vocabulary(driver, release)
     except ValueError as error:
-        raise Mistake(str(error), f"`allot vocabulary {driver}` tells what changed between them") from None
+        raise Mistake(str(error), f"`allot vocabulary {driver}` shows what changed between releases") from None
     assert words is not None
     return words
 
@@ -98,7 +98,7 @@ def _show(screen: Screen, words: Vocabulary) -> None:
     told = f"release {words.release}" + (f" ({when})" if when not in ("", words.release) else "")
     _fold(screen, told + (f"; also known: {', '.join(others)}" if others else ""), "")
     if len(words.types) > 1:
-        _heading(screen, "TYPES OF DEVICES")
+        _heading(screen, "DEVICE TYPES")
         for one in words.types:
             _entry(screen, one.name, "", one.meaning)
     terms: dict[str, Attribute | Capacity] = {**words.attributes_by_name, **words.capacities_by_name}
@@ -141,7 +141,7 @@ def _show_changes(screen: Screen, words: Vocabulary) -> None:
     every = [(release, told) for release, told in changes(words.driver) if told]
     if not every:
         return
-    _heading(screen, "CHANGES: + new, - gone, ! means something else")
+    _heading(screen, "CHANGES: + added, - removed, ! different meaning")
     for release, told in reversed(every):
         when = words.published.get(release, "")
         screen.line(f"  {release}{f' ({when})' if when else ''}")

@@ -56,7 +56,7 @@ def test_of(text: str) -> Test:
         return lambda tree: _has_value(tree, template, wanted if equals else None)
     raise Failure(
         f'error: unrecognized condition: "{text}"',
-        "there are: condition=TYPE[=STATUS], jsonpath='{.path}'[=VALUE], create, delete",
+        "known: condition=TYPE[=STATUS], jsonpath='{.path}'[=VALUE], create, delete",
     )
 
 

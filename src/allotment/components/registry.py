@@ -46,10 +46,10 @@ def scheduler(name: str = SCHEDULER_NAME, settle: float | None = None) -> Compon
 
     ``settle``: seconds that decisions settle for the sake of other schedulers; None: as long as these seem to need.
     """
-    from allotment.scheduler.program import Options, scheduler
+    from allotment.scheduler.program import SchedulerOptions, scheduler
 
     return Component(
-        "scheduler", lambda features: scheduler(Options(features, name, settle=settle)), "allotment-scheduler",
+        "scheduler", lambda features: scheduler(SchedulerOptions(features, name, settle=settle)), "allotment-scheduler",
         lease_of("scheduler"), followed("scheduler"), finishes=True,
     )  # fmt: skip
 

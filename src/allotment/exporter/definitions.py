@@ -152,7 +152,7 @@ IDLE_COST: Final = Metric(
 CLAIM_COST: Final = Metric(
     "allotment_claim_cost_dollars_per_hour", "gauge",
     "The part of node prices that one claim accounts for. Only with --per-claim.",
-    ("namespace", "claim"), "one per claim that holds devices, the dearest first, up to --most-series",
+    ("namespace", "claim"), "one per claim that holds devices, the dearest first, up to --max-series",
 )  # fmt: skip
 
 LAST_CONTACT: Final = Metric(
@@ -177,7 +177,7 @@ DIAGNOSIS_SECONDS: Final = Metric(
 )  # fmt: skip
 DROPPED: Final = Metric(
     "allotment_series_dropped", "gauge",
-    "Series dropped from a metric because it has more than --most-series.",
+    "Series dropped from a metric because it has more than --max-series.",
     ("metric",), "one per metric that is cut",
 )  # fmt: skip
 

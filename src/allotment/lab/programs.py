@@ -35,7 +35,7 @@ from allotment.lab.drivers import Drivers
 from allotment.lab.node_registration import joining
 from allotment.model.features import Features
 from allotment.model.pod_groups import GATE
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
@@ -119,7 +119,7 @@ def programs(
         DRIVERS: drivers.run,
         _JOINING: joining(features.kube, __version__),
         _KUBELETS: kubelets,
-        _SCHEDULER: scheduler(Options(features)),
+        _SCHEDULER: scheduler(SchedulerOptions(features)),
     }
     if features.enabled(GATE):
         mine[_POD_GROUPS] = pod_group_protection

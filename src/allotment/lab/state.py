@@ -1,7 +1,7 @@
 """Where a lab keeps what outlives a command: which labs run, and the data of each.
 
 Two places. The *register* (XDG state) has one small file per lab name: who runs it, where it listens, what it was
-started with. The *data folder* (XDG data, or ``--data``) has the database, the certificates and the log. A lab that is
+started with. The *data folder* (XDG data, or ``--data-dir``) has the database, the certificates and the log. A lab that is
 only in memory has no data folder.
 
 Whether a lab runs is a lock on its register file, held by its process: a lock cannot be left behind, a process id can

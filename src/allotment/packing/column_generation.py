@@ -45,7 +45,7 @@ class DualProof:
 
 
 class ColumnGeneration:
-    """Rounds of column generation. ``proof``: the best so far. ``check_loads``: add only loads that the oracle takes."""
+    """Rounds of column generation. ``proof``: the best so far. ``check_loads``: only add loads the oracle accepts."""
 
     def __init__(
         self,

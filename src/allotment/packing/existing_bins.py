@@ -55,7 +55,9 @@ class ExistingBins:
             widest = max(types, key=lambda arrays: (len(arrays.kinds), -arrays.number))
             same = [arrays.capacity for arrays in types if len(arrays.capacity) == len(widest.capacity)]
             unlimited = np.full(len(widest.kinds), np.iinfo(np.int64).max)
-            found.append(replace(widest, max_count=1, capacity=sum(same, np.zeros_like(widest.capacity)), max_items=unlimited))
+            found.append(
+                replace(widest, max_count=1, capacity=sum(same, np.zeros_like(widest.capacity)), max_items=unlimited)
+            )
         return found
 
     def fill(self, solution: PartialSolution, oracle: FeasibilityOracle, values: Floats, keep_going: KeepGoing) -> None:

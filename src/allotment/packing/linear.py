@@ -97,7 +97,8 @@ class Program:
     def solve_integer(
         self, *, nodes: int, gap: float, start: Floats | None = None, keep_going: Callable[[], bool] | None = None
     ) -> IntegerSolution:
-        """The best integer solution found within ``nodes`` branch-and-bound nodes or until ``keep_going`` returns False.
+        """The best integer solution found within ``nodes`` branch-and-bound nodes or until ``keep_going`` returns
+        False.
 
         Afterwards the columns are real variables again.
         """

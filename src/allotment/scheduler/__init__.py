@@ -1,1 +1,3 @@
-"""Finds a node and devices for every pod, writes them down, and says why when there are none."""
+"""The kube-scheduler of the lab: assigns pods to nodes, allocates devices to their claims, and reports why pods are
+pending.
+"""

@@ -1,7 +1,8 @@
-"""One attempt to place a pod: pure, on the state of this moment, with an answer that is a value.
+"""One scheduling attempt for one pod: filters and scores nodes, allocates devices, and returns the outcome as a value.
 
-The order is Kubernetes': what holds for all nodes (claims and classes), the filters of each node, other pods, claims
-that have devices already, and last the devices. Among the nodes that are left the best score wins, of equals the first.
+The order is Kubernetes': checks that are independent of the node (claims and classes), the filters of each node, other
+pods, claims that are already allocated, and finally devices. The feasible node with the highest score wins; among
+equals, the first.
 """
 
 from __future__ import annotations
@@ -24,137 +25,140 @@ from allotment.node_fit.filters.topology_spread import spread, spread_scores
 from allotment.node_fit.node_table import Table, Tables, places_in
 from allotment.node_fit.nodes import Machine, Machines
 from allotment.scheduler import device_readiness, extended_resources
-from allotment.scheduler.claim_ledger import KnownClaim, Ledger
-from allotment.scheduler.pod_groups import Grouping
-from allotment.scheduler.pods import MOST_USERS, WaitingPod
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
+from allotment.scheduler.pod_groups import PodGroups
+from allotment.scheduler.pods import MAX_CONSUMERS, QueuedPod
 from allotment.tools.explain.extended_resources import served_by_classes
 
-#: How Kubernetes begins the error of an attempt that devices have stopped.
-_PLUGIN: Final = 'running "DynamicResources" filter plugin:'
-_NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
-_ELSEWHERE = Refusal(("resourceclaim not available on the node",), cause="claim")
-#: A prime, so that turns come to all places.
+#: Prefix of Kubernetes' error when device allocation aborts an attempt.
+_FILTER_ERROR: Final = 'running "DynamicResources" filter plugin:'
+_NODE_NAME_MISMATCH = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
+_CLAIM_UNREACHABLE = Refusal(("resourceclaim not available on the node",), cause="claim")
+#: A prime, so that the start positions cover all node indexes.
 _STRIDE = 7919
-_CANNOT_SERVE = Refusal(("cannot fit resource",), cause="devices")
+_NO_DEVICES = Refusal(("cannot fit resource",), cause="devices")
 
 
 @dataclass(slots=True)
-class Chosen:
-    """A node, and what its devices the pod's claims get there."""
+class NodeAssignment:
+    """A node and the devices that the pod's claims are allocated there."""
 
     node: str
-    allocations: tuple[tuple[KnownClaim, AllocationResult], ...] = ()
-    allocated: tuple[KnownClaim, ...] = ()
-    """Claims that have their devices already."""
+    allocations: tuple[tuple[CachedClaim, AllocationResult], ...] = ()
+    already_allocated: tuple[CachedClaim, ...] = ()
+    """Claims that were allocated before this attempt."""
     extended: tuple[ResourceClaim, AllocationResult] | None = None
 
 
 @dataclass(slots=True)
 class NoNode:
-    """No node would do. ``before`` is set when no node was looked at."""
+    """No node is feasible. ``prefilter_message`` is set if the attempt ended before any node was checked."""
 
     nodes: int
-    before: str = ""
+    prefilter_message: str = ""
     cause: str = ""
     refusals: dict[int, Refusal] = field(default_factory=dict)
-    unavailable: tuple[KnownClaim, ...] = ()
-    """Claims whose devices cannot be used by the pod where they are."""
+    unavailable: tuple[CachedClaim, ...] = ()
+    """Allocated claims whose devices the pod cannot use on any otherwise feasible node."""
     pending: tuple[ResourceClaim, ...] = ()
-    """What would have had to be allocated, also for extended resources."""
-    full: KnownClaim | None = None
-    """A claim that has as many users as it may have."""
+    """The claims that had to be allocated, including the one for extended resources."""
+    full_claim: CachedClaim | None = None
+    """A claim that has the maximum number of consumers."""
 
     def causes(self) -> frozenset[str]:
-        """Why not, for all nodes together."""
+        """Return the causes of refusal over all nodes."""
         found = frozenset(r.cause for r in self.refusals.values())
         return found | {self.cause} if self.cause else found or frozenset({"nodes"})
 
 
 @dataclass(slots=True)
-class Failed:
-    """The attempt ended with an error, whatever other nodes could have offered. ``text`` is Kubernetes'."""
+class AttemptFailed:
+    """The attempt ended with an error that no other node can avoid. ``text`` is Kubernetes' message."""
 
     text: str
     pending: tuple[ResourceClaim, ...] = ()
 
 
-class _Short(NamedTuple):
-    """No node has the devices, or those that have them are out of reach of other claims."""
+class _DeviceShortage(NamedTuple):
+    """No node has the devices, or the pod's allocated claims cannot be used on the nodes that have them."""
 
-    tried: list[tuple[int, DeviceTable]]
-    """Where devices were looked for, by bit mask of places."""
+    searched: list[tuple[int, DeviceTable]]
+    """Device tables and the bit mask of node indexes that each was used for."""
     pending: tuple[ResourceClaim, ...]
-    otherwise_good: int
+    otherwise_feasible: int
 
     def refusal(self, place: int) -> Refusal | None:
-        if self.otherwise_good >> place & 1:
+        if self.otherwise_feasible >> place & 1:
             return None
-        for among, devices in self.tried:
+        for among, devices in self.searched:
             if among >> place & 1:
                 return devices.refusal(place)
-        return _CANNOT_SERVE
+        return _NO_DEVICES
 
 
-Outcome = Chosen | NoNode | Failed
+Outcome = NodeAssignment | NoNode | AttemptFailed
 
 
-class Attempts:
-    """What attempts need, kept from one to the next."""
+class SchedulingAlgorithm:
+    """Runs scheduling attempts and keeps the tables that consecutive attempts share."""
 
     def __init__(
-        self, machines: Machines, ledger: Ledger, allocator: Allocator, features: Features, namespaces: Namespaces,
-        groups: Grouping, has_rivals: Callable[[], bool] = lambda: False,
+        self, machines: Machines, ledger: ClaimLedger, allocator: Allocator, features: Features, namespaces: Namespaces,
+        groups: PodGroups, has_competitors: Callable[[], bool] = lambda: False,
         unreadable: Callable[[], str] = lambda: "",
     ) -> None:  # fmt: skip
-        """``unreadable``: why no devices can be given now; empty if they can."""
+        """``unreadable`` returns why devices cannot be allocated now, or an empty string."""
         self.machines = machines
         self.ledger = ledger
         self.allocator = allocator
         self.features = features
         self.namespaces = namespaces
         self.groups = groups
-        self.has_rivals = has_rivals
+        self.has_competitors = has_competitors
         self.unreadable = unreadable
-        self._turns = 0
+        self._start_offset = 0
         self.tables = Tables(machines)
         self.devices = DeviceTables(allocator)
-        self.nominations: dict[str, tuple[WaitingPod, str]] = {}
-        """Pods that were promised a place, and where, by preemption or by others: nobody of less priority takes it."""
+        self.nominations: dict[str, tuple[QueuedPod, str]] = {}
+        """Pods nominated to a node, by preemption or by another client; pods of lower priority do not take the room."""
 
-    def attempt(
-        self, pod: WaitingPod, claims: list[KnownClaim], unusable: Set[str] = frozenset(), only: int = -1
+    def schedule(
+        self, pod: QueuedPod, claims: list[CachedClaim], unusable: Set[str] = frozenset(), only: int = -1
     ) -> Outcome:
-        """Try a pod with its claims. ``unusable`` are claims (uids) whose devices have failed to get ready.
+        """Find a node and devices for a pod with its claims.
 
-        ``only`` is a bit mask of the places to look at.
+        ``unusable``: uids of claims whose devices failed to become ready. ``only``: bit mask of the node indexes to
+        check.
         """
         machines = self.machines
         if not len(machines):
             return NoNode(0)
         if self.groups.of(pod.tree) and (why := self.groups.unreadable()):
-            return Failed(f"{_PLUGIN} {why}", tuple(claim.value for claim in claims if claim.allocation is None))
+            return AttemptFailed(
+                f"{_FILTER_ERROR} {why}", tuple(claim.value for claim in claims if claim.allocation is None)
+            )
         if missing := self.groups.missing(pod.tree):
-            return NoNode(len(machines), before=not_found_message(missing), cause="group")
-        pending: list[KnownClaim] = []
-        allocated: list[KnownClaim] = []
+            return NoNode(len(machines), prefilter_message=not_found_message(missing), cause="group")
+        pending: list[CachedClaim] = []
+        allocated: list[CachedClaim] = []
         for claim in claims:
             (allocated if claim.allocation is not None else pending).append(claim)
         if claims:
-            obstacle = self._obstacle(pod, pending, allocated)
+            obstacle = self._prefilter(pod, pending, allocated)
             if obstacle is not None:
                 return obstacle
-        nominated = machines.by_name.get(pod.nominated) if pod.nominated else None
+        nominated = machines.by_name.get(pod.nominated_node) if pod.nominated_node else None
         if nominated is not None and only == -1:
-            # First of all, and alone: where it fits, nobody asks what others have, or what is wrong with them.
-            outcome = self._among(pod, pending, allocated, unusable, 1 << nominated.place)
-            if isinstance(outcome, Chosen):
+            # The nominated node is tried first: if the pod fits there, no other node is checked.
+            outcome = self._find_node(pod, pending, allocated, unusable, 1 << nominated.place)
+            if isinstance(outcome, NodeAssignment):
                 return outcome
-        return self._among(pod, pending, allocated, unusable, only)
+        return self._find_node(pod, pending, allocated, unusable, only)
 
-    def _among(
-        self, pod: WaitingPod, pending: list[KnownClaim], allocated: list[KnownClaim], unusable: Set[str], only: int
+    def _find_node(
+        self, pod: QueuedPod, pending: list[CachedClaim], allocated: list[CachedClaim], unusable: Set[str], only: int
     ) -> Outcome:
-        """Look at the places of a bit mask."""
+        """Run the filters on the nodes of a bit mask."""
         machines, demand = self.machines, pod.demand
         by_devices = served_by_classes(self.allocator.inventory.classes, demand, self.features)
         table = self.tables.of(demand, by_devices)
@@ -175,72 +179,73 @@ class Attempts:
         lost: dict[str, int] = {}
         for claim in allocated:
             broken = claim.uid in unusable or bool(device_readiness.of(claim.tree).failure)
-            lost[claim.uid] = among & ~(0 if broken else self._usable(claim, among))
+            lost[claim.uid] = among & ~(0 if broken else self._nodes_using(claim, among))
         elsewhere = 0
         for places in lost.values():
             elsewhere |= places
-        found = self._devices(pod, table, among, elsewhere, by_devices, pending, allocated)
-        if not isinstance(found, _Short):
+        found = self._filter_devices(pod, table, among, elsewhere, by_devices, pending, allocated)
+        if not isinstance(found, _DeviceShortage):
             return found
         refusals: dict[int, Refusal] = {}
         for machine in machines:
             place = machine.place
             own = table.refusals[place]
             if named is not None and machine.name not in named:
-                own = _NOT_NAMED
+                own = _NODE_NAME_MISMATCH
             if own is None:
-                own = out.get(place) or found.refusal(place) or _ELSEWHERE
+                own = out.get(place) or found.refusal(place) or _CLAIM_UNREACHABLE
             refusals[place] = own
-        # A claim counts as in the way only where everything else is there (as upstream: others it would not help).
-        unavailable = tuple(claim for claim in allocated if lost[claim.uid] & found.otherwise_good)
+        # As upstream, a claim is unavailable only because of nodes that pass every other filter: freeing it elsewhere
+        # would not help.
+        unavailable = tuple(claim for claim in allocated if lost[claim.uid] & found.otherwise_feasible)
         return NoNode(len(machines), refusals=refusals, unavailable=unavailable, pending=found.pending)
 
-    # --- before any node -----------------------------------------------------------------------------------------
+    # --- before any node is checked ----------------------------------------------------------------------------------------
 
-    def _obstacle(self, pod: WaitingPod, pending: list[KnownClaim], allocated: list[KnownClaim]) -> NoNode | None:
+    def _prefilter(self, pod: QueuedPod, pending: list[CachedClaim], allocated: list[CachedClaim]) -> NoNode | None:
         nodes = len(self.machines)
         group = self.groups.of(pod.tree)
         for claim in allocated:
-            if len(claim.users) >= MOST_USERS and not claim.is_reserved_for(pod.uid, group):
-                return NoNode(nodes, before="resourceclaim in use", cause="claim", full=claim)
+            if len(claim.users) >= MAX_CONSUMERS and not claim.is_reserved_for(pod.uid, group):
+                return NoNode(nodes, prefilter_message="resourceclaim in use", cause="claim", full_claim=claim)
         classes = self.allocator.inventory.classes
         for claim in pending:
             if claim.key in self.ledger.in_flight:
                 text = f"resource claim {claim.key} is in the process of being allocated"
-                return NoNode(nodes, before=text, cause="claim")
+                return NoNode(nodes, prefilter_message=text, cause="claim")
             missing = _missing_class(claim.value, classes)
             if missing:
-                return NoNode(nodes, before=missing, cause="class", pending=tuple(c.value for c in pending))
+                return NoNode(nodes, prefilter_message=missing, cause="class", pending=tuple(c.value for c in pending))
         return None
 
     # --- other pods ----------------------------------------------------------------------------------------------
 
     def _respect_nominations(
-        self, pod: WaitingPod, among: int, by_devices: frozenset[str], out: dict[int, Refusal]
+        self, pod: QueuedPod, among: int, by_devices: frozenset[str], out: dict[int, Refusal]
     ) -> None:
-        """A node must do for the pod also when those are there that were promised a place and come before it.
+        """Refuse nodes where the pod fits only without the pods of at least its priority nominated there.
 
-        That is so for all that pods are to each other, and not for devices: Kubernetes keeps none for them.
+        This covers everything that pods take from each other except devices: Kubernetes reserves none for them.
         """
-        promised: dict[str, list[WaitingPod]] = {}
+        nominated: dict[str, list[QueuedPod]] = {}
         for other, node in self.nominations.values():
             if other.uid != pod.uid and other.priority >= pod.priority:
-                promised.setdefault(node, []).append(other)
-        for node, others in promised.items():
+                nominated.setdefault(node, []).append(other)
+        for node, others in nominated.items():
             machine = self.machines.by_name.get(node)
             if machine is None or not among >> machine.place & 1 or machine.place in out:
                 continue
             trial = [other for other in others if self.machines.node_of(other.uid) is None]
             for other in trial:
                 self.machines.seat(other.resident, node)
-            refusal = self._beside(pod, machine, by_devices)
+            refusal = self._refusal_by_pods(pod, machine, by_devices)
             for other in trial:
                 self.machines.unseat(other.uid)
             if refusal is not None:
                 out[machine.place] = refusal
 
-    def _beside(self, pod: WaitingPod, machine: Machine, by_devices: frozenset[str]) -> Refusal | None:
-        """What the pods on a node, and elsewhere, say to one more."""
+    def _refusal_by_pods(self, pod: QueuedPod, machine: Machine, by_devices: frozenset[str]) -> Refusal | None:
+        """Return the refusal caused by the pods on a node or elsewhere: ports, resources, spread, pod affinity."""
         demand = pod.demand
         refusal = ports(demand, machine) or room(demand, machine, by_devices)
         if refusal is None and demand.spread:
@@ -252,8 +257,8 @@ class Attempts:
 
     # --- claims and devices --------------------------------------------------------------------------------------
 
-    def _usable(self, claim: KnownClaim, among: int) -> int:
-        """Of these places those from which an allocated claim's devices can be used."""
+    def _nodes_using(self, claim: CachedClaim, among: int) -> int:
+        """Return the nodes of the mask on which an allocated claim's devices can be used."""
         only = claim.only_node()
         if only is not None:
             return among & self.allocator.inventory.node_mask((only,))
@@ -262,73 +267,79 @@ class Attempts:
         found = 0
         for place in places_in(among):
             machine = self.machines.at(place)
-            if machine is not None and claim.reaches(machine.facts):
+            if machine is not None and claim.is_usable_on(machine.facts):
                 found |= 1 << place
         return found
 
-    def _devices(
-        self, pod: WaitingPod, table: Table, among: int, elsewhere: int, by_devices: frozenset[str],
-        pending: list[KnownClaim], allocated: list[KnownClaim],
-    ) -> Chosen | Failed | _Short:  # fmt: skip
-        """Kubernetes asks for devices first and only then whether other claims of the pod can be used there."""
+    def _filter_devices(
+        self, pod: QueuedPod, table: Table, among: int, elsewhere: int, by_devices: frozenset[str],
+        pending: list[CachedClaim], allocated: list[CachedClaim],
+    ) -> NodeAssignment | AttemptFailed | _DeviceShortage:  # fmt: skip
+        """Allocate devices on the best node. As in Kubernetes, devices are checked before the pod's allocated claims."""
         claims = tuple(claim.value for claim in pending)
         if by_devices:
-            groups = extended_resources.groups(
+            groups = extended_resources.node_groups(
                 pod.tree, by_devices, among, self.machines, self.allocator.inventory.classes, self.features
             )
         else:
-            groups = [extended_resources.Group(among, None)]
+            groups = [extended_resources.NodeGroup(among, None)]
         good = 0
         tried: list[tuple[int, DeviceTable]] = []
         for group in groups:
             wanted = (*claims, group.claim) if group.claim is not None else claims
             if not wanted:
-                good |= group.among
+                good |= group.node_mask
                 continue
             if why := self.unreadable():
-                return Failed(f"{_PLUGIN} {why}", wanted)
+                return AttemptFailed(f"{_FILTER_ERROR} {why}", wanted)
             devices = self.devices.of(wanted)
-            stops = devices.stops & group.among
+            stops = devices.stops & group.node_mask
             if stops:
                 error = self.devices.error_on((stops & -stops).bit_length() - 1, wanted)
                 text = error.text if error is not None else NO_FIT.texts[0]
-                return Failed(f"{_PLUGIN} {text}", wanted)
-            good |= devices.fits & group.among
-            tried.append((group.among, devices))
+                return AttemptFailed(f"{_FILTER_ERROR} {text}", wanted)
+            good |= devices.fits & group.node_mask
+            tried.append((group.node_mask, devices))
         made = next((group.claim for group in groups if group.claim is not None), None)
         otherwise_good, good = good, good & ~elsewhere
         if not good:
-            return _Short(tried, (*claims, made) if made is not None else claims, otherwise_good)
-        place = self._best(pod, table, good, claims)
+            return _DeviceShortage(tried, (*claims, made) if made is not None else claims, otherwise_good)
+        place = self._best_node(pod, table, good, claims)
         machine = self.machines.at(place)
         assert machine is not None
-        made = next(group.claim for group in groups if group.among >> place & 1)
+        made = next(group.claim for group in groups if group.node_mask >> place & 1)
         wanted = (*claims, made) if made is not None else claims
         if not wanted:
-            return Chosen(machine.name, allocated=tuple(allocated))
-        outcome = self.allocator.allocate(machine.name, wanted, prefer_last=self.has_rivals())
+            return NodeAssignment(machine.name, already_allocated=tuple(allocated))
+        outcome = self.allocator.allocate(machine.name, wanted, prefer_last=self.has_competitors())
         if not isinstance(outcome, Allocated):
             text = outcome.text if isinstance(outcome, Aborted) else NO_FIT.texts[0]
-            return Failed(f"{_PLUGIN} {text}", wanted)
+            return AttemptFailed(f"{_FILTER_ERROR} {text}", wanted)
         pairs = tuple(zip(pending, outcome.results[: len(pending)], strict=True))
-        return Chosen(machine.name, pairs, tuple(allocated), (made, outcome.results[-1]) if made is not None else None)
+        return NodeAssignment(
+            machine.name, pairs, tuple(allocated), (made, outcome.results[-1]) if made is not None else None
+        )
 
-    def _best(self, pod: WaitingPod, table: Table, good: int, claims: tuple[ResourceClaim, ...]) -> int:
-        """The place to take, of those that would do."""
-        extra = self._wishes(pod, good, claims)
+    def _best_node(self, pod: QueuedPod, table: Table, good: int, claims: tuple[ResourceClaim, ...]) -> int:
+        """Return the index of the feasible node with the highest score."""
+        extra = self._pod_scores(pod, good, claims)
         if not extra:
-            return table.best(good, self._start())
+            return table.best(good, self._start_index())
         return max(places_in(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
 
-    def _start(self) -> int:
-        """Where to begin to look: beside rivals each time elsewhere, so that they rarely meet us on the same node."""
-        if not self.has_rivals():
+    def _start_index(self) -> int:
+        """Return where to start among equal scores: varied next to other schedulers, so that both rarely choose the
+        same node.
+        """
+        if not self.has_competitors():
             return 0
-        self._turns += _STRIDE
-        return self._turns % max(self.allocator.inventory.index_count, 1)
+        self._start_offset += _STRIDE
+        return self._start_offset % max(self.allocator.inventory.index_count, 1)
 
-    def _wishes(self, pod: WaitingPod, good: int, claims: tuple[ResourceClaim, ...]) -> dict[int, int]:
-        """Scores that hold for this pod alone: spread and neighbours (weight 2 each), alternatives of claims (2)."""
+    def _pod_scores(self, pod: QueuedPod, good: int, claims: tuple[ResourceClaim, ...]) -> dict[int, int]:
+        """Return the scores that depend on this pod: spread and pod affinity (weight 2 each), claim alternatives
+        (weight 2).
+        """
         extra: dict[int, int] = {}
         alternatives = any(request.first_available for claim in claims for request in claim.spec.devices.requests)
         if not (alternatives or pod.demand.social or self.machines.neighbourly) or not good & (good - 1):
@@ -350,10 +361,10 @@ class Attempts:
 
     # --- for preemption ------------------------------------------------------------------------------------------
 
-    def refusal_on(self, pod: WaitingPod, claims: list[KnownClaim], machine: Machine) -> Refusal | None:
-        """Whether the pod would do on one node, as things are."""
-        outcome = self.attempt(pod, claims, only=1 << machine.place)
-        if isinstance(outcome, Chosen):
+    def refusal_on(self, pod: QueuedPod, claims: list[CachedClaim], machine: Machine) -> Refusal | None:
+        """Return why the pod does not fit on one node in the current state, or None if it fits."""
+        outcome = self.schedule(pod, claims, only=1 << machine.place)
+        if isinstance(outcome, NodeAssignment):
             return None
         if isinstance(outcome, NoNode):
             return outcome.refusals.get(machine.place, NO_FIT)

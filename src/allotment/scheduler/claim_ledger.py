@@ -1,8 +1,8 @@
-"""The claims as the scheduler sees them: what the cluster says of each, and what is decided but not written yet.
+"""The scheduler's view of claims: their state in the cluster, and allocations that are decided but not written yet.
 
-Whatever a claim holds or is about to hold is booked in the engine's inventory at once, so that no two decisions of this
-process use a device twice however long the writes take. What the cluster says always wins in the end: an allocation
-that somebody else wrote replaces the booking, and one that never came is given back by whoever planned it.
+Every allocation is booked in the engine's inventory immediately, so that no two decisions of this process use a device
+twice, however long the writes take. The cluster's state takes precedence: an allocation that another client wrote
+replaces the booking, and one that was never written is freed by its planner.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from allotment.model.resource import AllocationResult, ResourceClaim, ResourceCl
 from allotment.model.trees import Tree, read_value, to_tree, to_value
 from allotment.node_fit.pod_requirements import admits
 
-#: What became of a claim: ``freed`` its devices can be used by others, ``changed`` something of its status.
-Became = Literal["created", "freed", "changed", "same"]
+#: The effect of a change: ``freed`` devices became available, ``changed`` its status differs.
+ClaimChange = Literal["created", "freed", "changed", "same"]
 
-#: The annotation of claims that a scheduler made for extended resources.
-EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
-#: Specs that are kept: claims of one template have one spec.
-_SPECS: Final = 4096
+#: The annotation of claims that a scheduler created for extended resources.
+EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+#: Number of cached specs: claims of one template share one spec.
+_MAX_SPECS: Final = 4096
 
 
-class KnownClaim:
-    """A claim as the cluster has it."""
+class CachedClaim:
+    """A claim as it is in the cluster."""
 
-    __slots__ = ("_holding", "_selector", "allocation", "guards", "key", "tree", "uid", "value")
+    __slots__ = ("_holding", "_selector", "allocation", "is_detached", "key", "tree", "uid", "value")
 
     def __init__(self, tree: Tree, spec: ResourceClaimSpec) -> None:
         metadata = tree["metadata"]
@@ -43,11 +43,13 @@ class KnownClaim:
         self.value = ResourceClaim(
             metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace, uid=self.uid), spec=spec
         )
-        """What the engine is asked about: without status."""
-        self.guards = contested_claims.is_contested_tree(tree)
-        """Whether it was contested and is nobody's any more (see `beside.guards`); here it holds no devices."""
-        self.allocation: Tree | None = None if self.guards else (tree.get("status") or {}).get("allocation") or None
-        """``status.allocation``; none of a claim that only guards."""
+        """The claim that the engine allocates: without status."""
+        self.is_detached = contested_claims.is_contested_tree(tree)
+        """Whether it was detached from its pod (see `coexistence.contested_claims`); it then counts as unallocated here."""
+        self.allocation: Tree | None = (
+            None if self.is_detached else (tree.get("status") or {}).get("allocation") or None
+        )
+        """``status.allocation``; None for a detached claim."""
         self._selector: NodeSelector | None = None
         self._holding: tuple[Tree, ResourceClaim] | None = None
 
@@ -58,20 +60,20 @@ class KnownClaim:
 
     @property
     def is_extended(self) -> bool:
-        """Whether a scheduler made it for a pod's extended resources."""
-        return EXTENDED in (self.tree["metadata"].get("annotations") or ())
+        """Whether a scheduler created it for a pod's extended resources."""
+        return EXTENDED_RESOURCE_ANNOTATION in (self.tree["metadata"].get("annotations") or ())
 
     @property
-    def deleting(self) -> bool:
-        """Whether somebody asked for its deletion."""
+    def is_deleting(self) -> bool:
+        """Whether its deletion was requested."""
         return "deletionTimestamp" in self.tree["metadata"]
 
     def is_reserved_for(self, uid: str, group: str = "") -> bool:
-        """Whether a pod, or a group of this name, is among its users."""
+        """Whether a pod, or the pod group of this name, is among its consumers."""
         return pod_groups.is_consumer(self.users, uid, group)
 
-    def reaches(self, node: NodeFacts) -> bool:
-        """Whether the devices that it has can be used on a node."""
+    def is_usable_on(self, node: NodeFacts) -> bool:
+        """Whether its devices can be used on a node."""
         allocation = self.allocation
         tree = (allocation or {}).get("nodeSelector")
         if tree is None:
@@ -81,7 +83,7 @@ class KnownClaim:
         return admits(self._selector, node)
 
     def only_node(self) -> str | None:
-        """The node that its devices are bound to, where that can be told without looking at nodes."""
+        """Return the node that its devices are bound to, if its node selector names exactly one."""
         match ((self.allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms"):
             case [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [str(name)]}], **more}] if (
                 not more.get("matchExpressions")
@@ -89,8 +91,8 @@ class KnownClaim:
                 return name
         return None
 
-    def holding(self, allocation: Tree) -> ResourceClaim:
-        """As a value with users and an allocation, which may not be written yet."""
+    def with_allocation(self, allocation: Tree) -> ResourceClaim:
+        """Return it as a value with consumers and an allocation that may not be written yet."""
         if self._holding is None or self._holding[0] is not allocation:
             tree = {
                 "metadata": {"name": self.key.name, "namespace": self.key.namespace},
@@ -99,8 +101,8 @@ class KnownClaim:
             self._holding = (allocation, read_value(tree, ResourceClaim))
         return self._holding[1]
 
-    def is_made_for(self, uid: str, group: str = "") -> bool:
-        """Whether a pod, or a group of this name, is its controlling owner."""
+    def is_controlled_by(self, uid: str, group: str = "") -> bool:
+        """Whether a pod, or the pod group of this name, is its controlling owner."""
         if group and pod_groups.owning_group(self.tree) == group:
             return True
         return any(
@@ -109,40 +111,40 @@ class KnownClaim:
         )
 
 
-class Ledger:
+class ClaimLedger:
     """All claims by name, and the bookings."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
-        self.known: dict[ObjectKey, KnownClaim] = {}
-        self.guards: dict[ObjectKey, KnownClaim] = {}
-        """Those that guard."""
+        self.known: dict[ObjectKey, CachedClaim] = {}
+        self.detached: dict[ObjectKey, CachedClaim] = {}
+        """Contested claims that were detached from their pods."""
         self.in_flight: dict[ObjectKey, str] = {}
-        """Claims that are being allocated, and the pod (uid) for which."""
-        self.extended: dict[str, ObjectKey] = {}
-        """Claims made for pods' extended resources, by the pod (uid)."""
+        """Claims that are being allocated, with the uid of the pod."""
+        self.extended_claims: dict[str, ObjectKey] = {}
+        """Claims created for extended resources, by pod uid."""
         self.unusable: set[str] = set()
-        """Claims (uids) whose devices failed to get ready; they are freed by the next attempt."""
+        """Uids of claims whose devices failed to become ready; the next attempt frees them."""
         self._booked: dict[ObjectKey, Tree] = {}
         self._specs: dict[bytes, ResourceClaimSpec] = {}
-        self._lingering = 0
+        self._kept = 0
         self.version = 0
-        """Grows with every change of what is booked."""
+        """Incremented with every change of the bookings."""
 
-    # --- what the cluster says -----------------------------------------------------------------------------------
+    # --- cluster state -------------------------------------------------------------------------------------------
 
-    def put(self, tree: Tree) -> Became:
-        """A claim is there, or has changed."""
-        claim = KnownClaim(tree, self.spec(tree.get("spec") or {}))
+    def put(self, tree: Tree) -> ClaimChange:
+        """Add or update a claim."""
+        claim = CachedClaim(tree, self.spec(tree.get("spec") or {}))
         before = self.known.get(claim.key)
         self.known[claim.key] = claim
-        self.guards.pop(claim.key, None)
-        if claim.guards:
-            self.guards[claim.key] = claim
-        self._forget_extended(before)  # one that was set aside is the pod's no more
+        self.detached.pop(claim.key, None)
+        if claim.is_detached:
+            self.detached[claim.key] = claim
+        self._forget_extended(before)  # a detached claim no longer belongs to the pod
         if claim.is_extended:
             for owner in tree["metadata"].get("ownerReferences") or ():
-                self.extended[owner["uid"]] = claim.key
+                self.extended_claims[owner["uid"]] = claim.key
         allocation = claim.allocation
         if allocation is None:
             if claim.key in self.in_flight or not self._unbook(claim.key):
@@ -157,51 +159,51 @@ class Ledger:
         return "same" if before is not None and before.tree.get("status") == tree.get("status") else "changed"
 
     def remove(self, key: ObjectKey) -> bool:
-        """A claim is gone; whether that freed anything."""
+        """Remove a deleted claim; return whether that freed devices."""
         claim = self.known.pop(key, None)
-        self.guards.pop(key, None)
+        self.detached.pop(key, None)
         self._forget_extended(claim)
         if claim is not None:
             self.unusable.discard(claim.uid)
         return key not in self.in_flight and self._unbook(key)
 
-    def _forget_extended(self, claim: KnownClaim | None) -> None:
+    def _forget_extended(self, claim: CachedClaim | None) -> None:
         if claim is None or not claim.is_extended:
             return
         for owner in claim.tree["metadata"].get("ownerReferences") or ():
-            if self.extended.get(owner["uid"]) == claim.key:
-                del self.extended[owner["uid"]]
+            if self.extended_claims.get(owner["uid"]) == claim.key:
+                del self.extended_claims[owner["uid"]]
 
     def spec(self, tree: Tree) -> ResourceClaimSpec:
-        """The spec as a value, the same one for equal trees."""
+        """Return the spec as a value, the same object for equal trees."""
         key = msgspec.json.encode(tree)
         found = self._specs.get(key)
         if found is None:
-            if len(self._specs) >= _SPECS:
+            if len(self._specs) >= _MAX_SPECS:
                 self._specs.clear()
             found = self._specs[key] = read_value(tree, ResourceClaimSpec)
         return found
 
-    # --- what is planned -----------------------------------------------------------------------------------------
+    # --- planned allocations--------------------------------------------------------------------------------------
 
     def plan(self, key: ObjectKey, uid: str, allocation: AllocationResult) -> Tree:
-        """Book what a claim is going to get, for the sake of a pod; returns it as it will be written."""
+        """Book an allocation for a claim on behalf of a pod; return the allocation as it will be written."""
         tree = to_tree(allocation)
         self.in_flight[key] = uid
         self._book(key, allocation, tree)
         return tree
 
-    def planned(self, key: ObjectKey) -> Tree:
-        """What is booked for a claim."""
+    def planned_allocation(self, key: ObjectKey) -> Tree:
+        """Return the allocation booked for a claim."""
         return self._booked[key]
 
-    def stamp(self, key: ObjectKey, tree: Tree) -> None:
-        """The planned allocation will be written like this (with its timestamp, say); it names the same devices."""
+    def update_plan(self, key: ObjectKey, tree: Tree) -> None:
+        """Replace the tree of a planned allocation, for example to add its timestamp; the devices stay the same."""
         if key in self._booked:
             self._booked[key] = tree
 
-    def settle(self, key: ObjectKey) -> None:
-        """The plan has been carried out, or is off: from now on only the cluster's word counts."""
+    def end_plan(self, key: ObjectKey) -> None:
+        """End a plan after its write succeeded or was cancelled: from now on only the cluster's state counts."""
         if self.in_flight.pop(key, None) is None:
             return
         claim = self.known.get(key)
@@ -212,20 +214,20 @@ class Ledger:
             self._unbook(key)
             self._book(key, to_value(allocation, AllocationResult), allocation)
 
-    def linger(self, claim: KnownClaim) -> ObjectKey:
-        """Keep the devices that a claim has just lost from being used; returns the key for `let_go`.
+    def keep_booked(self, claim: CachedClaim) -> ObjectKey:
+        """Keep the devices that a claim has just lost booked; return the key for `release`.
 
-        No object can have a name like that.
+        No object can have a name like that key.
         """
-        self._lingering += 1
-        key = ObjectKey(claim.key.namespace, f"{claim.key.name}/{self._lingering}")
+        self._kept += 1
+        key = ObjectKey(claim.key.namespace, f"{claim.key.name}/{self._kept}")
         allocation = claim.allocation
         assert allocation is not None
         self._book(key, to_value(allocation, AllocationResult), allocation)
         return key
 
-    def let_go(self, key: ObjectKey) -> None:
-        """Devices have lingered long enough."""
+    def release(self, key: ObjectKey) -> None:
+        """Free devices that were kept booked."""
         self._unbook(key)
 
     def _book(self, key: ObjectKey, allocation: AllocationResult, tree: Tree) -> None:
@@ -240,9 +242,9 @@ class Ledger:
         self.version += 1
         return True
 
-    def holding(self) -> Iterable[ResourceClaim]:
-        """Claims that hold devices, with allocation and users, to tell who holds what."""
+    def allocated_claims(self) -> Iterable[ResourceClaim]:
+        """Return the claims that hold devices, with allocation and consumers."""
         for key, tree in self._booked.items():
             claim = self.known.get(key)
             if claim is not None:
-                yield claim.holding(tree)
+                yield claim.with_allocation(tree)

@@ -1,7 +1,6 @@
-"""What can happen in the cluster that may help a pod that found no node, and what helps against which refusal.
+"""Cluster events that can make a pending pod schedulable, and which event can resolve which cause of refusal.
 
-A pod that waits is looked at again only when one of its own causes may be gone: a freed device does not wake pods that
-lack memory.
+A pod is retried only when one of its own causes may be resolved: a freed device does not wake pods that lack memory.
 """
 
 from __future__ import annotations
@@ -11,53 +10,53 @@ from enum import Enum, auto
 from typing import Final
 
 
-class Happening(Enum):
-    """Changes that pods wait for."""
+class ClusterEvent(Enum):
+    """Changes that pending pods can wait for."""
 
     NODE = auto()
-    """A node came, or changed its labels, taints or amounts."""
+    """A node was added, or changed its labels, taints or allocatable resources."""
     POD_GONE = auto()
-    """A pod left its node, ended, or asks for less."""
+    """A pod left its node, finished, or reduced its requests."""
     POD_PLACED = auto()
-    """A pod came to a node, or changed its labels there."""
+    """A pod was assigned to a node, or changed its labels there."""
     CLAIM_FREED = auto()
     CLAIM_CHANGED = auto()
-    """A claim that the pod names was created, allocated or reserved."""
+    """A claim that the pod references was created, allocated or reserved."""
     CLAIM_ALLOCATED = auto()
-    """A claim, of whatever pod, got its devices."""
+    """Any claim was allocated."""
     SLICE = auto()
     CLASS = auto()
     RULE = auto()
     GROUP = auto()
-    """A PodGroup came, or went."""
+    """A PodGroup was added or deleted."""
 
 
-_H = Happening
+_E = ClusterEvent
 
-#: Changes of what pods are placed on, as against changes of who has what of it.
-OF_SURROUNDINGS: Final = frozenset({_H.NODE, _H.SLICE, _H.CLASS, _H.RULE})
+#: Changes of what pods are scheduled onto, as opposed to changes of usage.
+CLUSTER_STATE_EVENTS: Final = frozenset({_E.NODE, _E.SLICE, _E.CLASS, _E.RULE})
 
-#: By the cause of a refusal (`filters.refusal.Refusal.cause`, and those of whole attempts).
-HELPED_BY: Final[Mapping[str, frozenset[Happening]]] = {
-    "unschedulable": frozenset({_H.NODE}),
-    "name": frozenset({_H.NODE}),
-    "taint": frozenset({_H.NODE}),
-    "affinity": frozenset({_H.NODE}),
-    "resources": frozenset({_H.NODE, _H.POD_GONE, _H.CLASS}),
-    "ports": frozenset({_H.NODE, _H.POD_GONE}),
-    "spread": frozenset({_H.NODE, _H.POD_GONE, _H.POD_PLACED}),
-    "neighbours": frozenset({_H.NODE, _H.POD_GONE, _H.POD_PLACED}),
-    "nominated": frozenset({_H.NODE, _H.POD_GONE, _H.POD_PLACED}),
-    "claim": frozenset({_H.NODE, _H.CLAIM_FREED, _H.CLAIM_CHANGED}),
-    "class": frozenset({_H.CLASS, _H.CLAIM_CHANGED}),
-    "devices": frozenset({_H.NODE, _H.CLAIM_FREED, _H.SLICE, _H.CLASS, _H.RULE}),
-    # The search goes another way when devices are taken, too: it may then end before its step limit.
-    "undecided": frozenset({_H.NODE, _H.CLAIM_FREED, _H.CLAIM_ALLOCATED, _H.SLICE, _H.CLASS, _H.RULE}),
-    "nodes": frozenset({_H.NODE}),
-    "group": frozenset({_H.GROUP}),
+#: By the cause of a refusal (`node_fit.refusal.Refusal.cause`, and the causes of whole attempts).
+EVENTS_BY_CAUSE: Final[Mapping[str, frozenset[ClusterEvent]]] = {
+    "unschedulable": frozenset({_E.NODE}),
+    "name": frozenset({_E.NODE}),
+    "taint": frozenset({_E.NODE}),
+    "affinity": frozenset({_E.NODE}),
+    "resources": frozenset({_E.NODE, _E.POD_GONE, _E.CLASS}),
+    "ports": frozenset({_E.NODE, _E.POD_GONE}),
+    "spread": frozenset({_E.NODE, _E.POD_GONE, _E.POD_PLACED}),
+    "neighbours": frozenset({_E.NODE, _E.POD_GONE, _E.POD_PLACED}),
+    "nominated": frozenset({_E.NODE, _E.POD_GONE, _E.POD_PLACED}),
+    "claim": frozenset({_E.NODE, _E.CLAIM_FREED, _E.CLAIM_CHANGED}),
+    "class": frozenset({_E.CLASS, _E.CLAIM_CHANGED}),
+    "devices": frozenset({_E.NODE, _E.CLAIM_FREED, _E.SLICE, _E.CLASS, _E.RULE}),
+    # An allocation changes the search, too: it may then end before its step limit.
+    "undecided": frozenset({_E.NODE, _E.CLAIM_FREED, _E.CLAIM_ALLOCATED, _E.SLICE, _E.CLASS, _E.RULE}),
+    "nodes": frozenset({_E.NODE}),
+    "group": frozenset({_E.GROUP}),
 }
 
 
-def helped_by(causes: Iterable[str]) -> frozenset[Happening]:
-    """Everything that may help against any of these causes."""
-    return frozenset[Happening]().union(*(HELPED_BY[cause] for cause in causes))
+def events_for(causes: Iterable[str]) -> frozenset[ClusterEvent]:
+    """Return every event that can resolve any of these causes."""
+    return frozenset[ClusterEvent]().union(*(EVENTS_BY_CAUSE[cause] for cause in causes))

@@ -1,4 +1,4 @@
-"""What pods are placed on: nodes, what drivers publish, classes, rules and namespaces, followed as they change."""
+"""Follows what pods are scheduled onto: nodes, ResourceSlices, DeviceClasses, DeviceTaintRules and namespaces."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import Machines
-from allotment.scheduler.cluster_events import Happening
+from allotment.scheduler.cluster_events import ClusterEvent
 
 
-class Surroundings:
-    """Keeps inventory and machines current and says what happened."""
+class ClusterStateTracker:
+    """Keeps inventory and machines up to date and emits a ClusterEvent for each relevant change."""
 
     def __init__(
-        self, caches: Caches, inventory: Inventory, machines: Machines, happens: Callable[[Happening], None]
+        self, caches: Caches, inventory: Inventory, machines: Machines, on_event: Callable[[ClusterEvent], None]
     ) -> None:
         self._inventory = inventory
         self._machines = machines
-        self._happens = happens
+        self._on_event = on_event
         self._namespaces = caches.trees(NAMESPACES)
         self._nodes = caches.trees(NODES)
         self._slices = caches.of(SLICES, ResourceSlice)
@@ -34,15 +34,15 @@ class Surroundings:
         """Labels of every namespace."""
 
     def caches(self) -> list[Cache[Any]]:
-        """What is followed."""
+        """Return the caches that are followed."""
         return [self._namespaces, self._nodes, self._slices, self._classes, self._rules]
 
     def unreadable(self) -> str:
-        """Why it is not known which devices are tainted, and so which may be given to pods; empty if it is."""
+        """Return why device taints are unknown, so that no devices can be allocated; empty if they are known."""
         return self._rules.unreadable
 
-    def follow(self) -> list[Callable[[], None]]:
-        """Begin to follow; returns what ends it."""
+    def subscribe(self) -> list[Callable[[], None]]:
+        """Subscribe to the caches; return the functions that unsubscribe."""
         return [
             self._namespaces.on_change(self._namespace_changed),
             self._nodes.on_change(self._node_changed),
@@ -61,35 +61,35 @@ class Surroundings:
         if new is None:
             if old is not None:
                 self._machines.remove(old.name)
-                self._happens(Happening.POD_GONE)  # spread and affinity count without it
+                self._on_event(ClusterEvent.POD_GONE)  # spread and affinity count without it
             return
         if old is not None and _same_node(old, new):
-            return  # its kubelet says that it is alive, every few seconds
+            return  # only a heartbeat of its kubelet, sent every few seconds
         self._machines.put(new.tree)
-        self._happens(Happening.NODE)
+        self._on_event(ClusterEvent.NODE)
 
     def _class_changed(self, old: Item[DeviceClass] | None, new: Item[DeviceClass] | None) -> None:
         if new is not None:
             self._inventory.put_class(new.value)
-            self._happens(Happening.CLASS)
+            self._on_event(ClusterEvent.CLASS)
         elif old is not None:
             self._inventory.remove_class(old.name)
 
     def _rule_changed(self, old: Item[DeviceTaintRule] | None, new: Item[DeviceTaintRule] | None) -> None:
         if new is not None:
             if old is not None and old.spec == new.spec:
-                return  # only its status
+                return  # only its status changed
             self._inventory.put_taint_rule(new.value)
         elif old is not None:
             self._inventory.remove_taint_rule(old.name)
-        self._happens(Happening.RULE)
+        self._on_event(ClusterEvent.RULE)
 
     def _slice_changed(self, old: Item[ResourceSlice] | None, new: Item[ResourceSlice] | None) -> None:
         if new is not None:
             self._inventory.put_slice(new.value)
         elif old is not None:
             self._inventory.remove_slice(old.name)
-        self._happens(Happening.SLICE)
+        self._on_event(ClusterEvent.SLICE)
 
 
 def _same_node(old: Item[Tree], new: Item[Tree]) -> bool:

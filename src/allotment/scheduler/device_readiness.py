@@ -8,19 +8,19 @@ from allotment.model.trees import Tree
 
 
 class Readiness(NamedTuple):
-    """``failure`` says what went wrong, in Kubernetes' words; then the devices will never be ready."""
+    """``failure`` is Kubernetes' text of what failed; the devices then never become ready."""
 
     ready: bool
     failure: str = ""
 
 
 def has_conditions(claim: Tree) -> bool:
-    """Whether any device of the claim has to get ready."""
+    """Whether any device of the claim has binding conditions."""
     return any(result.get("bindingConditions") for result in _results(claim))
 
 
 def of(claim: Tree) -> Readiness:
-    """Ready when every device that has binding conditions reports all of them as true."""
+    """Return ready if every device that has binding conditions reports all of them as true."""
     statuses = {
         (d.get("driver"), d.get("pool"), d.get("device"), d.get("shareID")): d
         for d in (claim.get("status") or {}).get("devices") or ()

@@ -1,7 +1,7 @@
-"""Extended resources that DeviceClasses serve (KEP-5004): the claim that the scheduler makes for a pod without any.
+"""Extended resources that DeviceClasses provide (KEP-5004): the claim that the scheduler creates for such a pod.
 
-A node whose own kubelet has the resource serves it itself. So what must be claimed depends on the node, and nodes are
-asked in groups: those that lack the same of the pod's resources.
+A node whose own kubelet advertises the resource provides it without a claim. What must be claimed therefore depends on
+the node, and nodes are grouped by which of the pod's resources they lack.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from allotment.model.trees import Tree, to_tree, to_value
 from allotment.node_fit.node_table import places_in
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demand
-from allotment.scheduler.claim_ledger import EXTENDED
+from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION
 from allotment.tools.explain.extended_requests import is_extended, uses_of
 from allotment.tools.explain.extended_resources import extended_claim, no_provider, served_by_classes
 
 _SUFFIX: Final = "extended-resources"
 
 
-class Group(NamedTuple):
-    """Nodes on which the same resources must come from devices, and the claim for those; None if there are none."""
+class NodeGroup(NamedTuple):
+    """Nodes on which the same resources must come from devices, and the claim for these; None if no claim is needed."""
 
-    among: int
+    node_mask: int
     claim: ResourceClaim | None
 
 
-def unserved(
+def unserved_diagnosis(
     classes: Mapping[str, DeviceClass], demand: Demand, machines: Machines, features: Features
 ) -> Diagnosis | None:
-    """Why nobody can ever serve one of the pod's extended resources; None if somebody could."""
+    """Return why one of the pod's extended resources has no provider at all; None if every one has."""
     by_devices = served_by_classes(classes, demand, features)
     for name in demand.extended:
         if is_extended(name) and name not in by_devices and not any(m.allocatable.get(name) for m in machines):
@@ -43,11 +43,11 @@ def unserved(
     return None
 
 
-def groups(
+def node_groups(
     pod: Tree, by_devices: frozenset[str], among: int, machines: Machines, classes: Mapping[str, DeviceClass],
     features: Features,
-) -> list[Group]:  # fmt: skip
-    """Nodes by what must be claimed there."""
+) -> list[NodeGroup]:  # fmt: skip
+    """Group the nodes of a bit mask by what must be claimed there."""
     lacking: dict[frozenset[str], int] = {}
     for place in places_in(among):
         machine = machines.at(place)
@@ -55,7 +55,7 @@ def groups(
             lack = frozenset(name for name in by_devices if machine.allocatable.get(name, 0) <= 0)
             lacking[lack] = lacking.get(lack, 0) | 1 << place
     value = to_value(_readable(pod), Pod)
-    found: list[Group] = []
+    found: list[NodeGroup] = []
     for lack, places in lacking.items():
         plugins = frozenset(
             name for c in (*value.spec.init_containers, *value.spec.containers)
@@ -63,12 +63,12 @@ def groups(
         )  # fmt: skip
         claim = extended_claim(value, classes, features, plugins) if lack else None
         if not isinstance(claim, Diagnosis):
-            found.append(Group(places, claim))
+            found.append(NodeGroup(places, claim))
     return found
 
 
 def claim_tree(pod: Tree, claim: ResourceClaim) -> Tree:
-    """The claim as it is created; the API server completes its name."""
+    """Return the claim as it is created; the API server completes its name."""
     metadata = pod["metadata"]
     owner = {
         "apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True,
@@ -79,7 +79,7 @@ def claim_tree(pod: Tree, claim: ResourceClaim) -> Tree:
         "metadata": {
             "generateName": name_prefix(metadata["name"], _SUFFIX),
             "namespace": metadata.get("namespace", ""),
-            "annotations": {EXTENDED: "true"},
+            "annotations": {EXTENDED_RESOURCE_ANNOTATION: "true"},
             "ownerReferences": [owner],
         },
         "spec": to_tree(claim.spec),
@@ -87,13 +87,13 @@ def claim_tree(pod: Tree, claim: ResourceClaim) -> Tree:
 
 
 def mappings(pod: Tree, claim: ResourceClaim) -> list[Tree]:
-    """Which request of the claim serves which container's resource (``extendedResourceClaimStatus``)."""
+    """Return which request of the claim serves which container's resource (``extendedResourceClaimStatus``)."""
     uses = uses_of(to_value(_readable(pod), Pod), [request.name for request in claim.spec.devices.requests])
-    return [{"containerName": one.container, "resourceName": one.resource, "requestName": one.request} for one in uses]
+    return [{"containerName": use.container, "resourceName": use.resource, "requestName": use.request} for use in uses]
 
 
 def _readable(pod: Tree) -> Tree:
-    """The parts that matter, without the nulls that Kubernetes prints."""
+    """Return the relevant parts of a pod, without null values."""
     metadata, spec = pod["metadata"], pod["spec"]
 
     def containers(name: str) -> list[Tree]:

@@ -1,8 +1,8 @@
-"""Pods that are not tried at all: gates, claims that are not there (yet) or are going.
+"""Pods that are not attempted: pods with scheduling gates, or with claims that are missing or being deleted.
 
-Kubernetes parks such pods without a word: no condition, no event. A condition would change what programs see, so it
-stays out here, too; but an event tells people what is missing, once it is clear that it does not come by itself. While
-claims of other pods come, this one's will have its turn: that a thousand pods are new at once is no news.
+Kubernetes holds such pods without a condition or event. A condition would change what other programs see, so none is
+written here either; an event reports what is missing once it is clear that it will not appear by itself. While claims
+of other pods are still being created, nothing is reported: many new pods at the same time are normal.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from allotment.engine.refusal import SuggestedChange
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import to_value
-from allotment.scheduler.pod_groups import Grouping
-from allotment.scheduler.pods import Hold, WaitingPod
+from allotment.scheduler.pod_groups import PodGroups
+from allotment.scheduler.pods import HoldReason, QueuedPod
 from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import group_missing, reference_missing, refused_everywhere
 
-Names = Callable[[], Collection[ObjectKey]]
+ObjectKeys = Callable[[], Collection[ObjectKey]]
 
-#: Seconds without any new claim after which somebody is told that one is missing.
-_PATIENCE: Final = 1.0
-#: How often that may begin anew.
-_AGAIN: Final = 30
+#: Seconds without any new claim before a missing claim is reported.
+_REPORT_DELAY: Final = 1.0
+#: How often the delay is restarted at most.
+_MAX_EXTENSIONS: Final = 30
 
 
-class Held:
+class GatedPods:
     """The pods that are held back, and why."""
 
     def __init__(
-        self, clock: Clock, recorder: Recorder, claims: Names, templates: Names, groups: Grouping
+        self, clock: Clock, recorder: Recorder, claims: ObjectKeys, templates: ObjectKeys, groups: PodGroups
     ) -> None:  # fmt: skip
         self._clock = clock
         self._recorder = recorder
         self._claims = claims
         self._templates = templates
         self._groups = groups
-        self.pods: dict[str, tuple[WaitingPod, Hold | None]] = {}
-        """By uid; without a Hold the pod has gates."""
+        self.pods: dict[str, tuple[QueuedPod, HoldReason | None]] = {}
+        """By uid; the reason is None for a pod with scheduling gates."""
         self._timers: dict[str, Timer] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
-    def put(self, pod: WaitingPod, hold: Hold | None) -> None:
-        """A pod is held back."""
+    def put(self, pod: QueuedPod, hold: HoldReason | None) -> None:
+        """Add a pod that is held back."""
         self.pods[pod.uid] = (pod, hold)
         if hold is not None and pod.uid not in self._timers:
-            self._await(pod.uid, _AGAIN)
+            self._start_timer(pod.uid, _MAX_EXTENSIONS)
 
-    def remove(self, uid: str) -> WaitingPod | None:
-        """A pod is held back no longer."""
+    def remove(self, uid: str) -> QueuedPod | None:
+        """Remove a pod that is no longer held back, and return it."""
         timer = self._timers.pop(uid, None)
         if timer is not None:
             timer.cancel()
@@ -60,39 +60,41 @@ class Held:
         return found[0] if found is not None else None
 
     def forget(self, uid: str) -> None:
-        """A pod is gone."""
+        """Remove a deleted pod."""
         self.remove(uid)
-        self._told.pop(uid, None)
+        self._reported.pop(uid, None)
 
     def close(self) -> None:
-        """Call off everything that is to come."""
+        """Cancel all pending reports."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
-    def _await(self, uid: str, again: int) -> None:
+    def _start_timer(self, uid: str, again: int) -> None:
         known = len(self._claims())
-        self._timers[uid] = self._clock.later(_PATIENCE, lambda: self._tell(uid, known, again))
+        self._timers[uid] = self._clock.later(_REPORT_DELAY, lambda: self._report(uid, known, again))
 
-    def _tell(self, uid: str, known: int, again: int) -> None:
-        """Tell why a pod is held back, or wait on. ``known``: how many claims there were before."""
+    def _report(self, uid: str, known: int, again: int) -> None:
+        """Report why a pod is held back, or restart the delay. ``known``: number of claims when the delay began."""
         self._timers.pop(uid, None)
         pod, hold = self.pods.get(uid, (None, None))
-        if pod is None or hold is None or self._told.get(uid) == hold.text:
+        if pod is None or hold is None or self._reported.get(uid) == hold.text:
             return
-        lines = self._explained(pod, hold)
+        lines = self._explain(pod, hold)
         if not lines:
             if again and len(self._claims()) > known:
-                self._await(uid, again - 1)
+                self._start_timer(uid, again - 1)
                 return
             entry = pod.tree["spec"]["resourceClaims"][hold.entry]
             template = entry.get("resourceClaimTemplateName")
-            lines = [f"the claim for {entry['name']} has not been made yet (template {template})"]
-        self._told[uid] = hold.text
-        self._recorder.event(pod.tree, "Warning", "FailedScheduling", messages.event_note(lines, hold.text), "Scheduling")
+            lines = [f"the claim for {entry['name']} has not been created yet (template {template})"]
+        self._reported[uid] = hold.text
+        self._recorder.event(
+            pod.tree, "Warning", "FailedScheduling", messages.event_note(lines, hold.text), "Scheduling"
+        )
 
-    def _explained(self, pod: WaitingPod, hold: Hold) -> list[str]:
-        """What is wrong; nothing where a claim has only not been made yet."""
+    def _explain(self, pod: QueuedPod, hold: HoldReason) -> list[str]:
+        """Return the lines that explain what is wrong; empty if a claim is only not created yet."""
         entries = [to_value(tree, PodResourceClaim) for tree in pod.tree["spec"]["resourceClaims"]]
         entry = entries[hold.entry]
         known = {"ResourceClaim": self._claims(), "ResourceClaimTemplate": self._templates()}
@@ -113,8 +115,8 @@ class Held:
             found = refused_everywhere("claim-not-owned", hold.text, entry.name)
         elif hold.code == "claim-deleting":
             summary = (
-                f"claim {namespace}/{entry.resource_claim_name or entry.name} is being deleted; it stays until its "
-                "last user ends, and takes no new ones"
+                f"claim {namespace}/{entry.resource_claim_name or entry.name} is being deleted; it remains until its "
+                "last consumer ends, and accepts no new ones"
             )
             return [f"{summary} (claim-deleting)"]
         else:

@@ -1,6 +1,6 @@
-"""Pods on their way to a node that only wait: for the word of other schedulers, or until devices are ready.
+"""Counts bindings that only wait: for the settling period, or until devices are ready.
 
-That may take minutes and costs nothing, so they count for nothing where it is asked how many are written at a time.
+Waiting can take minutes and costs nothing, so these bindings do not count towards the limit of concurrent bindings.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Resting:
-    """How many there are. ``begins``: told of each, for there is room for another now."""
+class IdleBindings:
+    """The number of idle bindings. ``on_idle`` is called whenever one becomes idle and frees a slot."""
 
-    def __init__(self, begins: Callable[[], None]) -> None:
-        self.pods = 0
-        self._begins = begins
+    def __init__(self, on_idle: Callable[[], None]) -> None:
+        self.count = 0
+        self._on_idle = on_idle
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """A pod rests inside."""
-        self.pods += 1
-        self._begins()
+    def idle(self) -> Iterator[None]:
+        """Count a binding as idle inside the ``with`` block."""
+        self.count += 1
+        self._on_idle()
         try:
             yield
         finally:
-            self.pods -= 1
+            self.count -= 1

@@ -1,39 +1,39 @@
-"""What has happened since the scheduler last looked, and whether there is anything to do at all."""
+"""Cluster events since the scheduler last checked, and a wake-up signal for its loop."""
 
 from __future__ import annotations
 
 import asyncio
 
-from allotment.scheduler.cluster_events import Happening
+from allotment.scheduler.cluster_events import ClusterEvent
 
 
-class News:
-    """Told by all who learn something, taken by the one who decides."""
+class PendingEvents:
+    """Collects events from all sources for the scheduling loop."""
 
     def __init__(self) -> None:
-        self._happened: set[Happening] = set()
+        self._events: set[ClusterEvent] = set()
         self._arrived = asyncio.Event()
 
-    def happened(self, happening: Happening) -> None:
-        """Something changed that may help pods that wait."""
-        self._happened.add(happening)
+    def add(self, event: ClusterEvent) -> None:
+        """Add an event that can make pending pods schedulable."""
+        self._events.add(event)
         self._arrived.set()
 
     def wake(self) -> None:
-        """There is something to do, though nothing happened."""
+        """Wake the scheduling loop without an event."""
         self._arrived.set()
 
-    def take(self) -> frozenset[Happening]:
-        """All that happened since the last time."""
-        taken = frozenset(self._happened)
-        self._happened.clear()
+    def take(self) -> frozenset[ClusterEvent]:
+        """Return and clear the events since the last call."""
+        taken = frozenset(self._events)
+        self._events.clear()
         return taken
 
-    def looked(self) -> bool:
-        """There is nothing to do any more; False if something happened meanwhile."""
+    def try_clear(self) -> bool:
+        """Reset the wake-up signal; return False if there are unprocessed events."""
         self._arrived.clear()
-        return not self._happened
+        return not self._events
 
     async def wait(self) -> None:
-        """Until there is something to do."""
+        """Wait until there is work."""
         await self._arrived.wait()

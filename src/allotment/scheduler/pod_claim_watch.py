@@ -1,4 +1,4 @@
-"""What the cluster tells of pods and claims, and what follows for who waits and for what is taken."""
+"""Follows pods and claims, and updates the queue, the claim ledger and the nodes accordingly."""
 
 from __future__ import annotations
 
@@ -13,42 +13,52 @@ from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import resident_of
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
-from allotment.scheduler.binding.binding_conditions import Readying
-from allotment.scheduler.claim_ledger import KnownClaim, Ledger
-from allotment.scheduler.cluster_events import Happening
-from allotment.scheduler.coexistence.monitor import Watching
-from allotment.scheduler.coexistence.other_schedulers import Rivals
-from allotment.scheduler.pending_events import News
-from allotment.scheduler.pending_pods import Waiting
-from allotment.scheduler.pods import WaitingPod
-from allotment.scheduler.queue import Queue
+from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
+from allotment.scheduler.cluster_events import ClusterEvent
+from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
+from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
+from allotment.scheduler.pending_events import PendingEvents
+from allotment.scheduler.pending_pods import PendingPods
+from allotment.scheduler.pods import QueuedPod
+from allotment.scheduler.queue import SchedulingQueue
 
-_EVERYBODY_IS: Final = "default-scheduler"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
-class Following:
-    """Follows pods and claims. ``name``: of this scheduler. ``assumed``: pods on their way to a node."""
+class PodClaimWatch:
+    """Follows pods and claims. ``name``: of this scheduler. ``assumed``: pods that are being bound."""
 
     def __init__(
-        self, name: str, machines: Machines, ledger: Ledger, queue: Queue, waiting: Waiting,
-        assumed: Mapping[str, WaitingPod], readying: Readying, watching: Watching, rivals: Rivals,
-        demands: Demands, news: News, clock: Clock,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        machines: Machines,
+        ledger: ClaimLedger,
+        queue: SchedulingQueue,
+        pending_pods: PendingPods,
+        assumed: Mapping[str, QueuedPod],
+        readiness: BindingConditionWaiter,
+        monitor: CoexistenceMonitor,
+        others: OtherSchedulers,
+        demands: Demands,
+        events: PendingEvents,
+        clock: Clock,
+    ) -> None:
         self._name = name
         self._machines = machines
         self._ledger = ledger
         self._queue = queue
-        self._waiting = waiting
+        self._pending_pods = pending_pods
         self._assumed = assumed
-        self._readying = readying
-        self._watching = watching
-        self._rivals = rivals
+        self._readiness = readiness
+        self._monitor = monitor
+        self._others = others
         self._demands = demands
-        self._news = news
+        self._events = events
         self._clock = clock
 
-    def follow(self, claims: Cache[Any], pods: Cache[Any]) -> list[Callable[[], None]]:
-        """Begin to follow; returns what ends it. Claims come first, so that pods find them known."""
+    def subscribe(self, claims: Cache[Any], pods: Cache[Any]) -> list[Callable[[], None]]:
+        """Subscribe to the caches, claims first so that pods find them; return the functions that unsubscribe."""
         return [claims.on_change(self._claim_changed), pods.on_change(self._pod_changed)]
 
     # --- claims ------------------------------------------------------------------------------------------------------
@@ -61,37 +71,39 @@ class Following:
         known = self._ledger.known.get(key)
         if new is None:
             if self._ledger.remove(key) or (known is not None and known.is_extended):
-                self._freed(known)
-            self._watching.claim_changed(known, None)
+                self._devices_freed(known)
+            self._monitor.claim_changed(known, None)
         else:
-            news = self._ledger.put(new.tree)
+            change = self._ledger.put(new.tree)
             claim = self._ledger.known[key]
-            self._watching.claim_changed(known, claim)
+            self._monitor.claim_changed(known, claim)
             if claim.allocation is not None and (known is None or known.allocation is None):
-                self._news.happened(Happening.CLAIM_ALLOCATED)
-            if news == "freed":
-                self._freed(known)
-            self._readying.changed(key)
-        self._waiting.claim_changed(key)
+                self._events.add(ClusterEvent.CLAIM_ALLOCATED)
+            if change == "freed":
+                self._devices_freed(known)
+            self._readiness.changed(key)
+        self._pending_pods.claim_changed(key)
 
-    def _freed(self, claim: KnownClaim | None) -> None:
-        """Devices are free. Where others are at work as well they have their turn first: two must not grab at once."""
-        seconds = self._rivals.seconds()
+    def _devices_freed(self, claim: CachedClaim | None) -> None:
+        """Report freed devices. Other active schedulers get the settling period first, so that both do not allocate
+        them.
+        """
+        seconds = self._others.settling_seconds()
         if not seconds or claim is None or claim.allocation is None:
-            self._news.happened(Happening.CLAIM_FREED)
+            self._events.add(ClusterEvent.CLAIM_FREED)
             return
-        key = self._ledger.linger(claim)
+        key = self._ledger.keep_booked(claim)
 
         def let_go() -> None:
-            self._ledger.let_go(key)
-            self._news.happened(Happening.CLAIM_FREED)
+            self._ledger.release(key)
+            self._events.add(ClusterEvent.CLAIM_FREED)
 
         self._clock.later(seconds, let_go)
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
     def _pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
-        self._watching.pod_changed(old, new)
+        self._monitor.pod_changed(old, new)
         if new is None:
             if old is not None:
                 self._pod_gone(old)
@@ -100,36 +112,36 @@ class Following:
             self._pod_gone(new)
         elif node := new.spec.get("nodeName"):
             self._pod_placed(new, node)
-        elif new.uid in self._assumed or new.spec.get("schedulerName", _EVERYBODY_IS) != self._name:
+        elif new.uid in self._assumed or new.spec.get("schedulerName", _DEFAULT_SCHEDULER) != self._name:
             return
         elif new.deleting:
-            self._waiting.leave(new.uid)
+            self._pending_pods.remove(new.uid)
         else:
             self._pod_waits(old, new)
 
     def _pod_placed(self, item: Item[Tree], node: str) -> None:
-        self._waiting.leave(item.uid)
+        self._pending_pods.remove(item.uid)
         before = self._machines.node_of(item.uid)
         if self._machines.seat(resident_of(item.tree, self._demands.of(item.spec, item.status)), node):
-            self._news.happened(Happening.POD_PLACED)
+            self._events.add(ClusterEvent.POD_PLACED)
             if before is not None:
-                self._news.happened(Happening.POD_GONE)  # it asks for something else now, or goes
+                self._events.add(ClusterEvent.POD_GONE)  # its requests changed, or it is being deleted
 
     def _pod_waits(self, old: Item[Tree] | None, new: Item[Tree]) -> None:
-        pod = WaitingPod(new.tree, self._demands.of(new.spec))
-        if old is not None and new.uid in self._queue and _same_wishes(old.tree, new.tree):
-            self._waiting.nominated(pod, _nomination(old.tree))
+        pod = QueuedPod(new.tree, self._demands.of(new.spec))
+        if old is not None and new.uid in self._queue and _same_requirements(old.tree, new.tree):
+            self._pending_pods.nomination_changed(pod, _nomination(old.tree))
         else:
-            self._waiting.add(pod)
+            self._pending_pods.add(pod)
 
     def _pod_gone(self, item: Item[Tree]) -> None:
-        self._waiting.gone(item.uid)
+        self._pending_pods.deleted(item.uid)
         if item.uid not in self._assumed and self._machines.unseat(item.uid) is not None:
-            self._news.happened(Happening.POD_GONE)
+            self._events.add(ClusterEvent.POD_GONE)
 
 
-def _same_wishes(old: Tree, new: Tree) -> bool:
-    """Whether nothing changed that decides where a pod may go."""
+def _same_requirements(old: Tree, new: Tree) -> bool:
+    """Whether nothing changed that affects where a pod can be scheduled."""
     return (
         old["spec"] == new["spec"]
         and old["metadata"].get("labels") == new["metadata"].get("labels")

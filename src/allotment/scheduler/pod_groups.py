@@ -1,7 +1,7 @@
-"""The PodGroups of the cluster, for claims that are reserved for a group and not for its pods (KEP-5729, alpha).
+"""The PodGroups of the cluster, for claims that are reserved for a group instead of its pods (KEP-5729, alpha).
 
-Without the gate no pod has a group. With it a pod whose group is not there finds no node at all, for nobody can tell
-which of its claims are its own. That a group's pods start together or not at all is nothing that this scheduler does.
+Without the feature gate no pod has a group. With it a pod whose group does not exist is unschedulable, because it is
+unknown which claims belong to the pod itself. Gang scheduling of a group's pods is not implemented.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
-from allotment.scheduler.cluster_events import Happening
-from allotment.scheduler.pods import WaitingPod, claim_name
+from allotment.scheduler.cluster_events import ClusterEvent
+from allotment.scheduler.pods import QueuedPod, claim_name
 
 
-class Grouping:
-    """Which group a pod is in, and what that means for its claims."""
+class PodGroups:
+    """The group of a pod, and what it means for the pod's claims."""
 
-    def __init__(self, caches: Caches, features: Features, happens: Callable[[Happening], None]) -> None:
+    def __init__(self, caches: Caches, features: Features, on_event: Callable[[ClusterEvent], None]) -> None:
         self._groups = caches.trees(POD_GROUPS) if features.enabled(pod_groups.GATE) else None
         self._placed = caches.trees(PODS).index("placed members", _placed_in)
-        self._happens = happens
+        self._on_event = on_event
 
     def caches(self) -> list[Cache[Any]]:
-        """What is followed."""
+        """Return the caches that are followed."""
         return [self._groups] if self._groups is not None else []
 
-    def follow(self) -> list[Callable[[], None]]:
-        """Begin to follow; returns what ends it."""
+    def subscribe(self) -> list[Callable[[], None]]:
+        """Subscribe to the caches; return the functions that unsubscribe."""
         return [cache.on_change(self._changed) for cache in self.caches()]
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if old is None or new is None or old.uid != new.uid:
-            self._happens(Happening.GROUP)
+            self._on_event(ClusterEvent.GROUP)
 
     def of(self, tree: Tree) -> str:
-        """The name of a pod's group, there or not; empty if it has none."""
+        """Return the name of a pod's group, whether or not the group exists; empty if the pod has none."""
         return pod_groups.group_name(tree["spec"]) if self._groups is not None else ""
 
     def unreadable(self) -> str:
-        """Why it is not known which groups there are; empty if it is."""
+        """Return why the groups are unknown; empty if they are known."""
         return self._groups.unreadable if self._groups is not None else ""
 
     def missing(self, tree: Tree) -> str:
-        """The name of a pod's group if that is not there; empty, too, while nobody can know."""
+        """Return the name of a pod's group if it does not exist; empty also while the groups are unknown."""
         name = self.of(tree) if not self.unreadable() else ""
         return name if name and self._group(tree, name) is None else ""
 
-    def user(self, pod: WaitingPod, claim: ObjectKey) -> Tree:
-        """For whom a claim is reserved when a pod uses it: the pod or its group. Raises LookupError without the group.
+    def consumer(self, pod: QueuedPod, claim: ObjectKey) -> Tree:
+        """Return the consumer reference that reserves a claim for a pod: the pod or its group.
 
-        The text is Kubernetes'.
+        Raises LookupError with Kubernetes' text if the group does not exist.
         """
         name = self.of(pod.tree)
         if name:
@@ -69,15 +69,15 @@ class Grouping:
                     return pod_groups.consumer_reference(group)
         return {"resource": "pods", "name": pod.key.name, "uid": pod.uid}
 
-    def is_placed(self, pod: WaitingPod, others: Collection[WaitingPod]) -> bool:
-        """Whether a pod of the same group has a node, or will have: one of the ``others`` that are being bound."""
+    def is_placed(self, pod: QueuedPod, others: Collection[QueuedPod]) -> bool:
+        """Whether another pod of the same group has a node, or is one of the ``others`` that are being bound."""
         key = (pod.key.namespace, self.of(pod.tree))
         members = [item.uid for item in self._placed[key]]
         members += [other.uid for other in others if (other.key.namespace, self.of(other.tree)) == key]
         return any(uid != pod.uid for uid in members)
 
     def known(self) -> list[ObjectKey]:
-        """The groups that there are."""
+        """Return the keys of all groups."""
         return [ObjectKey(item.namespace, item.name) for item in self._groups.items()] if self._groups else []
 
     def _group(self, tree: Tree, name: str) -> Tree | None:

@@ -1,4 +1,4 @@
-"""A pod that waits for a node, and what must be there before it is tried: its gates opened, its claims made."""
+"""A pod without a node, and the preconditions of its first attempt: no scheduling gates, all claims created."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from allotment.model.pod_groups import not_owner_message
 from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import resident_of
 from allotment.node_fit.pod_requirements import Demand
-from allotment.scheduler.claim_ledger import KnownClaim, Ledger
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 
-#: The most users that a claim can have.
-MOST_USERS = 256
+#: The maximum number of consumers of a claim.
+MAX_CONSUMERS = 256
 
 
-class WaitingPod:
-    """A pod without a node, as the cluster has it."""
+class QueuedPod:
+    """A pod without a node, as it is in the cluster."""
 
     __slots__ = ("demand", "failures", "group", "key", "resident", "tree", "uid")
 
@@ -29,49 +29,48 @@ class WaitingPod:
         self.resident = resident_of(tree, demand)
         self.group: object = None
         self.failures = 0
-        """Attempts that ended with an error, in a row."""
+        """Consecutive attempts that ended with an error."""
 
     def __repr__(self) -> str:
         return f"<WaitingPod {self.key}>"
 
     @property
     def priority(self) -> int:
-        """Its priority."""
         return self.resident.priority
 
     @property
     def created(self) -> str:
-        """When it was created."""
+        """The creation timestamp."""
         return str(self.tree["metadata"].get("creationTimestamp") or "")
 
     @property
-    def nominated(self) -> str:
-        """The node where it is to go: pods were preempted there for it, or somebody expects it there (KEP-5278)."""
+    def nominated_node(self) -> str:
+        """The node the pod is expected on, because of preemption or another client (KEP-5278); empty if none."""
         return str((self.tree.get("status") or {}).get("nominatedNodeName") or "")
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """What must happen before it may be scheduled."""
+        """The names of its scheduling gates."""
         return tuple(gate.get("name", "") for gate in self.tree["spec"].get("schedulingGates") or ())
 
 
-class Hold(NamedTuple):
-    """Why a pod is not tried at all. ``text`` is Kubernetes' own, which it only logs."""
+class HoldReason(NamedTuple):
+    """The reason why a pod is not attempted. ``text`` is Kubernetes' own, which Kubernetes only logs."""
 
     code: str
     text: str
     entry: int = -1
-    """Number of the entry of ``spec.resourceClaims``."""
+    """Index in ``spec.resourceClaims``."""
 
 
-def claims_of(tree: Tree, ledger: Ledger, group: str = "") -> list[KnownClaim] | Hold:
-    """The claims that a pod names, or has been given; or why they are not all there. ``group``: the pod's."""
+def resolve_claims(tree: Tree, ledger: ClaimLedger, group: str = "") -> list[CachedClaim] | HoldReason:
+    """Return the claims of a pod, or why one is missing. ``group``: the pod's PodGroup."""
     entries = tree["spec"].get("resourceClaims")
     if not entries:
         return []
     metadata = tree["metadata"]
     namespace, uid = metadata.get("namespace", ""), metadata["uid"]
-    found: list[KnownClaim] = []
+    found: list[CachedClaim] = []
     for number, entry in enumerate(entries):
         name = entry.get("resourceClaimName")
         generated = name is None
@@ -79,25 +78,25 @@ def claims_of(tree: Tree, ledger: Ledger, group: str = "") -> list[KnownClaim] |
             status = _status_of(tree, entry["name"])
             if status is None:
                 text = f'pod "{namespace}/{metadata["name"]}": ResourceClaim not created yet'
-                return Hold("not-created", text, number)
+                return HoldReason("not-created", text, number)
             name = status.get("resourceClaimName")
             if name is None:
                 continue  # none is needed for this entry
         claim = ledger.known.get(ObjectKey(namespace, name))
         if claim is None:
             code = "not-created" if generated else "claim-missing"
-            return Hold(code, f'could not find ResourceClaim "{namespace}/{name}"', number)
-        if claim.deleting:
-            return Hold("claim-deleting", f'resourceclaim "{name}" is being deleted', number)
-        if generated and not claim.is_made_for(uid, group):
+            return HoldReason(code, f'could not find ResourceClaim "{namespace}/{name}"', number)
+        if claim.is_deleting:
+            return HoldReason("claim-deleting", f'resourceclaim "{name}" is being deleted', number)
+        if generated and not claim.is_controlled_by(uid, group):
             text = not_owner_message(str(claim.key), f"{namespace}/{metadata['name']}", group)
-            return Hold("claim-not-owned", text, number)
+            return HoldReason("claim-not-owned", text, number)
         found.append(claim)
     return found
 
 
 def claim_keys(tree: Tree) -> list[ObjectKey]:
-    """The claims that a pod names, or has been given."""
+    """Return the keys of the claims that a pod references or that were generated for it."""
     entries = tree["spec"].get("resourceClaims")
     if not entries:
         return []
@@ -108,7 +107,7 @@ def claim_keys(tree: Tree) -> list[ObjectKey]:
 
 
 def claim_name(tree: Tree, entry: Tree) -> str:
-    """The claim behind an entry of a pod's claims; empty if it has none."""
+    """Return the name of the claim for an entry of a pod's claims; empty if it has none."""
     status = _status_of(tree, entry["name"]) or {}
     return entry.get("resourceClaimName") or status.get("resourceClaimName") or ""
 

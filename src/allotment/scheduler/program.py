@@ -1,9 +1,9 @@
-"""The scheduler as a program: what the cluster tells goes into the state, decisions are made on it, writes go out.
+"""The scheduler as a program: cluster changes update the state, decisions are made on it, bindings are written.
 
-One task decides; nothing else changes the state while it does, for there are no threads. Binding takes its time
-beside it, many at once, and each decision is booked before the next is made. See `following` for what the cluster
-tells, `waiting` and `queue` for who comes next, `attempt` for how a node is found, `deciding` for what follows,
-`binding` for what is written, `telling` for what pods hear, `beside` for other schedulers.
+One task makes all decisions; since there are no threads, the state does not change meanwhile. Bindings run
+concurrently, and each decision is booked before the next is made. See `pod_claim_watch` for changes of pods and claims,
+`pending_pods` and `queue` for the order of pods, `attempt` for one attempt, `scheduling_cycle` for what follows,
+`binding` for the writes, `reporting` for conditions and events, `coexistence` for other schedulers.
 """
 
 from __future__ import annotations
@@ -26,83 +26,84 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
-from allotment.scheduler.attempt import Attempts
+from allotment.scheduler.attempt import SchedulingAlgorithm
 from allotment.scheduler.binding.binder import Binder
-from allotment.scheduler.binding.binding_conditions import Readying
-from allotment.scheduler.binding.claim_writer import Claims
-from allotment.scheduler.binding.cycle import Carrying
-from allotment.scheduler.claim_ledger import Ledger
-from allotment.scheduler.cluster_events import OF_SURROUNDINGS, Happening
-from allotment.scheduler.cluster_state import Surroundings
-from allotment.scheduler.coexistence.contested_claims import Guards
-from allotment.scheduler.coexistence.eviction import Yielding
-from allotment.scheduler.coexistence.monitor import Watching
-from allotment.scheduler.coexistence.other_schedulers import Rivals
-from allotment.scheduler.coexistence.stabilization import Settling
-from allotment.scheduler.gated_pods import Held
-from allotment.scheduler.idle_bindings import Resting
-from allotment.scheduler.pending_events import News
-from allotment.scheduler.pending_pods import Waiting
-from allotment.scheduler.pod_claim_watch import Following
-from allotment.scheduler.pod_groups import Grouping
-from allotment.scheduler.pods import WaitingPod
-from allotment.scheduler.preemption.eviction import Sender
-from allotment.scheduler.queue import Queue
-from allotment.scheduler.reporting.reporter import Teller
-from allotment.scheduler.scheduling_cycle import Deciding
+from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
+from allotment.scheduler.binding.claim_writer import ClaimWriter
+from allotment.scheduler.binding.cycle import BindingCycle
+from allotment.scheduler.claim_ledger import ClaimLedger
+from allotment.scheduler.cluster_events import CLUSTER_STATE_EVENTS, ClusterEvent
+from allotment.scheduler.cluster_state import ClusterStateTracker
+from allotment.scheduler.coexistence.contested_claims import ContestedClaims
+from allotment.scheduler.coexistence.eviction import ContestedPodEvictor
+from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
+from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
+from allotment.scheduler.coexistence.stabilization import SettlingPeriod
+from allotment.scheduler.gated_pods import GatedPods
+from allotment.scheduler.idle_bindings import IdleBindings
+from allotment.scheduler.pending_events import PendingEvents
+from allotment.scheduler.pending_pods import PendingPods
+from allotment.scheduler.pod_claim_watch import PodClaimWatch
+from allotment.scheduler.pod_groups import PodGroups
+from allotment.scheduler.pods import QueuedPod
+from allotment.scheduler.preemption.eviction import PreemptionEvictor
+from allotment.scheduler.queue import SchedulingQueue
+from allotment.scheduler.reporting.reporter import StatusReporter
+from allotment.scheduler.scheduling_cycle import SchedulingCycle
 
 
-class UnderWay:
-    """Can be begun from plain functions while `going`."""
+class TaskTracker:
+    """Starts tasks from synchronous code inside `running`."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def going(self, *beside: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-        """Work can begin; at the end all of it is waited for, and what goes on for ever beside it is called off."""
+    async def running(self, *background: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        """Run ``background`` and allow `start`; on exit wait for the started tasks and cancel ``background``."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                for_ever = [tasks.create_task(one) for one in beside]
+                background_tasks = [tasks.create_task(coroutine) for coroutine in background]
                 yield
-                while self._under_way:
-                    await asyncio.wait(self._under_way)
-                for task in for_ever:
+                while self._in_flight:
+                    await asyncio.wait(self._in_flight)
+                for task in background_tasks:
                     task.cancel()
         finally:
             self._tasks = None
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Begin a piece of work."""
+        """Start a task."""
         assert self._tasks is not None
         task = self._tasks.create_task(work, name=name)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._in_flight.add(task)
+        task.add_done_callback(self._in_flight.discard)
 
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_NAME: Final = "default-scheduler"
-#: Decisions after which everybody else has a turn.
-_IN_A_ROW: Final = 16
+#: Decisions in a row before other tasks run.
+_DECISIONS_PER_YIELD: Final = 16
 
 
-class Options(NamedTuple):
-    """``name`` is what pods have as ``schedulerName``."""
+class SchedulerOptions(NamedTuple):
+    """``name`` is the ``schedulerName`` of the pods to schedule."""
 
     features: Features
     name: str = DEFAULT_NAME
     binding_seconds: float = 600.0
-    """How long devices may take to get ready."""
+    """Timeout for devices to become ready."""
     settle: float | None = None
-    """Seconds that a decision settles before its pod is bound, for the sake of other schedulers; 0 where each has
-    devices of its own. None: none where no other is seen at work, else as long as it seems to need."""
+    """Settling period in seconds before a pod is bound, because of other schedulers; 0 if each has its own devices.
+    None: none while no other scheduler is active, otherwise as long as estimated.
+    """
 
 
-def scheduler(options: Options) -> Program:
-    """The program."""
+def scheduler(options: SchedulerOptions) -> Program:
+    """Return the program."""
 
     async def run(context: Context) -> None:
         await Scheduler(context, options).run()
@@ -111,120 +112,139 @@ def scheduler(options: Options) -> Program:
 
 
 class Scheduler:
-    """One scheduler: its parts, and its one loop."""
+    """One scheduler: its components and its loop."""
 
-    def __init__(self, context: Context, options: Options) -> None:
+    def __init__(self, context: Context, options: SchedulerOptions) -> None:
         client: Client = context.client_for("kube-scheduler")
         caches, clock, observing, stopping = context.caches, context.clock, context.observing, context.stopping
         recorder, features = context.recorder(options.name), options.features
         pods, claims, templates = caches.trees(PODS), caches.trees(CLAIMS), caches.trees(CLAIM_TEMPLATES)
         budgets = caches.trees(DISRUPTION_BUDGETS)
-        news, under_way, demands = News(), UnderWay(), Demands()
-        resting = Resting(news.wake)
-        assumed: dict[str, WaitingPod] = {}
+        events, tasks, demands = PendingEvents(), TaskTracker(), Demands()
+        idle_bindings = IdleBindings(events.wake)
+        assumed: dict[str, QueuedPod] = {}
 
-        # What there is.
+        # Cluster state.
         inventory = Inventory(features)
         machines = Machines(inventory)
-        ledger = Ledger(inventory)
-        groups = Grouping(caches, features, news.happened)
-        surroundings = Surroundings(caches, inventory, machines, self._surroundings_changed)
+        ledger = ClaimLedger(inventory)
+        groups = PodGroups(caches, features, events.add)
+        cluster_state = ClusterStateTracker(caches, inventory, machines, self._cluster_event)
 
-        # Who else is there.
-        rivals = Rivals(clock, options.name, options.settle)
-        guards = Guards(client, clock, ledger, inventory, claims, pods)
-        settling = Settling(claims, inventory, rivals, clock, stopping, resting)
-        yielding = Yielding(client, clock, recorder, observing, guards)
-        watching = Watching(
-            ledger, inventory, pods, clock, options.name, rivals, settling,
+        # Other schedulers.
+        others = OtherSchedulers(clock, options.name, options.settle)
+        contested = ContestedClaims(client, clock, ledger, inventory, claims, pods)
+        settling = SettlingPeriod(claims, inventory, others, clock, stopping, idle_bindings)
+        evictor = ContestedPodEvictor(client, clock, recorder, observing, contested)
+        monitor = CoexistenceMonitor(
+            ledger, inventory, pods, clock, options.name, others, settling,
             node_of=lambda uid: None if uid in assumed else machines.node_of(uid),
-            give_way=lambda pod, claim, text: under_way.start(
-                yielding.give_way(pod, claim, text), f"give way {pod.name}"
+            evict=lambda pod, claim, text: tasks.start(
+                evictor.evict(pod, claim, text), f"give way {pod.name}"
             ),
         )  # fmt: skip
 
-        # Who waits, and what they hear.
+        # Pending pods and reports.
         allocator = Allocator(inventory, share_id=lambda: str(uuid.uuid4()))
-        attempts = Attempts(
-            machines, ledger, allocator, features, surroundings.namespaces, groups, lambda: rivals.seconds() > 0,
-            surroundings.unreadable,
+        algorithm = SchedulingAlgorithm(
+            machines,
+            ledger,
+            allocator,
+            features,
+            cluster_state.namespaces,
+            groups,
+            lambda: others.settling_seconds() > 0,
+            cluster_state.unreadable,
+        )
+        queue = SchedulingQueue()
+        reporter = StatusReporter(
+            client, queue, algorithm, clock, recorder, pods, busy=lambda: queue.has_ready or bool(assumed)
         )  # fmt: skip
-        queue = Queue()
-        teller = Teller(
-            client, queue, attempts, clock, recorder, pods, busy=lambda: queue.busy or bool(assumed)
-        )  # fmt: skip
-        held = Held(
+        gated = GatedPods(
             clock, recorder, lambda: ledger.known,
             lambda: [ObjectKey(item.namespace, item.name) for item in templates.items()], groups,
         )  # fmt: skip
-        waiting = Waiting(
-            ledger, groups, machines, attempts, queue, held, teller, news, clock, under_way.start, guards.replace
+        pending_pods = PendingPods(
+            ledger, groups, machines, algorithm, queue, gated, reporter, events, clock, tasks.start, contested.replace
         )
 
-        # What is decided, and done.
-        writing = Claims(client, ledger, groups, features, clock, claims)
-        readying = Readying(client, ledger, features, clock, recorder, stopping, resting, options.binding_seconds)
-        binder = Binder(client, ledger, groups, clock, recorder, writing, settling, guards, readying)
-        carrying = Carrying(
-            assumed, binder, waiting, machines, ledger, resting, watching, pods, demands, observing, news,
-            under_way.start, teller.finished,
+        # Decisions and writes.
+        claim_writer = ClaimWriter(client, ledger, groups, features, clock, claims)
+        readiness = BindingConditionWaiter(
+            client, ledger, features, clock, recorder, stopping, idle_bindings, options.binding_seconds
+        )
+        binder = Binder(client, ledger, groups, clock, recorder, claim_writer, settling, contested, readiness)
+        binding = BindingCycle(
+            assumed, binder, pending_pods, machines, ledger, idle_bindings, monitor, pods, demands, observing, events,
+            tasks.start, reporter.wait_written,
         )  # fmt: skip
-        sender = Sender(client, teller, clock, recorder, pods, options.name)
+        preemptor = PreemptionEvictor(client, reporter, clock, recorder, pods, options.name)
 
         self._clock, self._observing, self._stopping = clock, observing, stopping
-        self._news, self._under_way = news, under_way
-        self._surroundings, self._groups, self._claims, self._pods = surroundings, groups, claims, pods
+        self._events, self._tasks = events, tasks
+        self._cluster_state, self._groups, self._claims, self._pods = cluster_state, groups, claims, pods
         self._watched: list[Cache[Any]] = [
-            *surroundings.caches(), *groups.caches(), claims, templates, budgets, pods,
+            *cluster_state.caches(), *groups.caches(), claims, templates, budgets, pods,
         ]  # fmt: skip
-        self._queue, self._held, self._teller, self._waiting = queue, held, teller, waiting
-        self._guards, self._watching, self._carrying = guards, watching, carrying
-        self._deciding = Deciding(
-            machines, ledger, groups, attempts, waiting, carrying, writing, guards, sender, budgets
+        self._queue, self._gated, self._reporter, self._pending_pods = queue, gated, reporter, pending_pods
+        self._contested, self._monitor, self._binding = contested, monitor, binding
+        self._scheduling = SchedulingCycle(
+            machines, ledger, groups, algorithm, pending_pods, binding, claim_writer, contested, preemptor, budgets
         )
-        self._following = Following(
-            options.name, machines, ledger, queue, waiting, assumed, readying, watching, rivals, demands, news, clock
+        self._watch = PodClaimWatch(
+            options.name,
+            machines,
+            ledger,
+            queue,
+            pending_pods,
+            assumed,
+            readiness,
+            monitor,
+            others,
+            demands,
+            events,
+            clock,
         )
         for which, read in (("waiting", queue.__len__), ("binding", assumed.__len__)):
             observing.level("queue", f"scheduler {which}", read)
 
-    def _surroundings_changed(self, happening: Happening) -> None:
-        self._news.happened(happening)
-        if happening in OF_SURROUNDINGS:
-            self._teller.cluster_changed()
+    def _cluster_event(self, event: ClusterEvent) -> None:
+        self._events.add(event)
+        if event in CLUSTER_STATE_EVENTS:
+            self._reporter.cluster_changed()
 
     async def run(self) -> None:
-        """Schedule until it is to stop; then finish what is under way, but wait for nothing that may take long."""
+        """Schedule until shutdown; then finish what is in flight, except for long waits."""
         if not await self._stopping.unless(all_synced(*self._watched)):
             return
         ends: list[Callable[[], None]] = []
         try:
-            async with self._under_way.going(self._teller.run(), self._guards.run()):
-                # In this order, so that pods find nodes, devices and claims known.
-                ends += self._surroundings.follow()
-                ends += self._groups.follow()
-                ends += self._following.follow(self._claims, self._pods)
-                self._watching.begin()
-                with self._stopping.telling(self._news.wake):
+            async with self._tasks.running(self._reporter.run(), self._contested.run()):
+                # In this order, so that nodes, devices and claims are known before pods.
+                ends += self._cluster_state.subscribe()
+                ends += self._groups.subscribe()
+                ends += self._watch.subscribe(self._claims, self._pods)
+                self._monitor.start()
+                with self._stopping.telling(self._events.wake):
                     await self._schedule()
         finally:
-            self._held.close()
+            self._gated.close()
             for end in ends:
                 end()
 
     async def _schedule(self) -> None:
         in_a_row = 0
         while not self._stopping.begun:
-            if happened := self._news.take():
+            if happened := self._events.take():
                 self._queue.wake(happened)
             now = self._clock.seconds()
-            due = self._queue.due(now)
-            pod = self._queue.pop() if not self._carrying.full else None
+            due = self._queue.flush_backoff(now)
+            pod = self._queue.pop() if not self._binding.is_full else None
             if pod is None:
-                if not self._news.looked() or self._stopping.begun:
+                if not self._events.try_clear() or self._stopping.begun:
                     continue
-                alarm = self._clock.later(due - now, self._news.wake) if due is not None else None
-                await self._news.wait()
+                alarm = self._clock.later(due - now, self._events.wake) if due is not None else None
+                await self._events.wait()
                 if alarm is not None:
                     alarm.cancel()
                 in_a_row = 0
@@ -232,11 +252,11 @@ class Scheduler:
             try:
                 with self._observing.work("schedule", pod.uid) as work:
                     work.attributes["pod"] = str(pod.key)
-                    self._deciding.decide(pod, work)
-            except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not hold up the others
+                    self._scheduling.schedule_one(pod, work)
+            except Exception as error:  # noqa: BLE001 - an error of one pod must not stop the others
                 _log.exception("pod %s", pod.key)
-                self._waiting.failed(pod, f"internal error: {error}")
+                self._pending_pods.back_off(pod, f"internal error: {error}")
             in_a_row += 1
-            if in_a_row >= _IN_A_ROW:
+            if in_a_row >= _DECISIONS_PER_YIELD:
                 in_a_row = 0
                 await asyncio.sleep(0)

@@ -1,11 +1,11 @@
-"""Pods that wait for a node, in groups that share their fate.
+"""The scheduling queue: pending pods in groups of equivalent pods.
 
-Pods that ask for the same are one group: if the first of them finds no node, none of the others would, so they wait
-together and cost nothing until something happens that may help them. Five thousand pending replicas are then one entry
-here and not five thousand attempts for every device that is freed.
+Pods with equal requirements form one group: if no node is feasible for the first, none is for the others, so they are
+parked together until an event that can resolve their causes. Five thousand pending replicas are then one entry here
+instead of five thousand attempts for every freed device.
 
-A group is *ready* (in order of priority, then age), or *parked* until one of the happenings that may help it. A pod
-whose attempt ended with an error comes back by itself after a while that doubles from one second to ten.
+A group is *ready* (in order of priority, then age), or *parked* until one of its awaited events. A pod whose attempt
+ended with an error is retried after a back-off that doubles from one second to ten.
 """
 
 from __future__ import annotations
@@ -15,108 +15,108 @@ import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
-from allotment.scheduler.cluster_events import Happening
-from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.cluster_events import ClusterEvent
+from allotment.scheduler.pods import QueuedPod
 
-#: Seconds after the first error of an attempt, and at most.
-_FIRST_WAIT: Final = 1.0
-_LONGEST_WAIT: Final = 10.0
+#: Back-off in seconds: after the first error, and the maximum.
+_INITIAL_BACKOFF: Final = 1.0
+_MAX_BACKOFF: Final = 10.0
 
 
-class Group:
-    """Pods with the same fate, oldest first."""
+class EquivalenceGroup:
+    """Equivalent pods, oldest first."""
 
-    __slots__ = ("helped_by", "key", "pods", "priority", "ready", "verdict")
+    __slots__ = ("awaited_events", "key", "pods", "priority", "ready", "verdict")
 
     def __init__(self, key: Hashable, priority: int) -> None:
         self.key = key
         self.priority = priority
-        self.pods: dict[str, WaitingPod] = {}
+        self.pods: dict[str, QueuedPod] = {}
         self.ready = False
-        self.helped_by: frozenset[Happening] = frozenset()
+        self.awaited_events: frozenset[ClusterEvent] = frozenset()
         self.verdict: object = None
-        """Why it is parked."""
+        """The reason why the group is parked; None if it is not."""
 
 
-class Queue:
-    """All pods that wait, each in exactly one place. Time comes in as seconds."""
+class SchedulingQueue:
+    """All queued pods, each exactly once. Times are in seconds."""
 
     def __init__(self) -> None:
-        self._groups: dict[Hashable, Group] = {}
-        self._heap: list[tuple[int, str, int, Group]] = []
+        self._groups: dict[Hashable, EquivalenceGroup] = {}
+        self._heap: list[tuple[int, str, int, EquivalenceGroup]] = []
         self._numbers = itertools.count()
-        self._where: dict[str, Group | None] = {}
-        """Group by pod; None for a pod that waits after an error."""
-        self._later: list[tuple[float, int, WaitingPod, Hashable]] = []
-        self._alone: dict[str, WaitingPod] = {}
+        self._group_by_uid: dict[str, EquivalenceGroup | None] = {}
+        """Group by pod uid; None for a pod in back-off."""
+        self._backoff_heap: list[tuple[float, int, QueuedPod, Hashable]] = []
+        self._backing_off: dict[str, QueuedPod] = {}
 
     def __len__(self) -> int:
-        return len(self._where)
+        return len(self._group_by_uid)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._where
+        return uid in self._group_by_uid
 
-    def groups(self) -> Iterator[Group]:
-        """All groups."""
+    def groups(self) -> Iterator[EquivalenceGroup]:
+        """Return all groups."""
         return iter(tuple(self._groups.values()))
 
     @property
-    def busy(self) -> bool:
-        """Whether there are pods to try now (or were, a moment ago)."""
+    def has_ready(self) -> bool:
+        """Whether there may be pods to attempt now."""
         return bool(self._heap)
 
-    # --- coming and going ----------------------------------------------------------------------------------------
+    # --- adding and removing-------------------------------------------------------------------------------------
 
-    def add(self, pod: WaitingPod, key: Hashable) -> Group | None:
-        """A pod waits. Returns its group if that is parked: then the pod shares its verdict without an attempt."""
+    def add(self, pod: QueuedPod, key: Hashable) -> EquivalenceGroup | None:
+        """Add a pod. Return its group if that is parked: the pod then shares its verdict without an attempt."""
         self.remove(pod.uid)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(key, pod.priority)
+            group = self._groups[key] = EquivalenceGroup(key, pod.priority)
         group.pods[pod.uid] = pod
         pod.group = key
-        self._where[pod.uid] = group
+        self._group_by_uid[pod.uid] = group
         if group.verdict is not None:
             return group
         self._make_ready(group)
         return None
 
-    def replace(self, pod: WaitingPod) -> None:
-        """A pod has a new state that changes nothing for its group."""
-        if pod.uid in self._alone:
-            self._alone[pod.uid] = pod
+    def replace(self, pod: QueuedPod) -> None:
+        """Update a pod whose new state does not change its group."""
+        if pod.uid in self._backing_off:
+            self._backing_off[pod.uid] = pod
             return
-        group = self._where.get(pod.uid)
+        group = self._group_by_uid.get(pod.uid)
         if group is not None:
             group.pods[pod.uid] = pod
             pod.group = group.key
 
-    def set_apart(self, pod: WaitingPod, key: Hashable) -> None:
-        """A pod has a new state that changes nothing for now, but has a fate, and a group, of its own from here on."""
-        group = self._where.get(pod.uid)
+    def separate(self, pod: QueuedPod, key: Hashable) -> None:
+        """Update a pod and move it to a group of its own; it stays parked or ready."""
+        group = self._group_by_uid.get(pod.uid)
         if group is None:
             self.replace(pod)
         elif group.verdict is None:
             self.add(pod, key)
         else:
-            self.park(pod, key, group.verdict, group.helped_by)
+            self.park(pod, key, group.verdict, group.awaited_events)
 
-    def remove(self, uid: str) -> WaitingPod | None:
-        """A pod waits no longer."""
-        if uid not in self._where:
+    def remove(self, uid: str) -> QueuedPod | None:
+        """Remove a pod and return it; None if it is not queued."""
+        if uid not in self._group_by_uid:
             return None
-        group = self._where.pop(uid)
+        group = self._group_by_uid.pop(uid)
         if group is None:
-            return self._alone.pop(uid, None)
+            return self._backing_off.pop(uid, None)
         pod = group.pods.pop(uid)
         if not group.pods:
             self._groups.pop(group.key, None)
         return pod
 
-    # --- trying --------------------------------------------------------------------------------------------------
+    # --- attempts ------------------------------------------------------------------------------------------------
 
-    def pop(self) -> WaitingPod | None:
-        """The next pod to try; it is in the queue no longer."""
+    def pop(self) -> QueuedPod | None:
+        """Remove and return the next pod to attempt; None if no group is ready."""
         while self._heap:
             group = heapq.heappop(self._heap)[3]
             group.ready = False
@@ -124,7 +124,7 @@ class Queue:
                 continue
             uid, pod = next(iter(group.pods.items()))
             del group.pods[uid]
-            del self._where[uid]
+            del self._group_by_uid[uid]
             if group.pods:
                 self._make_ready(group)
             else:
@@ -132,40 +132,42 @@ class Queue:
             return pod
         return None
 
-    def park(self, pod: WaitingPod, key: Hashable, verdict: object, helped_by: frozenset[Happening]) -> Group:
-        """A pod found no node: it and all of its group wait for something that may help."""
+    def park(
+        self, pod: QueuedPod, key: Hashable, verdict: object, awaited_events: frozenset[ClusterEvent]
+    ) -> EquivalenceGroup:
+        """Park a pod and its whole group until one of the awaited events; return the group."""
         self.remove(pod.uid)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(key, pod.priority)
+            group = self._groups[key] = EquivalenceGroup(key, pod.priority)
         group.pods = {pod.uid: pod, **group.pods}
         pod.group = key
-        self._where[pod.uid] = group
+        self._group_by_uid[pod.uid] = group
         group.verdict = verdict
-        group.helped_by = helped_by
+        group.awaited_events = awaited_events
         return group
 
-    def back_off(self, pod: WaitingPod, key: Hashable, now: float) -> float:
-        """A pod's attempt ended with an error; returns when it will be tried again."""
+    def back_off(self, pod: QueuedPod, key: Hashable, now: float) -> float:
+        """Put a pod whose attempt ended with an error into back-off; return the time of its next attempt."""
         self.remove(pod.uid)
         pod.failures += 1
-        due = now + min(_FIRST_WAIT * float(1 << min(pod.failures - 1, 8)), _LONGEST_WAIT)
-        self._where[pod.uid] = None
-        self._alone[pod.uid] = pod
-        heapq.heappush(self._later, (due, next(self._numbers), pod, key))
+        due = now + min(_INITIAL_BACKOFF * float(1 << min(pod.failures - 1, 8)), _MAX_BACKOFF)
+        self._group_by_uid[pod.uid] = None
+        self._backing_off[pod.uid] = pod
+        heapq.heappush(self._backoff_heap, (due, next(self._numbers), pod, key))
         return due
 
-    def due(self, now: float) -> float | None:
-        """Make those ready whose wait is over; returns when the next one's is, None if nobody waits for time."""
-        while self._later:
-            due, _, pod, key = self._later[0]
-            current = self._alone.get(pod.uid)
+    def flush_backoff(self, now: float) -> float | None:
+        """Make pods ready whose back-off is over; return when the next one ends, None if there is none."""
+        while self._backoff_heap:
+            due, _, pod, key = self._backoff_heap[0]
+            current = self._backing_off.get(pod.uid)
             if current is None:
-                heapq.heappop(self._later)
+                heapq.heappop(self._backoff_heap)
                 continue
             if due > now:
                 return due
-            heapq.heappop(self._later)
+            heapq.heappop(self._backoff_heap)
             failures = pod.failures
             current.failures = failures
             self.add(current, (key, pod.uid))
@@ -173,18 +175,18 @@ class Queue:
 
     # --- waking --------------------------------------------------------------------------------------------------
 
-    def wake(self, happenings: Iterable[Happening]) -> int:
-        """Something happened: groups that it may help are ready; returns how many."""
-        what = frozenset(happenings)
+    def wake(self, events: Iterable[ClusterEvent]) -> int:
+        """Make the groups ready that wait for any of these events; return how many."""
+        occurred = frozenset(events)
         woken = 0
         for group in self._groups.values():
-            if group.verdict is not None and not group.helped_by.isdisjoint(what):
+            if group.verdict is not None and not group.awaited_events.isdisjoint(occurred):
                 group.verdict = None
                 self._make_ready(group)
                 woken += 1
         return woken
 
-    def _make_ready(self, group: Group) -> None:
+    def _make_ready(self, group: EquivalenceGroup) -> None:
         if group.ready or not group.pods:
             return
         group.ready = True

@@ -1,7 +1,7 @@
-"""``free``: every device of a cluster, whether it can be had, who uses it, and what is left of what devices share.
+"""``free``: the state of every device of a cluster, its holders, and the remaining capacities and counters.
 
-A report is a value; screens print it, JSON shows it as it is. Devices stand under the node whose slice publishes them;
-those that several nodes reach (network-attached ones) stand once, under no node.
+Devices are listed under the node whose slice publishes them; devices that several nodes can use (network-attached ones)
+are listed once, without a node.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, ResourceClaim
 
-#: State of a device, best first. ``shared``: held by shares, with room for more claims; ``full``: by shares, without.
+#: States of a device, best first. ``shared``: held by shares, with capacity left; ``full``: without capacity left.
 STATES = ("free", "shared", "full", "in-use", "blocked", "tainted")
 
-#: Attributes that say what a device is, in the order in which drivers prefer them.
+#: Attributes that name the kind of a device, in order of preference.
 _KINDS = ("productName", "model", "type")
 _PARTITIONS = ("profile", "partitionProfile")
 
@@ -31,7 +31,7 @@ AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...]
 
 
 class RemainingAmount(Value, frozen=True, omit_defaults=False):
-    """A capacity or counter: how much there is, and how much of it is left."""
+    """The total and remaining amount of a capacity or counter."""
 
     name: str
     total: Quantity
@@ -41,7 +41,8 @@ class RemainingAmount(Value, frozen=True, omit_defaults=False):
 class DeviceHolder(Value, frozen=True):
     """A claim that holds a device or a share of it, and the consumers (pods) that it is reserved for.
 
-    ``set_aside``: it is nobody's, and only keeps the device from being seen as free (see `model.contested`).
+    ``set_aside``: no pod uses the claim; it only prevents the device from being considered free (see
+    `model.contested_claims`).
     """
 
     claim: str
@@ -52,10 +53,10 @@ class DeviceHolder(Value, frozen=True):
 
 
 class DeviceReport(Value, frozen=True):
-    """One device, with what it publishes.
+    """A device with its published attributes and capacities.
 
-    ``blocked_by`` names the claims whose devices use up the counters that this one needs. Of a device that is not
-    shared, all capacity is left or none.
+    ``blocked_by`` names the claims whose devices consume the counters that this one needs. The remaining capacity of a
+    device that is not shared is all or nothing.
     """
 
     driver: str
@@ -71,7 +72,7 @@ class DeviceReport(Value, frozen=True):
 
 
 class CounterSetReport(Value, frozen=True):
-    """What is left of the counters that partitions of one piece of hardware share."""
+    """The remaining counters of hardware that several partitions share."""
 
     driver: str
     pool: str
@@ -80,7 +81,7 @@ class CounterSetReport(Value, frozen=True):
 
 
 class PoolProblem(Value, frozen=True):
-    """A pool that Kubernetes ignores, and why."""
+    """A pool that Kubernetes ignores, with the reason."""
 
     driver: str
     pool: str
@@ -89,7 +90,7 @@ class PoolProblem(Value, frozen=True):
 
 
 class NodeReport(Value, frozen=True):
-    """The devices of one node; an empty name stands for devices that several nodes reach."""
+    """The devices of one node; an empty name stands for devices that several nodes can use."""
 
     node: str
     devices: tuple[DeviceReport, ...] = ()
@@ -107,18 +108,18 @@ class UnpublishedDevice(Value, frozen=True):
 
 
 class FreeReport(Value, frozen=True):
-    """The devices of a cluster by node, and claims on devices that are not there."""
+    """The devices of a cluster by node, and claims on devices that are not published."""
 
     nodes: tuple[NodeReport, ...] = ()
     strays: tuple[UnpublishedDevice, ...] = ()
 
     def count(self, state: str = "") -> int:
-        """How many devices are in a state, or how many there are."""
+        """The number of devices in a state, or of all devices."""
         return sum(state in ("", device.state) for node in self.nodes for device in node.devices)
 
 
 def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
-    """Look at every device of ``inventory``; ``claims`` tell who uses the allocated ones."""
+    """A report on every device of ``inventory``; ``claims`` provide the consumers of allocated devices."""
     holders = _Holders(inventory, claims)
     local: list[NodeReport] = []
     common_devices: dict[DeviceID, DeviceReport] = {}
@@ -149,7 +150,7 @@ def free(inventory: Inventory, claims: Iterable[ResourceClaim]) -> FreeReport:
 
 
 class _Holders:
-    """Who holds a device, from the claims' allocations."""
+    """The holders of devices, from the allocations of claims."""
 
     def __init__(self, inventory: Inventory, claims: Iterable[ResourceClaim]) -> None:
         self._inventory = inventory
@@ -170,7 +171,9 @@ class _Holders:
         allocation = self._inventory.usage.allocations[key]
         for result in allocation.devices.results:
             if DeviceID(result.driver, result.pool, result.device) == device and not result.admin_access:
-                yield DeviceHolder(str(key), consumers, is_contested(claim), result.share_id or "", result.consumed_capacity)
+                yield DeviceHolder(
+                    str(key), consumers, is_contested(claim), result.share_id or "", result.consumed_capacity
+                )
 
     def strays(self, seen: set[DeviceID]) -> tuple[UnpublishedDevice, ...]:
         return tuple(
@@ -182,7 +185,7 @@ class _Holders:
 
 
 class _NodeDevices:
-    """One node's devices with what is left for them."""
+    """Device reports of one node."""
 
     def __init__(self, inventory: Inventory, view: NodeView, holders: _Holders) -> None:
         self._inventory = inventory
@@ -222,8 +225,8 @@ class _NodeDevices:
         return tuple(names)
 
     def counter_sets(self) -> Iterable[tuple[PoolID, CounterSetReport]]:
-        """Every counter set in sight, with the amounts in the format that the driver chose."""
-        left = {place[:3]: amount for place, amount in zip(self._view.layout.counters, self._left, strict=True)}
+        """All visible counter sets, with amounts in the driver's quantity format."""
+        left = {counter[:3]: amount for counter, amount in zip(self._view.layout.counters, self._left, strict=True)}
         for number, pool in enumerate(self._view.pools):
             for name, counter_set in sorted(pool.counter_sets.items()):
                 counters = tuple(
@@ -234,7 +237,7 @@ class _NodeDevices:
 
 
 def _from_nano(amount: int, like: Quantity) -> Quantity:
-    """An amount in nano as a quantity, in the suffix family of another."""
+    """An amount in nano units as a quantity in the format of ``like``."""
     if amount % 10**9 == 0:
         whole = amount // 10**9
         return Quantity.binary(whole) if like.format == "BinarySI" else Quantity.of_int(whole)
@@ -242,7 +245,7 @@ def _from_nano(amount: int, like: Quantity) -> Quantity:
 
 
 def _attributes(device: Device) -> dict[str, AttributeValue]:
-    """Attributes as bare values, whatever their type."""
+    """The values of the attributes by name."""
     found: dict[str, AttributeValue] = {}
     for name, attribute in device.attributes.items():
         for field in attribute.__struct_fields__:
@@ -267,7 +270,7 @@ def _has_room(capacity: tuple[RemainingAmount, ...]) -> bool:
 
 
 def kind_of(device: Device) -> str:
-    """What a device is, in the driver's words: product and partition profile as far as it publishes them.
+    """The kind of a device: product and partition profile, as far as the driver publishes them.
 
     >>> from allotment.model.resource import DeviceAttribute
     >>> kind_of(Device(attributes={"productName": DeviceAttribute(string="Tesla T4")}))

@@ -1,6 +1,6 @@
 """``matches``: the devices that a DeviceClass selects, by node.
 
-What is counted are the devices that a node could be given: those of complete and valid pools, free or not.
+Only devices of complete and valid pools are considered, whether they are free or not.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class MatchedDevice(Value, frozen=True):
 
 
 class NodeMatches(Value, frozen=True, omit_defaults=False):
-    """What the class selects of one node's devices; an empty name stands for those that several nodes reach.
+    """The selected devices of one node; an empty name stands for devices that several nodes can use.
 
-    ``devices`` is how many there are. ``error`` is what a selector stopped with: Kubernetes would give up there.
+    ``devices`` is the number of all devices. ``error`` is the error of a selector, at which Kubernetes would give up.
     """
 
     node: str
@@ -35,28 +35,28 @@ class NodeMatches(Value, frozen=True, omit_defaults=False):
 
 
 class ClassMatches(Value, frozen=True, omit_defaults=False):
-    """A class and its devices."""
+    """The devices that a class selects, by node."""
 
     name: str
     nodes: tuple[NodeMatches, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether it selects any device."""
+        """Whether the class selects any device."""
         return self.matched > 0
 
     @property
     def matched(self) -> int:
-        """How many devices the class selects."""
+        """The number of devices that the class selects."""
         return sum(len(node.matched) for node in self.nodes)
 
     @property
     def devices(self) -> int:
-        """How many devices there are."""
+        """The number of all devices."""
         return sum(node.devices for node in self.nodes)
 
 
 def matches(device_class: DeviceClass, inventory: Inventory, features: Features) -> ClassMatches:
-    """The devices of every node that satisfy all selectors of the class."""
+    """The devices of every node that match all selectors of the class."""
     shared: dict[DeviceID, DeviceRecord] = {}
     groups: list[tuple[str, list[DeviceRecord]]] = []
     for node in inventory.nodes:
@@ -83,14 +83,14 @@ def matches(device_class: DeviceClass, inventory: Inventory, features: Features)
 
 
 def _verdicts(device_class: DeviceClass, records: list[DeviceRecord], features: Features) -> dict[DeviceID, str | None]:
-    """Of each device ``None`` if the class does not select it, nothing if it does, or the error of a selector."""
+    """For each device ``None`` if the class does not select it, an empty string if it does, or the selector's error."""
     inputs = {record.id: DeviceInput(record.id.driver, record.device) for record in records}
     verdicts: dict[DeviceID, str | None] = dict.fromkeys(inputs, "")
     for number, selector in enumerate(device_class.spec.selectors):
         left = [id for id, verdict in verdicts.items() if verdict == ""]
         try:
             compiled = compile_selector(selector.cel.expression if selector.cel else "", features)
-        except CompileError as error:  # a class of a snapshot, from an API server that knew more
+        except CompileError as error:  # a class in a snapshot from a newer API server
             return dict.fromkeys(inputs, f"selector {number}: {error}")
         for id, answer in zip(left, compiled.match_all([inputs[id] for id in left]), strict=True):
             if isinstance(answer, EvaluationError):

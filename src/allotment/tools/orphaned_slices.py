@@ -1,4 +1,4 @@
-"""Slices of nodes that are gone: a scheduler tries the nodes that there are, so nothing of them can be had."""
+"""Orphaned slices of nodes that no longer exist; schedulers try only existing nodes, so their devices are unusable."""
 
 from __future__ import annotations
 
@@ -11,31 +11,34 @@ from allotment.phrases import first_few
 
 
 class SliceSplit(NamedTuple):
-    """Slices of which something can be had, and the nodes that only others name."""
+    """Usable slices, and the missing nodes of the orphaned ones."""
 
     slices: tuple[ResourceSlice, ...]
     gone: tuple[str, ...] = ()
 
 
 def split_orphaned(slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> SliceSplit:
-    """Tell them apart. Only a server knows all of its nodes; to what somebody wrote by hand nodes may be missing."""
+    """Separate orphaned slices. Without nodes from an API server none is orphaned: files may lack Node objects."""
     if not any(node.metadata.uid for node in nodes):
         return SliceSplit(tuple(slices))
-    there = {node.metadata.name for node in nodes}
+    existing = {node.metadata.name for node in nodes}
     kept: list[ResourceSlice] = []
     gone: dict[str, None] = {}
-    for one in slices:
-        if one.metadata.uid and one.spec.node_name and one.spec.node_name not in there:
-            gone[one.spec.node_name] = None
+    for slice_ in slices:
+        if slice_.metadata.uid and slice_.spec.node_name and slice_.spec.node_name not in existing:
+            gone[slice_.spec.node_name] = None
         else:
-            kept.append(one)
+            kept.append(slice_)
     return SliceSplit(tuple(kept), tuple(gone))
 
 
 def orphaned_note(gone: Sequence[str]) -> str:
-    """What to know of an answer from which such slices were left out.
+    """A note about orphaned slices that were ignored.
 
     >>> orphaned_note(["a"])
-    'slices of a are left out, for there is no such node'
+    'slices of a are ignored, because the node does not exist'
+    >>> orphaned_note(["a", "b"])
+    'slices of a, b are ignored, because the nodes do not exist'
     """
-    return f"slices of {first_few(gone)} are left out, for there is no such node"
+    why = "the node does not exist" if len(gone) == 1 else "the nodes do not exist"
+    return f"slices of {first_few(gone)} are ignored, because {why}"

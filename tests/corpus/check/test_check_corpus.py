@@ -1,7 +1,7 @@
 """What ``allot check`` prints of the packaged examples and of the articles' manifests, as text and as JSON.
 
 ``examples/NAME.txt`` and ``.json`` are the output for a packaged example, and ``NAME.fixed.yaml`` is the example after
-``--fix --unsafe``. Of the articles' manifests, which are other people's, ``seeds/NAME.json`` keeps what is found and
+``--fix --unsafe-fixes``. Of the articles' manifests, which are other people's, ``seeds/NAME.json`` keeps what is found and
 none of their text.
 
 ``ALLOTMENT_UPDATE_CORPUS=1`` writes them anew; read the difference before you commit it.
@@ -58,7 +58,7 @@ def test_packaged_examples(name: str, check: Check, tmp_path: Path) -> None:
     folder = HERE / "examples"
     _hold(folder / f"{name}.txt", check(file))
     _hold(folder / f"{name}.json", check(file, "-o", "json"))
-    check(file, "--fix", "--unsafe")
+    check(file, "--fix", "--unsafe-fixes")
     mended = (tmp_path / file).read_text("utf-8")
     if mended != EXAMPLES[name].text or (folder / f"{name}.fixed.yaml").exists():
         _hold(folder / f"{name}.fixed.yaml", mended)

@@ -50,7 +50,7 @@ def migrated(name: str) -> Migration:
     text = path.read_text()
     fleet = said(text, "fleet")
     cluster = cluster_of(parse_fleet([fleet])) if fleet else None
-    way: Way = "claims" if "--to claims" in said(text, "options") else "auto"
+    way: Way = "claims" if "--strategy claims" in said(text, "options") else "auto"
     target = Target(
         kube="1.36",
         features=FEATURES,

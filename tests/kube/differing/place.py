@@ -29,7 +29,7 @@ from allotment.cluster.resources import (
 )
 from allotment.model.pod_groups import is_group
 from allotment.model.trees import Tree
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 from allotment.tools.doctor.reading import read_objects
 from bench.real_kube import ApiServer
 from tests.acting import condition
@@ -187,7 +187,7 @@ class Place:
         )
 
     async def _again(self, pod: Tree, before: Sequence[Tree], found: Outcome) -> Outcome:
-        """What becomes of a pod that waits, in a while."""
+        """What becomes of a pending pod, in a while."""
 
         def other(made: Tree) -> bool:
             return bool(made["spec"].get("nodeName")) or condition(made).get("message", "") != found.message
@@ -293,7 +293,7 @@ class Place:
         name, namespace = metadata["name"], metadata.get("namespace", "")
         with suppress(StatusError):
             await self.client.delete(kind, name, namespace, grace_seconds=0)
-            if metadata.get("finalizers"):  # nobody uses it, and whoever would free it may need a moment to see that
+            if metadata.get("finalizers"):  # it is not in use, and whoever would free it may need a moment to see that
                 await self.client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)
 
     async def _there(self, kind: Resource, name: str, namespace: str) -> bool:
@@ -317,7 +317,7 @@ def cluster(paths: dict[str, str]) -> AbstractContextManager[ApiServer]:
 @asynccontextmanager
 async def place_on(running: ApiServer) -> AsyncIterator[Place]:
     """The cluster with both schedulers."""
-    ours = {"scheduler": scheduler(Options(FEATURES, name=OURS, settle=0.0))}
+    ours = {"scheduler": scheduler(SchedulerOptions(FEATURES, name=OURS, settle=0.0))}
     async with at_work(running, ours) as client:
         place = Place(client)
         await place.begin()

@@ -36,7 +36,7 @@ _MODULE: Final = "tests.kube.node"
 def main(words: Sequence[str]) -> int:
     """Outside: see that everything is there, make the machine, and clean up behind it."""
     if unknown := [word for word in words if word not in stories.STORIES]:
-        sys.stderr.write(f"no story {', '.join(unknown)}: there are {', '.join(stories.STORIES)}\n")
+        sys.stderr.write(f"no story {', '.join(unknown)}: known: {', '.join(stories.STORIES)}\n")
         return 2
     if absent := apart.lacking(("go", *images.MAKERS)):
         sys.stderr.write(f"skipped: not here: {', '.join(absent)}\n")

@@ -226,7 +226,7 @@ def _refused(node: Node, told: Told) -> None:
         return [one for one in found if one.get("reportingController", "").startswith("allotment")
                 and one["regarding"]["name"] == "never"]  # fmt: skip
 
-    (event, *_) = node.until("the annotator explains a pod that waits", events)
+    (event, *_) = node.until("the annotator explains a pending pod", events)
     told(f"{event['reportingController']} on pod never: {event['note']}")
 
 

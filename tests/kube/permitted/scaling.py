@@ -1,4 +1,4 @@
-"""The autoscaler buys for pods that wait, where stock is short and answers are lost, and moves pods to give back."""
+"""The autoscaler buys for pending pods, where stock is short and answers are lost, and moves pods to give back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, CUSTOM_KINDS, NAMES
 from allotment.fleet.catalog import catalog, template_of
 from allotment.lab.fleet import registered
 from allotment.model.trees import Tree, to_tree
-from allotment.scheduler.program import Options as Scheduling
+from allotment.scheduler.program import SchedulerOptions as Scheduling
 from allotment.scheduler.program import scheduler
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.provisioning.nodeclaims import FORM

@@ -13,7 +13,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.trees import Tree
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
 from tests.kube.permitted.playing import Meddled, is_leaving, renewed, running, scraped, until
 
@@ -34,7 +34,7 @@ def pod(name: str, *claims: str, **more: Any) -> Tree:
 async def play(ground: Ground, account: Account) -> None:
     """All of it."""
     mark = ground.mark()
-    options = Options(FEATURES, name="allotment")
+    options = SchedulerOptions(FEATURES, name="allotment")
     async with ground.client() as admin:
 
         async def before(verb: str, resource: Resource, tree: Tree, subresource: str) -> None:

@@ -30,7 +30,7 @@ def test_merged_edits_are_equivalent_to_sequential_ones(several: list[ContainerE
         stepwise = apply(stepwise, each, _facts)
     stepwise = apply(stepwise, ContainerEdits(), _facts)
     at_once = apply(_CONFIG, merge(several), _facts)
-    # Of a node that is replaced, the rule of the cgroup stays when runtimes go step by step; merged, it never was.
+    # If a node is replaced, sequential application keeps the device rule; merged edits never add it.
     for config in (stepwise, at_once):
         config.get("linux", {}).pop("resources", None)
     assert at_once == stepwise

@@ -9,7 +9,7 @@ import pytest
 from allotment.cdi.spec import CdiDevice, ContainerEdits, InvalidSpec, Spec
 from allotment.cdi.store import FolderStore, MemoryStore, SpecStore
 
-Made = Callable[[Path], SpecStore]
+StoreFactory = Callable[[Path], SpecStore]
 both = pytest.mark.parametrize("made", [FolderStore, lambda path: MemoryStore()], ids=["folder", "memory"])
 
 
@@ -18,7 +18,7 @@ def _spec(value: str = "1") -> Spec:
 
 
 @both
-def test_a_file_is_stored_under_its_name_until_it_is_removed(made: Made, tmp_path: Path) -> None:
+def test_a_file_is_stored_under_its_name_until_it_is_removed(made: StoreFactory, tmp_path: Path) -> None:
     store = made(tmp_path / "cdi")
     assert store.names() == frozenset()
     assert store.read("one") is None
@@ -35,7 +35,7 @@ def test_a_file_is_stored_under_its_name_until_it_is_removed(made: Made, tmp_pat
 
 
 @both
-def test_stamps_change_only_with_the_content(made: Made, tmp_path: Path) -> None:
+def test_stamps_change_only_with_the_content(made: StoreFactory, tmp_path: Path) -> None:
     store = made(tmp_path)
     store.write("one", _spec())
     store.write("two", _spec())
@@ -48,7 +48,7 @@ def test_stamps_change_only_with_the_content(made: Made, tmp_path: Path) -> None
 
 
 @both
-def test_an_invalid_specification_does_not_replace_a_valid_one(made: Made, tmp_path: Path) -> None:
+def test_an_invalid_specification_does_not_replace_a_valid_one(made: StoreFactory, tmp_path: Path) -> None:
     store = made(tmp_path)
     store.write("one", _spec())
     with pytest.raises(InvalidSpec):

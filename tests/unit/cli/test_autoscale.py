@@ -21,9 +21,9 @@ FEATURES = Features(kube="1.36")
 
 def test_options_are_those_of_the_command_line() -> None:
     arguments = _parsed(
-        ["autoscale", "--provider", "simulated", "--catalog", "aws", "--budget", "30", "--machines", "4", "--types",
-         "aws/g5.*", "--registration", "20m", "--consolidate", "cheaper", "--consolidate-after", "90s",
-         "--disrupt", "2", "--dry-run"]
+        ["autoscale", "--provider", "simulated", "--catalog", "aws", "--budget", "30", "--max-machines", "4", "--types",
+         "aws/g5.*", "--registration-timeout", "20m", "--consolidate", "cheaper", "--consolidate-after", "90s",
+         "--disruption-budget", "2", "--dry-run"]
     )  # fmt: skip
     found = options_of(arguments, offered(arguments.catalog), FEATURES)
     assert (found.limits.budget, found.limits.max_machines, found.limits.types) == (Decimal(30), 4, ("aws/g5.*",))
@@ -35,7 +35,7 @@ def test_options_are_those_of_the_command_line() -> None:
 def test_only_one_of_several_leads() -> None:
     words = ["autoscale", "--provider", "karpenter", "--namespace", "machines"]
     assert settings_of(_parsed(words)).leading is None
-    one, other = (settings_of(_parsed([*words, "--elect"])).leading for _ in range(2))
+    one, other = (settings_of(_parsed([*words, "--leader-elect"])).leading for _ in range(2))
     assert one is not None
     assert other is not None
     assert (one.namespace, one.terms) == ("machines", USUAL)
@@ -45,10 +45,10 @@ def test_only_one_of_several_leads() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--disrupt", "many"], "--disrupt: wanted a number or a share"),
-        (["--seconds", "0"], "--seconds: wanted a positive number"),
-        (["--idle", "soon"], "--idle: invalid duration"),
-        (["--registration", "-1s"], "--registration: wanted a time from 0 on"),
+        (["--disruption-budget", "many"], "--disruption-budget: expected a number or a percentage"),
+        (["--time-limit", "0"], "--time-limit: expected a positive number"),
+        (["--batch-idle-duration", "soon"], "--batch-idle-duration: invalid duration"),
+        (["--registration-timeout", "-1s"], "--registration-timeout: expected a duration >= 0"),
         (["--budget", "cheap"], "--budget: wanted a number"),
     ],
 )
@@ -59,16 +59,16 @@ def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
 
 
 def test_what_is_for_a_simulated_cloud_is_not_for_karpenter() -> None:
-    arguments = _parsed(["autoscale", "--provider", "karpenter", "--cloud", "*=refused"])
-    with pytest.raises(Mistake, match="--cloud: wanted together with --provider simulated"):
+    arguments = _parsed(["autoscale", "--provider", "karpenter", "--cloud-fault", "*=refused"])
+    with pytest.raises(Mistake, match="--cloud-fault: requires --provider simulated"):
         options_of(arguments, offered([]), FEATURES)
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--node-class", "gpu"], "--node-class: wanted GROUP/KIND/NAME, found 'gpu'"),
-        (["--node-class", "gcp=a/B/c", "--catalog", "aws"], "--node-class: no machines are bought of 'gcp'"),
+        (["--node-class", "gpu"], "--node-class: expected GROUP/KIND/NAME, found 'gpu'"),
+        (["--node-class", "gcp=a/B/c", "--catalog", "aws"], "--node-class: no machines are ordered from 'gcp'"),
         (["--mig-config", "name"], "--mig-config: wanted NAMESPACE/CONFIGMAP or none"),
     ],
 )
@@ -82,16 +82,16 @@ def test_faults_may_stand_together_or_apart() -> None:
     assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "azure/*=bare"]], catalog())) == 4
     with pytest.raises(Mistake, match="there is no fault"):
         faults_of([["*=rain"]], catalog())
-    with pytest.raises(Mistake, match=r"--cloud: no type of the catalogue is 'aws/g5\.xlrage'"):
+    with pytest.raises(Mistake, match=r"--cloud-fault: no type of the catalog matches 'aws/g5\.xlrage'"):
         faults_of([["aws/g5.xlrage=refused"]], catalog())
 
 
 def test_times_are_written_as_gos() -> None:
-    assert (duration("--idle", "1m30s"), duration("--idle", "2")) == (90.0, 2.0)
+    assert (duration("--batch-idle-duration", "1m30s"), duration("--batch-idle-duration", "2")) == (90.0, 2.0)
 
 
 def test_a_lab_with_an_autoscaler_has_no_machines_to_begin_with() -> None:
-    settings = _settings(_parsed(["up", "--ephemeral", "--autoscale", "--catalog", "aws", "--cloud", "*=slow:9"]))
+    settings = _settings(_parsed(["up", "--ephemeral", "--autoscale", "--catalog", "aws", "--cloud-fault", "*=slow:9"]))
     assert settings.fleet == ()
     assert settings.autoscale is not None
     assert {one.provider for one in settings.autoscale.types} == {"aws"}
@@ -101,7 +101,7 @@ def test_a_lab_with_an_autoscaler_has_no_machines_to_begin_with() -> None:
 
 
 def test_what_an_autoscaler_can_buy_wants_an_autoscaler() -> None:
-    with pytest.raises(Mistake, match="--catalog: wanted together with --autoscale"):
+    with pytest.raises(Mistake, match="--catalog: requires --autoscale"):
         _settings(_parsed(["up", "--ephemeral", "--catalog", "aws"]))
 
 

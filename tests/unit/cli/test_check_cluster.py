@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("folder")
 def test_what_fits_the_hardware_is_told_to_fit(allot: Allot) -> None:
     assert allot("check", "large.yaml").out == (
-        "The object in 1 file is fine.\nHardware that would do: rtx-pro-4500 (--fleet SPEC tries yours).\n"
+        "The object in 1 file is fine.\nFits on: rtx-pro-4500 (--fleet SPEC tests your own).\n"
     )
     assert allot("check", "large.yaml", "--fleet", "dgx-a100-40gb") == (
         0,

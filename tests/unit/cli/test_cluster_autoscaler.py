@@ -50,7 +50,7 @@ def test_what_was_made_stays(asked: Allot) -> None:
 
 
 def test_the_expander_alone_needs_no_node_groups(asked: Allot) -> None:
-    ran = asked("--expander", ":9000", "--host-name", "expander.kube-system.svc", "--print-config")
+    ran = asked("--expander", ":9000", "--tls-san", "expander.kube-system.svc", "--print-config")
     assert ran.code == 0
     assert "--grpc-expander-url=expander.kube-system.svc:9000" in ran.out
     assert "externalgrpc" not in ran.out
@@ -58,20 +58,28 @@ def test_the_expander_alone_needs_no_node_groups(asked: Allot) -> None:
 
 
 def test_the_cloud_provider_alone_in_plain_text(asked: Allot) -> None:
-    ran = asked("--cloud-provider", "127.0.0.1:7000", "--plain", *NODES, "--print-config")
+    ran = asked("--cloud-provider", "127.0.0.1:7000", "--plaintext", *NODES, "--print-config")
     assert yaml.safe_load(ran.out) == {"address": "127.0.0.1:7000", "grpc_timeout": "30s"}
     assert "expander" not in ran.out
 
 
 def test_certificates_of_ones_own(asked: Allot) -> None:
-    words = ("--cert", "tls.crt", "--key", "tls.key", "--client-ca", "ca.crt", "--print-config")
-    ran = asked("--cloud-provider", "0.0.0.0:7000", "--host-name", "cloud.svc", *NODES, *words)
+    words = (
+        "--tls-cert-file",
+        "tls.crt",
+        "--tls-private-key-file",
+        "tls.key",
+        "--client-ca-file",
+        "ca.crt",
+        "--print-config",
+    )
+    ran = asked("--cloud-provider", "0.0.0.0:7000", "--tls-san", "cloud.svc", *NODES, *words)
     assert ran.code == 0
     told = yaml.safe_load(ran.out)
     assert told["address"] == "cloud.svc:7000"
     assert told["cacert"] == "tls.crt"
     assert told["cert"] == ""
-    assert "signed by --client-ca" in ran.out
+    assert "signed by --client-ca-file" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -82,12 +90,15 @@ def test_certificates_of_ones_own(asked: Allot) -> None:
         (("--nodes", "0:3:aws/g5.xlrge"), "did you mean aws/g5.xlarge"),
         (("--nodes", "0:3:aws/g5.xlarge", "--zones", "mars-1a"), "makes no node group"),
         ((*NODES, "--catalog", "gcp"), "makes no node group"),
-        ((*NODES, "--cloud-provider", "0.0.0.0:7000", "--plain"), "whoever reaches it orders machines"),
-        ((*NODES, "--cloud-provider", ":7000", "--cert", "a", "--key", "b"), "wanted --client-ca FILE"),
-        ((*NODES, "--cert", "a"), "wanted both or none"),
-        ((*NODES, "--expander", "here"), "--expander: wanted HOST:PORT, found 'here'"),
+        ((*NODES, "--cloud-provider", "0.0.0.0:7000", "--plaintext"), "whoever reaches it orders machines"),
+        (
+            (*NODES, "--cloud-provider", ":7000", "--tls-cert-file", "a", "--tls-private-key-file", "b"),
+            "wanted --client-ca-file FILE",
+        ),
+        ((*NODES, "--tls-cert-file", "a"), "wanted both or none"),
+        ((*NODES, "--expander", "here"), "--expander: expected HOST:PORT, found 'here'"),
         ((*NODES, "--slices-field", "2"), "2 is not available as a field number"),
-        ((*NODES, "--provisioning", "soon"), "--provisioning: invalid duration"),
+        ((*NODES, "--max-node-provision-time", "soon"), "--max-node-provision-time: invalid duration"),
     ],
 )
 def test_mistakes(asked: Allot, words: tuple[str, ...], told: str) -> None:

@@ -40,7 +40,7 @@ def test_a_healthy_cluster_is_told_in_one_line(allot: Allot, tmp_path: Path) -> 
     assert ran.code == 0
     verdict, _, rest = ran.out.partition("\n")
     assert verdict == "Nothing wrong is seen in 2 nodes, 4 devices, 1 claim and 3 pods."
-    assert rest.startswith("\nNot looked at: ")
+    assert rest.startswith("\nNot checked: ")
 
 
 def test_errors_are_the_exit_code_and_warnings_are_not(allot: Allot, tmp_path: Path) -> None:
@@ -62,11 +62,11 @@ def test_every_line_but_a_command_fits_a_screen_and_no_command_is_broken(allot: 
 
 def test_only_some_checks(allot: Allot, tmp_path: Path) -> None:
     file = sick(tmp_path, "D501", "D305", "D602")
-    ran = allot("doctor", "--cluster", file, "--only", "d5,D305", "-o", "json")
+    ran = allot("doctor", "--cluster", file, "--select", "d5,D305", "-o", "json")
     assert {finding["code"] for finding in json.loads(ran.out)["findings"]} == {"D501", "D305"}
-    ran = allot("doctor", "--cluster", file, "--only", "D999")
+    ran = allot("doctor", "--cluster", file, "--select", "D999")
     assert ran.code == 2
-    assert ran.err.startswith("allot: error: --only: no check is called 'D999'")
+    assert ran.err.startswith("allot: error: --select: unknown check 'D999'")
 
 
 def test_wide_names_everything_and_says_why(allot: Allot, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_the_checks_are_listed(allot: Allot) -> None:
     [
         (["--cluster", "none.yaml"], "none.yaml"),
         (["--cluster", "-"], "no Kubernetes object in -"),
-        (["--cluster", "a.yaml", "--context", "b"], "leave one of them out"),
+        (["--cluster", "a.yaml", "--context", "b"], "give only one of them"),
         (["-f", "a.yaml"], "say --cluster FILE"),
         (["-n", "ml"], "devices are shared by all namespaces"),
     ],
@@ -126,13 +126,13 @@ def there(allot: Allot, lab: allotment.Lab, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_lab_and_its_snapshots_are_answered_alike(there: Allot, namespace: str, tmp_path: Path) -> None:
     there("apply", "-f", "-", "-n", namespace, stdin=TYPO)
-    ran = there("doctor", "--only", "D603")
+    ran = there("doctor", "--select", "D603")
     assert ran.code == 1
     assert '"nowhere"' in ran.out
     there("snapshot", "-o", str(tmp_path / "snapshot.yaml"))
     there("snapshot", "--redact", "-o", str(tmp_path / "redacted.json"))
-    assert there("doctor", "--only", "D603", "--cluster", str(tmp_path / "snapshot.yaml")).out == ran.out
-    redacted = there("doctor", "--only", "D603", "-o", "json", "--cluster", str(tmp_path / "redacted.json")).out
+    assert there("doctor", "--select", "D603", "--cluster", str(tmp_path / "snapshot.yaml")).out == ran.out
+    redacted = there("doctor", "--select", "D603", "-o", "json", "--cluster", str(tmp_path / "redacted.json")).out
     assert json.loads(redacted)["counts"]["error"] == 1
     assert "nowhere" not in redacted
 

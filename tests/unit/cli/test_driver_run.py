@@ -80,7 +80,7 @@ def test_hardware_that_cannot_be_simulated_is_told(
 
 
 def test_simulated_hardware_follows_the_mode_wherever_it_is_said(tmp_path: Path) -> None:
-    node = ["--node", "n7", "--kubelet-root", str(tmp_path)]
+    node = ["--node-name", "n7", "--kubelet-root", str(tmp_path)]
     for words in (["--simulate", "2xa100-40gb/dynamic-mig"], ["--simulate", "2xa100-40gb", "--mode", "dynamic-mig"]):
         driver, place = driver_of(_parsed(["driver", "run", "nvidia", *words, *node]))
         assert isinstance(driver, SimulatedHardwareDriver)

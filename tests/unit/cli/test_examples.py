@@ -24,6 +24,6 @@ def test_examples_are_found_by_number_and_by_name() -> None:
 
 
 def test_an_unknown_example_gets_a_suggestion() -> None:
-    with pytest.raises(Mistake, match="no example 'mpss'") as caught:
+    with pytest.raises(Mistake, match="unknown example 'mpss'") as caught:
         find("mpss")
     assert caught.value.hint == "did you mean mps?"

@@ -126,7 +126,7 @@ def test_one_pod_is_picked_out_while_the_others_still_take_devices(allot: Allot,
 def test_a_name_that_is_not_there(allot: Allot, app: str) -> None:
     ran = allot("explain", "wab-2", "-f", app, "--fleet", "3xt4")
     assert ran.code == 2
-    assert "no pod or claim called 'wab-2'" in ran.err
+    assert "pod or claim not found: 'wab-2'" in ran.err
     assert "did you mean web-2?" in ran.err
 
 
@@ -168,7 +168,7 @@ def test_without_a_cluster_the_way_on_is_told(allot: Allot, app: str) -> None:
 def test_two_names_are_a_mistake(allot: Allot) -> None:
     ran = allot("explain", "a", "b", "--fleet", "t4")
     assert (ran.code, ran.out) == (2, "")
-    assert "wanted one name, found a b" in ran.err
+    assert "expected one name, found a b" in ran.err
 
 
 def test_nothing_to_explain_is_a_mistake(allot: Allot) -> None:

@@ -26,7 +26,7 @@ def test_show_tells_topology_and_profiles(allot: Allot) -> None:
 
 
 def test_slices_are_manifests(allot: Allot) -> None:
-    ran = allot("fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node", "gpu-1")
+    ran = allot("fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node-name", "gpu-1")
     documents = list(yaml.safe_load_all(ran.out))
     assert {document["kind"] for document in documents} == {"ResourceSlice"}
     assert {document["spec"]["nodeName"] for document in documents} == {"gpu-1"}
@@ -44,7 +44,7 @@ def test_bad_words_are_explained(allot: Allot) -> None:
     for words, problem in [
         (["show", "dgx"], "unknown hardware 'dgx'"),
         (["slices", "t4", "--mode", "dynamic-mig"], "Tesla T4 has no MIG"),
-        (["slices", "t4:2", "--node", "x"], "says mode and nodes itself"),
+        (["slices", "t4:2", "--node-name", "x"], "already contains mode and nodes"),
         (["slices", "t4", "--gpus", "0"], "wanted 1 to 16 GPUs"),
         (["slices", "dgx-a100-40gb", "--gpus", "9"], "dgx-a100-40gb has 8 GPUs"),
     ]:

@@ -94,7 +94,7 @@ def test_manifests_are_tried_on_the_running_cluster(live: Allot) -> None:
 def test_a_name_that_nothing_has_is_a_mistake(live: Allot) -> None:
     ran = live("explain", "nobody-at-all")
     assert ran.code == 2
-    assert "no pod or claim called 'nobody-at-all'" in ran.err or "nothing to explain" in ran.err
+    assert "pod or claim not found: 'nobody-at-all'" in ran.err or "nothing to explain" in ran.err
     assert live("explain", "pod/nobody-at-all").code == 2
 
 
@@ -139,7 +139,7 @@ def test_who_looks_in_the_wrong_namespace_is_told_the_right_one(live: Allot, nam
 
 
 def test_a_kind_without_pods_is_told_as_such(live: Allot) -> None:
-    assert "svc: no kind that has pods; say pod/NAME" in " ".join(live("explain", "svc/web").err.split())
+    assert "svc: not a kind that has pods; use pod/NAME" in " ".join(live("explain", "svc/web").err.split())
 
 
 def test_files_cannot_be_watched(allot: Allot) -> None:
@@ -214,4 +214,4 @@ def test_a_snapshot_that_was_cut_off_is_no_smaller_cluster(live: Allot, tmp_path
     for command in ("free", "explain"):
         ran = live(command, "--cluster", str(file))
         assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith(f"{file}: cut-off: the end of the snapshot is missing")
+        assert ran.err.startswith(f"{file}: cut-off: the snapshot is truncated")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cli import version as version_screen
-from allotment.cli.main import EXIT_INTERRUPTED, EXIT_OUR_ERROR
+from allotment.cli.main import EXIT_INTERNAL_ERROR, EXIT_INTERRUPTED
 from tests.unit.cli.conftest import Allot
 
 SRC = Path(__file__).parents[3] / "src"
@@ -47,15 +47,15 @@ def test_no_words_print_the_help(allot: Allot) -> None:
     ("words", "problem", "hint"),
     [
         (["explian"], "unknown command 'explian'", "did you mean explain?"),
-        (["free", "-o", "jsn"], "--output: wanted one of wide, json, yaml, found 'jsn'", "did you mean json?"),
+        (["free", "-o", "jsn"], "--output: expected one of wide, json, yaml, found 'jsn'", "did you mean json?"),
         (["free", "--nonsense"], "unrecognized arguments: --nonsense", "--help"),
         (["free"], "no cluster is given", "--cluster FILE"),
         (["explain"], "nothing to explain", "-f FILE"),
         (["free", "--fleet", "dgx-a10"], "unknown hardware 'dgx-a10'", "did you mean dgx-a100-40gb?"),
         (["free", "--fleet", "t4", "--cluster", "x"], "not allowed with", ""),
-        (["free", "--fleet", "t4", "--kube-version", "3"], "wanted one of 1.34", ""),
+        (["free", "--fleet", "t4", "--kube-version", "3"], "expected one of 1.34", ""),
         (["free", "--fleet", "t4", "--feature-gates", "DRAX=true"], "no DRA gate 'DRAX'", ""),
-        (["examples", "print", "mpps"], "no example 'mpps'", "did you mean mps?"),
+        (["examples", "print", "mpps"], "unknown example 'mpps'", "did you mean mps?"),
     ],
 )
 def test_a_mistake_is_one_error_and_a_way_on(allot: Allot, words: list[str], problem: str, hint: str) -> None:
@@ -75,7 +75,7 @@ def test_a_defect_of_ours_is_called_so_and_shown_with_debug(allot: Allot, monkey
 
     monkeypatch.setattr(version_screen, "run", broken)
     ran = allot("version")
-    assert ran.code == EXIT_OUR_ERROR
+    assert ran.code == EXIT_INTERNAL_ERROR
     assert "internal error: ZeroDivisionError: oops" in ran.err
     assert "--debug" in ran.err
     with pytest.raises(ZeroDivisionError):

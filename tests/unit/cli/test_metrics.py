@@ -40,10 +40,10 @@ def test_the_metrics_of_hardware_and_of_what_waits(allot: Allot, tmp_path: Path)
 
 
 def test_a_catalogue_and_a_bound_are_read(allot: Allot) -> None:
-    assert allot("metrics", "--fleet", "t4", "--most-series", "0").code == 2
+    assert allot("metrics", "--fleet", "t4", "--max-series", "0").code == 2
     ran = allot("metrics", "--fleet", "t4", "--catalog", "aqs")
     assert (ran.code, "aws" in ran.err) == (2, True)
-    cut = allot("metrics", "--fleet", "t4:9", "--most-series", "3")
+    cut = allot("metrics", "--fleet", "t4:9", "--max-series", "3")
     assert 'allotment_series_dropped{metric="allotment_devices"} 15.0' in cut.out
 
 
@@ -60,7 +60,7 @@ def test_dashboards_and_alerts_are_written(allot: Allot, tmp_path: Path) -> None
     assert allot("metrics", "dashboards", "-d", str(tmp_path / "d")).code == 0
     assert {path.name: path.read_text() for path in (tmp_path / "d").iterdir()} == dashboard_files()
     url = "https://example.com/runbooks"
-    assert allot("metrics", "alerts", "-d", str(tmp_path / "a"), "--runbooks", url).code == 0
+    assert allot("metrics", "alerts", "-d", str(tmp_path / "a"), "--runbook-url", url).code == 0
     written = {path.name: path.read_text() for path in (tmp_path / "a").iterdir()}
     assert written == alert_files(url)
     assert f"{url}#allotmentpodspending" in written["allotment.rules.yaml"]

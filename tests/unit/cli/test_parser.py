@@ -22,22 +22,30 @@ from allotment.cli.main import main
             "did you mean --catalog?",
         ),
         (
-            ["plan", "app.yaml", "--machines", "two"],
-            "--machines: wanted a whole number, found 'two'",
+            ["plan", "app.yaml", "--max-machines", "two"],
+            "--max-machines: wanted a whole number, found 'two'",
             "allot plan --help",
         ),
-        (["plan", "app.yaml", "--seconds", "long"], "--seconds: wanted a number, found 'long'", "allot plan --help"),
-        (["plan", "app.yaml", "--budget"], "--budget: wanted a value after it, found none", "allot plan --help"),
-        (["run", "scheduler", "--settle", "-3s"], "--settle: wanted nothing below zero, found -3s", "scheduler --help"),
+        (
+            ["plan", "app.yaml", "--time-limit", "long"],
+            "--time-limit: wanted a number, found 'long'",
+            "allot plan --help",
+        ),
+        (["plan", "app.yaml", "--budget"], "--budget: expected a value", "allot plan --help"),
+        (
+            ["run", "scheduler", "--bind-delay", "-3s"],
+            "--bind-delay: expected a value >= 0, found -3s",
+            "scheduler --help",
+        ),
         (
             ["plan", "-o", "jsno"],
-            "--output: wanted one of wide, json, yaml, machines, nodeclaims, found 'jsno'",
+            "--output: expected one of wide, json, yaml, machines, nodeclaims, found 'jsno'",
             "json?",
         ),
-        (["catalog", "h100"], "unknown command 'h100': wanted one of list", "did you mean allot catalog list h100?"),
+        (["catalog", "h100"], "unknown command 'h100': expected one of list", "did you mean allot catalog list h100?"),
         (["catalog", "lst"], "unknown command 'lst'", "did you mean list?"),
         (["catalog", "export"], "the following arguments are required: FOR\n", "allot catalog export --help"),
-        (["catalog", "export", "karpentr"], "FOR: wanted one of karpenter", "did you mean karpenter?"),
+        (["catalog", "export", "karpentr"], "FOR: expected one of karpenter", "did you mean karpenter?"),
         (["catalog", "list", "--nonsense"], "unrecognized arguments: --nonsense", "see allot catalog list --help"),
         (["down", "--name", "mine"], "unrecognized arguments: --name", "allot down NAME"),
     ],
@@ -64,4 +72,4 @@ def test_a_disk_that_is_full_is_nobodys_defect() -> None:
             [sys.executable, "-c", script], check=False, stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert ran.returncode == 2
-    assert ran.stderr == "allot: error: the answer cannot be written: no space left on device\n"
+    assert ran.stderr == "allot: error: cannot write the output: no space left on device\n"

@@ -16,12 +16,12 @@ from tests.unit.cli.conftest import Allot
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_what_is_printed_is_what_the_table_says(allot: Allot, name: str) -> None:
-    ran = allot("rbac", name, "--namespace", "gpu", "--account", "me")
+    ran = allot("rbac", name, "--namespace", "gpu", "--service-account", "me")
     assert (ran.code, ran.err) == (0, "")
     printed = [document.tree for document in load_text(ran.out).documents]
     wanted = manifests(COMPONENTS[name], namespace="gpu", account="me")
     assert printed[: len(wanted)] == wanted
-    listed = json.loads(allot("rbac", name, "-n", "gpu", "--account", "me", "-o", "json").out)
+    listed = json.loads(allot("rbac", name, "-n", "gpu", "--service-account", "me", "-o", "json").out)
     assert (listed["kind"], listed["items"]) == ("List", printed)
 
 
@@ -36,7 +36,10 @@ def test_every_rule_stands_under_its_reason(allot: Allot) -> None:
 
 
 def test_several_parts_are_one_file_with_each_object_once(allot: Allot) -> None:
-    trees = [document.tree for document in load_text(allot("rbac", "claims", "taints", "--account", "a").out).documents]
+    trees = [
+        document.tree
+        for document in load_text(allot("rbac", "claims", "taints", "--service-account", "a").out).documents
+    ]
     names = [(tree["kind"], tree["metadata"]["name"]) for tree in trees]
     assert len(names) == len(set(names)) == 9
     assert names.count(("ServiceAccount", "a")) == 1
@@ -61,8 +64,8 @@ def test_the_parts_are_listed(allot: Allot) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("skeduler",), "no part is called 'skeduler'\n  did you mean scheduler?\n"),
-        (("--as", "me"), "--as: wanted together with --check\n  manifests are for an account: --account NAME\n"),
+        (("skeduler",), "unknown component 'skeduler'\n  did you mean scheduler?\n"),
+        (("--as", "me"), "--as: requires --check\n  manifests are for a service account: use --service-account NAME\n"),
     ],
 )
 def test_what_cannot_be_meant_is_said(allot: Allot, words: tuple[str, ...], said: str) -> None:
@@ -73,7 +76,7 @@ def test_what_cannot_be_meant_is_said(allot: Allot, words: tuple[str, ...], said
 def test_an_administrator_lacks_nothing(live: Allot) -> None:
     ran = live("rbac", "reader", "scheduler", "--check")
     assert ran.code == 0
-    assert [line.split(" may do all ")[0] for line in ran.out.splitlines()] == [
+    assert [line.split(" has all ")[0] for line in ran.out.splitlines()] == [
         "reader: allotment-admin", "scheduler: allotment-admin"
     ]  # fmt: skip
 
@@ -82,14 +85,16 @@ def test_what_an_account_lacks_is_told(live: Allot, lab: allotment.Lab) -> None:
     part = COMPONENTS["taints"]
     given = manifests(part._replace(name="taints-tried", cluster_wide=part.cluster_wide[1:]), account="tried")
     lab.apply(given)
-    ran = live("rbac", "taints", "--check", "--account", "tried", "-n", "kube-system")
+    ran = live("rbac", "taints", "--check", "--service-account", "tried", "-n", "kube-system")
     assert ran.code == 1
     first, _, header, missing, _, last = ran.out.splitlines()
-    assert first.startswith("taints: system:serviceaccount:kube-system:tried may not do 2 of ")
+    assert first.startswith("taints: system:serviceaccount:kube-system:tried lacks 2 of ")
     assert re.split(" {3,}", header) == ["MAY NOT", "WHAT"]
     assert re.split(" {3,}", missing) == ["list,watch", "pods"]
-    assert last == "What for, and an account that may: allot rbac taints | kubectl apply -f -"
-    data = json.loads(live("rbac", "taints", "--check", "--account", "tried", "-n", "kube-system", "-o", "json").out)
+    assert last == "For the reasons, and an account with these permissions: allot rbac taints | kubectl apply -f -"
+    data = json.loads(
+        live("rbac", "taints", "--check", "--service-account", "tried", "-n", "kube-system", "-o", "json").out
+    )
     (found,) = data["parts"]
     assert [(one["verb"], one["resource"]) for one in found["missing"]] == [("list", "pods"), ("watch", "pods")]
 

@@ -33,7 +33,7 @@ def test_all_that_can_be_said() -> None:
     found = settings(
         "--leader-elect", "--lease-namespace", "allotment", "--lease-name", "mine", "--lease-duration", "30s",
         "--renew-deadline", "20s", "--retry-period", "500ms", "--health-bind-address", ":8081",
-        "--metrics-bind-address", "[::1]:8080", "--log-format", "json", "-v", "--traces", "http://jaeger:4318",
+        "--metrics-bind-address", "[::1]:8080", "--log-format", "json", "-v", "--otlp-endpoint", "http://jaeger:4318",
         "--kube-version", "1.35", "--feature-gates", "DRADeviceTaints=true", "--stop-timeout", "1m",
     )  # fmt: skip
     assert found.serving == Serving(Address("0.0.0.0", 8081), Address("::1", 8080))
@@ -56,9 +56,9 @@ def test_zero_is_off_as_for_other_components() -> None:
         (["--metrics-bind-address", "127.0.0.1:99999"], "--metrics-bind-address: wanted HOST:PORT"),
         (["--metrics-bind-address", ":8443"], r"0\.0\.0\.0:8443: wanted --tls-cert-file and --tls-private-key-file"),
         (["--tls-cert-file", "a.crt"], "wanted both"),
-        (["--traces", "jaeger:4318"], "--traces: wanted a URL"),
-        (["--leader-elect", "--lease-duration", "5s"], "wanted each shorter than the one before"),
-        (["--leader-elect", "--retry-period", "9s"], "wanted each shorter than the one before"),
+        (["--otlp-endpoint", "jaeger:4318"], "--otlp-endpoint: wanted a URL"),
+        (["--leader-elect", "--lease-duration", "5s"], "each must be shorter than the one before"),
+        (["--leader-elect", "--retry-period", "9s"], "each must be shorter than the one before"),
         (["--leader-elect", "--lease-duration", "15.5s"], "--lease-duration: wanted whole seconds"),
         (["--stop-timeout", "soon"], "--stop-timeout: invalid duration"),
         (["--kube-version", "2.0"], "--kube-version: wanted one of"),

@@ -32,4 +32,4 @@ def test_what_is_unknown_is_told(allot: Allot) -> None:
     ran = allot("schema", "ResourceClam")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean ResourceClaim?" in ran.err
-    assert "wanted one of 1.34" in allot("schema", "--kube-version", "1.20").err
+    assert "expected one of 1.34" in allot("schema", "--kube-version", "1.20").err

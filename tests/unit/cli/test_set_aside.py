@@ -79,7 +79,9 @@ def _claim() -> Tree:
 
 def test_explain_says_what_has_become_of_it() -> None:
     (note,) = of_claim(read_value(_claim(), ResourceClaim), ()).notes
-    assert note == "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
+    assert (
+        note == "it was set aside: another scheduler also allocated its devices, and it is deleted when they are free"
+    )
 
 
 def test_describe_says_its_state() -> None:

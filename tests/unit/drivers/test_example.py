@@ -1,4 +1,4 @@
-"""The example drivers: their devices are accepted, allocated as their demonstrations say, and told to containers."""
+"""The example drivers: valid slices, allocation of the upstream demos, and variables in containers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from allotment.model.resource import DeviceTaint, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree, to_value
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim
+from tests.unit.drivers.fake_driver import NODE, memory_host, opaque, put_claim
 
 Shared = Callable[[str], Path]
 ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
 
 
 def slices_of(driver: Driver) -> list[ResourceSlice]:
-    """What is published for a driver, judged by the API server's validation on the way."""
+    """Return the published slices of a driver, after validation like in the API server."""
     offers = idle.run(offers_of(driver))
     found = [spec for offer in offers for spec in build_slices(offer, driver.name, NODE, ALL_GATES).specs]
     return [ResourceSlice(metadata=ObjectMeta(name=f"{n:05x}"), spec=spec) for n, spec in enumerate(found)]
@@ -52,7 +52,7 @@ async def offers_of(driver: Driver) -> Sequence[Any]:
 
 
 def claims_of(trees: Sequence[Tree]) -> dict[str, list[Tree]]:
-    """By pod of a manifest its claims, as the controller would make them; a claim that several name is one tree."""
+    """Return the claims by pod of a manifest, as the controller creates them; a shared claim is one object."""
     templates = {t["metadata"]["name"]: t["spec"]["spec"] for t in trees if t["kind"] == "ResourceClaimTemplate"}
     named = {t["metadata"]["name"]: t for t in trees if t["kind"] == "ResourceClaim"}
     found: dict[str, list[Tree]] = {}
@@ -70,7 +70,7 @@ def claims_of(trees: Sequence[Tree]) -> dict[str, list[Tree]]:
 
 
 def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, str]]:
-    """The variables of each pod of a manifest: its claims allocated on a node with this driver, and prepared."""
+    """Return the variables of each pod of a manifest, after its claims were allocated on a node and prepared."""
     inventory = Inventory.of(ALL_GATES, nodes=[(NODE, {})], slices=slices_of(driver), classes=CLASSES["example"])
     client, host, numbers = MemoryClient(), memory_host(), itertools.count(1)
     plugin = NodeDriver(driver, host, client, Clock(), status=False)
@@ -106,7 +106,7 @@ def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, s
     return idle.run(main())
 
 
-#: file: the driver as its demonstration wants it installed, and variables by pod.
+#: file: the driver in the mode of the demo, and the variables by pod.
 DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[str, str]]]] = {
     "basic-resourceclaimtemplate": (
         lambda: ExampleGpus(NODE),

@@ -1,4 +1,4 @@
-"""What a driver's devices are like, told often enough to be believed."""
+"""Device health is repeated before it expires."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.cluster.idle import IdleClock
 
 @pytest.mark.parametrize("speed", [0.01, 1000.0], ids=["slow", "fast"])
 def test_health_is_repeated_in_real_time(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kubelet measures silence by the machine's clock; a lab's may be another."""
+    """The kubelet's timeout is in real time, which may differ from a lab's."""
     monkeypatch.setattr(health, "_REPEAT_SECONDS", 0.05)
 
     async def told() -> int:

@@ -1,4 +1,4 @@
-"""A driver that is killed loses nothing and leaves nothing; ``python -m tests.storm.drivers`` kills it more often."""
+"""A killed driver loses nothing and leaves nothing; ``python -m tests.storm.drivers`` kills it more often."""
 
 from __future__ import annotations
 

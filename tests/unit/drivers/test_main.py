@@ -1,4 +1,4 @@
-"""A vendor's main: where it runs is told on its command line, and what is wrong there in one line."""
+"""The command line of a driver program, and its errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from allotment.drivers.main import parse_arguments, run
-from tests.unit.drivers.world import FakeDriver
+from tests.unit.drivers.fake_driver import FakeDriver
 
 KUBECONFIG = """
 apiVersion: v1

@@ -1,4 +1,4 @@
-"""A driver as a program: found by a kubelet through its folder, called over its socket, replaced by its successor."""
+"""A driver program: discovery by the kubelet, calls over the socket, and rolling updates."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import DeviceTaint, ResourceSlice
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.publication import Cluster
-from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, put_claim
+from tests.unit.drivers.publishing_cluster import Cluster
+from tests.unit.drivers.fake_driver import DRIVER, NODE, FakeDriver, put_claim
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="al-"))  # a socket's path must be short
+    path = Path(tempfile.mkdtemp(prefix="al-"))  # socket paths must be short
     yield path
     shutil.rmtree(path)
 
@@ -42,7 +42,7 @@ def folder() -> Iterator[Path]:
 async def program(
     folder: Path, driver: FakeDriver, cluster: Cluster, claims: MemoryClient, pod_uid: str = ""
 ) -> AsyncIterator[None]:
-    """The driver's program; leaving ends it as SIGTERM would."""
+    """Run the driver's program; it is stopped as by SIGTERM."""
     clock, stop = Clock(), asyncio.Event()
     caches = Caches(cluster.client, clock=clock, random=Random(1))
     slices, nodes = caches.of(SLICES, ResourceSlice), caches.of(NODES, Node)
@@ -62,7 +62,7 @@ async def program(
 
 
 class Kubelet:
-    """Finds plugins in a folder."""
+    """A kubelet that discovers plugins in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.changed = asyncio.Event()
@@ -71,7 +71,7 @@ class Kubelet:
         )
 
     async def plugin(self) -> KubeletPlugin:
-        """The driver, as soon as it is connected."""
+        """Return the driver when it is connected."""
         while self.registry.connected(DRIVER) is None:
             self.changed.clear()
             await asyncio.wait_for(self.changed.wait(), 40)
@@ -113,13 +113,13 @@ def test_a_kubelet_finds_and_calls_the_driver(folder: Path) -> None:
             assert stream is not None
             assert {each.health for each in await anext(stream)} == {"Healthy"}
             taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
-            driver.news.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
+            driver.events.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
             told = {each.device: each.health for each in await anext(stream)}
             assert told["gpu-2"] == "Unhealthy"
             while not any(d.taints for one in cluster.slices() for d in one.spec.devices or ()):
                 await asyncio.sleep(0.01)
             assert await plugin.unprepare([ref]) == {ref.uid: ""}
-        # Slices stay for the next process; sockets do not.
+        # Slices stay for the next process, sockets do not.
         assert len(cluster.devices()) == 8
         assert list((folder / "registry").iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Drivers of hardware that is not there, for a real kubelet: what containers get, and what outlives a driver."""
+"""Drivers over simulated hardware for a real kubelet: container variables, and state that survives the driver."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import config
 
 NODE = "n1"
-#: What a container may get on any host.
+#: The edits that are possible on any host.
 VARIABLES_ONLY = {"env"}
 
 
 def driver(form: str, state: Path) -> SimulatedHardwareDriver:
-    """The driver of a node of that hardware, which knows its devices."""
+    """Return the driver of a node with this hardware, after discovery."""
     found = host_simulation(parse_fleet([f"{NODE}={form}"])[0], state)
     idle.run(found.discover())
     assert isinstance(found, SimulatedHardwareDriver)
@@ -87,7 +87,7 @@ def test_a_mig_device_survives_a_restart_of_the_driver(tmp_path: Path) -> None:
     plan, found = prepared(driver(form, tmp_path), granted)
     (before,) = found.devices.values()
     after = driver(form, tmp_path)
-    idle.run(after.ensure_running(plan))  # it is still there
+    idle.run(after.ensure_running(plan))  # it still exists
     claim = AllocatedClaim("c1", "default", "c1", (granted,))
     (again,) = idle.run(after.prepare(claim, plan)).devices.values()
     assert before.status_data is not None

@@ -1,4 +1,4 @@
-"""The driver in docs/examples, as it stands there, on ports that are really terminals."""
+"""The driver in docs/examples, with pseudoterminals as ports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from allotment.model.features import Features
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim
+from tests.unit.drivers.fake_driver import NODE, memory_host, opaque, put_claim
 
 FILE = Path(__file__).parents[3] / "docs" / "examples" / "driver.py"
 NAME = "serial.example.com"
@@ -27,7 +27,7 @@ NAME = "serial.example.com"
 
 @pytest.fixture
 def ports(tmp_path: Path) -> Iterator[dict[str, int]]:
-    """Two ports in a folder; the numbers are open files, to ask for their speed."""
+    """Two ports in a folder, with open file descriptors for reading their speed."""
     opened = {}
     ends = []
     for name in ("ttyUSB0", "ttyUSB1"):

@@ -1,4 +1,4 @@
-"""cluster-autoscaler's side of the two protocols: what it asks, as messages, and answers as values."""
+"""cluster-autoscaler's side of the two protocols: encoding of requests, decoding of answers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ _STATES: Final = {number: name for name, number in encoding.INSTANCE_STATES.item
 
 
 def decode_node_group(message: cloud_wire.NodeGroup) -> CloudNodeGroup | None:
-    """A group; None for the message without an id."""
+    """Return a group, or None for a message without ID."""
     return CloudNodeGroup(message.id, message.minSize, message.maxSize, message.debug) if message.id else None
 
 
 def encode_node(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
-    """What is shown of a node."""
     return cloud_wire.ExternalGrpcNode(
         providerID=node.provider_id, name=node.name, labels=node.labels, annotations=node.annotations
     )
 
 
 def decode_instance(message: cloud_wire.Instance) -> CloudInstance:
-    """A machine of a group."""
     info = message.status.errorInfo
     error = None
     if info.errorCode:
@@ -39,7 +37,6 @@ def decode_instance(message: cloud_wire.Instance) -> CloudInstance:
 def encode_expander_request(
     options: Iterable[ExpansionOption], nodes: Mapping[str, Tree]
 ) -> expander_wire.BestOptionsRequest:
-    """The question."""
     return expander_wire.BestOptionsRequest(
         options=[
             expander_wire.Option(

@@ -1,8 +1,8 @@
-"""Byte for byte what upstream's own types marshal, recorded; and both ways.
+"""Messages are byte for byte those of upstream's types, and round-trip.
 
-Each recorded line has a message's values and what Go made of them, with its maps sorted: messages by the code that
+Each recorded line has a message's values and its bytes from Go, with sorted maps: messages of the code that
 cluster-autoscaler generates from its contracts (kubernetes/autoscaler at 55c37cd5, sigs.k8s.io/cluster-autoscaler at
-6e285e0f), objects by k8s.io/api v0.36.2.
+6e285e0f), objects of k8s.io/api v0.36.2.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_every_message_of_both_contracts_was_recorded() -> None:
         for message in module.DESCRIPTOR.message_types_by_name.values()
     }
     recorded = {line["message"] for line in MESSAGES}
-    # These three are parts of "in all states".
+    # These three are part of "in all states".
     assert {full.rpartition(".")[2] for full in ours - recorded} == {"Instance", "InstanceStatus", "InstanceErrorInfo"}
 
 
@@ -92,7 +92,7 @@ def test_objects_round_trip_as_in_go(line: dict[str, Any]) -> None:
 def test_objects_have_neither_magic_bytes_nor_envelope() -> None:
     node = objects.to_bytes(objects.NODE, {"metadata": {"name": "a"}})
     assert not node.startswith(b"k8s")
-    # Field 1, the metadata, whose field 1 is the name.
+    # Field 1 is the metadata, whose field 1 is the name.
     assert node[0] == 0x0A
     assert node[2:5] == b"\n\x01a"
 
@@ -184,7 +184,7 @@ def test_slices_are_in_the_configured_field(number: int) -> None:
     template = TemplateNode(NODE, (SLICE, SLICE))
     data = encoding.encode_template(template, number)
     message = grpc_codec.decode(cloud_provider_pb2.NodeGroupTemplateNodeInfoResponse, data)
-    # An autoscaler without the field finds the node all the same.
+    # An autoscaler without the field ignores the slices.
     assert message.nodeBytes == objects.to_bytes(objects.NODE, NODE)
     assert unknown(message) == [(number, 2, objects.to_bytes(objects.SLICE, SLICE))] * 2
 

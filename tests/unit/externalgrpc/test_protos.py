@@ -1,4 +1,4 @@
-"""What ``scripts/protos`` makes of these contracts is what is committed."""
+"""The committed code is the output of ``scripts/protos``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every call of both services by a client that is generated from the contracts, in plain text and over TLS."""
+"""All calls of both services by a client that is generated from the contracts, in plain text and over TLS."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ POD: Tree = {"metadata": {"name": "p", "namespace": "d"}, "spec": {"containers":
 
 @pytest.fixture(scope="module")
 def stubs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """The clients' code, made by gRPC's own generator."""
+    """The client code from gRPC's generator."""
     if importlib.util.find_spec("grpc_tools") is None:
         pytest.skip("grpcio-tools is not installed")
     out = tmp_path_factory.mktemp("stubs")
@@ -60,7 +60,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 
 
 class FakeCloudProvider:
-    """A cloud that notes what it is asked."""
+    """A cloud provider that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -131,7 +131,7 @@ class FakeCloudProvider:
 
 
 class LastOptionExpander:
-    """Takes the last option."""
+    """Chooses the last option."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Sequence[ExpansionOption], Mapping[str, Tree]]] = []
@@ -146,7 +146,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 class Keys(NamedTuple):
-    """An authority, and what it signed."""
+    """A CA and the certificates that it signed."""
 
     authority: Path
     server: Identity
@@ -183,7 +183,7 @@ async def open_channel(
 
 
 async def check_every_call(stub: Any, cloud: FakeCloudProvider) -> None:
-    """What the autoscaler asks in its life, and what it must be answered."""
+    """Make all calls of an autoscaler and check the answers."""
     groups = await stub.NodeGroups(wire.NodeGroupsRequest())
     assert [(g.id, g.minSize, g.maxSize, g.debug) for g in groups.nodeGroups] == [("a", 0, 5, "cheap"), ("b", 1, 2, "")]
     ours = wire.ExternalGrpcNode(providerID="x://1", name="n", labels={"ours": "yes"}, annotations={"k": "v"})
@@ -254,7 +254,7 @@ def test_an_expander_is_called_over_tls(stubs: Mapping[str, Any], keys: Keys) ->
             serve("127.0.0.1:0", [expander_service(chooser)], keys.tls) as port,
             open_channel(port, keys) as opened,
         ):
-            # As much as thousands of pods: gRPC's own limit is 4 MiB.
+            # As large as thousands of pods: gRPC's default limit is 4 MiB.
             heavy = {**POD, "metadata": {"name": "p", "annotations": {"a": "x" * 200_000}}}
             pods = [objects.to_bytes(objects.POD, {**heavy, "spec": {"nodeName": str(n)}}) for n in range(40)]
             request = expander_wire.BestOptionsRequest(
@@ -371,7 +371,7 @@ def test_renewed_certificates_are_reloaded(stubs: Mapping[str, Any], tmp_path: P
         put(first)
         async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())], used) as port:
             assert (await asked_by(port, first), await asked_by(port, second)) == (True, False)
-            # In between the two files are of two pairs.
+            # In between, the two files do not match.
             used.key.write_bytes(second.server.key.read_bytes())
             assert await asked_by(port, first)
             put(second)

@@ -1,4 +1,4 @@
-"""A kubelet's calls: every claim answered and no other, and failures in the words that grpc-go has for them."""
+"""A kubelet's calls: exactly one answer for each claim, and errors with the texts of grpc-go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.client import PluginClient, PluginInfo, UnsupportedVersions, choose_version
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
-from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
+from tests.unit.kubelet_plugin.fake_driver import CLAIM, DRIVER, FakeDriver, prepared_device, ignore_registration, kubelet_folder, paths
 from tests.waiting import until
 
 BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
@@ -31,20 +31,20 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def driver_at(folder: Path, driver: Driver) -> AsyncIterator[PluginClient]:
+async def driver_at(folder: Path, driver: FakeDriver) -> AsyncIterator[PluginClient]:
     endpoint, registration = paths(folder)
     info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
-    async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(info) as kubelet:
+    async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration), PluginClient(info) as kubelet:
         yield kubelet
 
 
 @asynccontextmanager
-async def process(
+async def driver_process(
     folder: Path, says: str = "gpu-0", pod_uid: str = "", *, registered: bool = False
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """A driver in a process of its own that is there, or even registered; gives the means to kill it."""
+    """Run a driver in a separate process; yield a function that kills it."""
     driver = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.unit.kubelet_plugin.alone", folder, says, pod_uid, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.unit.kubelet_plugin.driver_program", folder, says, pod_uid, stdout=asyncio.subprocess.PIPE
     )
 
     async def kill() -> None:
@@ -62,8 +62,8 @@ async def process(
         await kill()
 
 
-async def why(kubelet: PluginClient) -> str:
-    """What a call fails for."""
+async def error_of(kubelet: PluginClient) -> str:
+    """Return the error of a call."""
     with pytest.raises(PluginCallError) as failed:
         await kubelet.prepare([CLAIM])
     return str(failed.value)
@@ -94,8 +94,8 @@ def test_lists_without_a_supported_service_are_rejected(versions: tuple[str, ...
     assert str(refused.value) == text
 
 
-class Confused(Driver):
-    """Answers for others than it was asked for."""
+class AnswersOtherClaims(FakeDriver):
+    """Answers other claims than the requested ones."""
 
     def __init__(self, *uids: str) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Confused(Driver):
 )
 def test_answers_for_missing_or_unknown_claims_fail(folder: Path, uids: tuple[str, ...], text: str) -> None:
     async def story() -> None:
-        async with driver_at(folder, Confused(*uids)) as kubelet:
+        async with driver_at(folder, AnswersOtherClaims(*uids)) as kubelet:
             with pytest.raises(PluginCallError, match=f"^NodePrepareResources {text}$"):
                 await kubelet.prepare([CLAIM, OTHER])
             with pytest.raises(PluginCallError, match=f"^NodeUnprepareResources {text}$"):
@@ -130,7 +130,7 @@ def test_answers_for_missing_or_unknown_claims_fail(folder: Path, uids: tuple[st
 
 def test_an_error_of_a_claim_is_in_its_answer(folder: Path) -> None:
     async def story() -> None:
-        async with driver_at(folder, Driver()) as kubelet:
+        async with driver_at(folder, FakeDriver()) as kubelet:
             stuck = OTHER._replace(name="stuck")
             assert await kubelet.unprepare([CLAIM, stuck]) == {CLAIM.uid: "", stuck.uid: "gpu-0 is held"}
 
@@ -139,7 +139,7 @@ def test_an_error_of_a_claim_is_in_its_answer(folder: Path) -> None:
 
 def test_a_call_times_out(folder: Path) -> None:
     async def story() -> None:
-        driver, cancelled = Driver(), asyncio.Event()
+        driver, cancelled = FakeDriver(), asyncio.Event()
 
         async def for_ever() -> None:
             try:
@@ -152,11 +152,11 @@ def test_a_call_times_out(folder: Path) -> None:
             driver_at(folder, driver) as patient,
             PluginClient(PluginInfo(DRIVER, paths(folder)[0], BOTH), seconds=0.1) as kubelet,
         ):
-            while not driver.asked:  # on a machine that has much to do a call ends before it has arrived
-                assert await why(kubelet) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+            while not driver.calls:  # on a busy machine a call may end before it arrives
+                assert await error_of(kubelet) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
             await cancelled.wait()
             driver.before = None
-            assert await patient.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device(),))}
+            assert await patient.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device(),))}
 
     asyncio.run(story())
 
@@ -182,22 +182,22 @@ def test_the_client_reconnects_to_a_restarted_driver(folder: Path) -> None:
         changes: list[bool] = []
         async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             kubelet.on_connection = lambda: changes.append(kubelet.is_connected)
-            async with process(folder, "before") as kill:
+            async with driver_process(folder, "before") as kill:
                 await until(lambda: kubelet.is_connected)
-                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device("before"),))}
+                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device("before"),))}
                 await kill()
                 await until(lambda: not kubelet.is_connected)
             refused = 'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
             refused += f'dial unix {endpoint}: connect: connection refused"'
 
             async def refuses() -> bool:
-                return await why(kubelet) == refused
+                return await error_of(kubelet) == refused
 
-            # Until it tried to connect again, the reason is how the last connection ended.
+            # Before the next connection attempt, the error is that of the last connection.
             await until(refuses)
-            async with process(folder, "after"):
+            async with driver_process(folder, "after"):
                 await until(lambda: kubelet.is_connected)
-                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device("after"),))}
+                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device("after"),))}
         assert changes == [True, False, True, False]
 
     asyncio.run(story())
@@ -207,7 +207,7 @@ def test_a_call_fails_if_the_driver_is_killed(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
-        async with process(folder, "never answers") as kill, PluginClient(info) as kubelet:
+        async with driver_process(folder, "never answers") as kill, PluginClient(info) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until((folder / "called").exists)
             await kill()
@@ -220,16 +220,16 @@ def test_a_call_fails_if_the_driver_is_killed(folder: Path) -> None:
 
 def test_the_health_stream_ends_with_the_driver(folder: Path) -> None:
     async def story() -> None:
-        driver = Driver()
-        driver.news = asyncio.Queue()
+        driver = FakeDriver()
+        driver.health_messages = asyncio.Queue()
         news = (DeviceHealth("node-1", "gpu-0", "Unhealthy", 7, 60, "Xid 79"),)
-        driver.news.put_nowait(news)
+        driver.health_messages.put_nowait(news)
         async with driver_at(folder, driver) as kubelet:
             stream = kubelet.health()
             assert stream is not None
             assert await anext(stream) == news
-            driver.news = None
-            # The driver was replaced by one that has nothing to tell: the stream is over at once, and no failure.
+            driver.health_messages = None
+            # The restarted driver has no health service: the stream ends immediately, without an error.
             silent = kubelet.health()
             assert silent is not None
             assert [message async for message in silent] == []
@@ -269,7 +269,7 @@ def test_a_call_fails_if_the_answer_cannot_be_parsed(folder: Path) -> None:
         text = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: "
         text += "proto: cannot parse invalid wire-format data"
         async with PluginClient(PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))) as kubelet:
-            assert await why(kubelet) == text
+            assert await error_of(kubelet) == text
             stream = kubelet.health()
             assert stream is not None
             with pytest.raises(PluginCallError) as failed:

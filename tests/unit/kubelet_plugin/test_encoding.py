@@ -1,6 +1,6 @@
-"""Byte for byte what upstream's own types (k8s.io/kubelet v0.36.3) marshal, recorded; and both ways.
+"""Messages are byte for byte those of upstream's types (k8s.io/kubelet v0.36.3), and round-trip.
 
-Each recorded line has the values, and what Go made of them with its maps sorted.
+Each recorded line has the values and the bytes from Go, with sorted maps.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def prepared(values: Any) -> dict[str, PrepareResult]:
     }
 
 
-def ours(package: str, name: str, values: Any) -> Message:
-    """The message that we make of recorded values."""
+def message_of(package: str, name: str, values: Any) -> Message:
+    """Return the message for recorded values."""
     if name.endswith("Request"):
         return encoding.encode_claims(NAMED[package], name.removesuffix("Request"), claims(values))
     if name == "NodePrepareResourcesResponse":
@@ -55,8 +55,8 @@ def ours(package: str, name: str, values: Any) -> Message:
     return message
 
 
-def read(package: str, name: str, data: bytes) -> Any:
-    """The values that we read from recorded bytes."""
+def values_of(package: str, name: str, data: bytes) -> Any:
+    """Return the values of recorded bytes."""
     if name == "NodeWatchResourcesResponse":
         return encoding.decode_health(health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(data))
     message = getattr(NAMED[package].wire, name).FromString(data)
@@ -79,12 +79,12 @@ def wanted(name: str, values: Any) -> Any:
 def test_messages_equal_the_recorded_ones_of_upstream(line: dict[str, Any]) -> None:
     package, name = line["message"].split(".")
     data = bytes.fromhex(line["hex"])
-    message = ours(package, name, line["values"])
+    message = message_of(package, name, line["values"])
     assert grpc_codec.encode(message).hex() == line["hex"]
     if package == "pluginregistration":
         assert type(message).FromString(data) == message
     else:
-        assert read(package, name, data) == wanted(name, line["values"])
+        assert values_of(package, name, data) == wanted(name, line["values"])
 
 
 def test_every_message_of_the_contract_was_recorded() -> None:

@@ -1,4 +1,4 @@
-"""Which drivers a kubelet finds in its folder, and which instance of each it uses."""
+"""Discovery of drivers in a kubelet's folder, and the choice of an instance."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from allotment.kubelet_plugin.messages import KubeletPlugin, PrepareResult
 from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.wire import registration_pb2
-from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
-from tests.unit.kubelet_plugin.test_client import process
+from tests.unit.kubelet_plugin.fake_driver import CLAIM, DRIVER, FakeDriver, prepared_device, ignore_registration, kubelet_folder, paths
+from tests.unit.kubelet_plugin.test_client import driver_process
 from tests.waiting import until
 
 OLD, NEW = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e", "1bbb6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
@@ -61,8 +61,8 @@ async def says(registry: PluginRegistry, driver: str = DRIVER) -> str:
 
 
 @asynccontextmanager
-async def introduced(folder: Path, info: dict[str, Any]) -> AsyncIterator[Heard]:
-    """Somebody who introduces himself as the test says; gives what he hears."""
+async def registration_socket(folder: Path, info: dict[str, Any]) -> AsyncIterator[Heard]:
+    """Serve a registration socket with these answers; yield the notifications."""
     heard: Heard = []
 
     async def get_info(request: Any, context: Any) -> registration_pb2.PluginInfo:
@@ -95,14 +95,14 @@ def test_a_driver_is_found_called_and_removed(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
             assert registry.find(DRIVER) is None
-            driver, heard = Driver(), Heard()
+            driver, heard = FakeDriver(), Heard()
             async with serve_plugin(driver, *paths(folder), on_registered=lambda *told: heard.append(told)):
                 await until(lambda: registry.connected(DRIVER))
                 await until(lambda: heard)
                 plugin = registry.find(DRIVER)
                 assert plugin
                 assert plugin.name == DRIVER
-                assert await plugin.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device(),))}
+                assert await plugin.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device(),))}
                 assert registry.drivers() == (DRIVER,)
             await until(lambda: registry.find(DRIVER) is None)
             assert heard == [(True, "")]
@@ -115,10 +115,10 @@ def test_two_drivers_of_which_one_started_before_the_kubelet(folder: Path) -> No
     async def story() -> None:
         second = "nic.example.com"
         async with (
-            serve_plugin(Driver(says="gpu"), *paths(folder), on_registered=ignore),
+            serve_plugin(FakeDriver(says="gpu"), *paths(folder), on_registered=ignore_registration),
             kubelet(folder) as (registry, _),
         ):
-            async with serve_plugin(Driver(second, "nic"), *paths(folder, second), on_registered=ignore):
+            async with serve_plugin(FakeDriver(second, "nic"), *paths(folder, second), on_registered=ignore_registration):
                 await until(lambda: registry.connected(DRIVER) and registry.connected(second))
                 gpu, nic = await asyncio.gather(says(registry), says(registry, second))
                 assert (gpu, nic) == ("gpu", "nic")
@@ -131,10 +131,10 @@ def test_two_drivers_of_which_one_started_before_the_kubelet(folder: Path) -> No
 def test_the_latest_instance_is_used_and_then_the_previous_one(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
-            async with serve_plugin(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore):
+            async with serve_plugin(FakeDriver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration):
                 await until(lambda: registry.connected(DRIVER))
                 old = registry.find(DRIVER)
-                async with serve_plugin(Driver(says="new"), *paths(folder, pod_uid=NEW), on_registered=ignore):
+                async with serve_plugin(FakeDriver(says="new"), *paths(folder, pod_uid=NEW), on_registered=ignore_registration):
                     await until(lambda: registry.find(DRIVER) is not old)
                     assert await says(registry) == "new"
                 await until(lambda: registry.find(DRIVER) is old)
@@ -149,18 +149,18 @@ def test_a_killed_instance_is_replaced_by_a_connected_one_until_it_is_restarted(
     async def story() -> None:
         async with (
             kubelet(folder) as (registry, changes),
-            serve_plugin(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore),
+            serve_plugin(FakeDriver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration),
         ):
             await until(lambda: registry.connected(DRIVER))
             old = registry.find(DRIVER)
-            async with process(folder, "new", NEW, registered=True) as kill:
+            async with driver_process(folder, "new", NEW, registered=True) as kill:
                 await until(lambda: registry.find(DRIVER) is not old)
                 assert await says(registry) == "new"
                 await kill()
                 await until(lambda: registry.find(DRIVER) is old)
-                # Its socket still lies there, and it is still registered; nobody answers.
+                # The socket still exists and is still registered, but no process listens.
                 assert paths(folder, pod_uid=NEW).registration.exists()
-            async with process(folder, "newer", NEW, registered=True):
+            async with driver_process(folder, "newer", NEW, registered=True):
                 await until(lambda: registry.find(DRIVER) is not old)
                 assert await says(registry) == "newer"
             assert (DRIVER, False) not in changes
@@ -171,9 +171,9 @@ def test_a_killed_instance_is_replaced_by_a_connected_one_until_it_is_restarted(
 def test_without_connected_instances_calls_go_to_the_last_one_and_fail(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
-            async with process(folder, registered=True) as kill:
+            async with driver_process(folder, registered=True) as kill:
                 await until(lambda: registry.connected(DRIVER))
-                # By the time that it has answered this, it has answered what it was told before, too.
+                # After this answer, the previous notification has been processed, too.
                 assert await says(registry) == "gpu-0"
                 await kill()
                 await until(lambda: registry.connected(DRIVER) is None)
@@ -188,11 +188,11 @@ def test_without_connected_instances_calls_go_to_the_last_one_and_fail(folder: P
 
 def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
     async def story() -> None:
-        async with kubelet(folder) as (registry, _), serve_plugin(Driver(), *paths(folder), on_registered=ignore):
+        async with kubelet(folder) as (registry, _), serve_plugin(FakeDriver(), *paths(folder), on_registered=ignore_registration):
             await until(lambda: registry.connected(DRIVER))
             endpoint = str(paths(folder).endpoint)
             claim = {"type": "DRAPlugin", "name": DRIVER, "endpoint": endpoint, "supported_versions": ["v1.DRAPlugin"]}
-            async with introduced(folder, claim) as heard:
+            async with registration_socket(folder, claim) as heard:
                 await until(lambda: heard)
                 assert heard[0] == (
                     False,
@@ -226,7 +226,7 @@ def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
 )
 def test_a_rejected_plugin_gets_the_error_and_is_retried(folder: Path, info: dict[str, Any], text: str) -> None:
     async def story() -> None:
-        async with kubelet(folder) as (registry, changes), introduced(folder, info) as heard:
+        async with kubelet(folder) as (registry, changes), registration_socket(folder, info) as heard:
             await until(lambda: len(heard) >= 2)
             assert heard[0] == (False, text.replace("{socket}", str(folder / "plugins_registry" / "odd.sock")))
             assert registry.drivers() == ()
@@ -238,7 +238,7 @@ def test_a_rejected_plugin_gets_the_error_and_is_retried(folder: Path, info: dic
 def test_a_plugin_without_endpoint_is_called_at_its_registration_socket(folder: Path) -> None:
     async def story() -> None:
         info = {"type": "DRAPlugin", "name": DRIVER, "supported_versions": ["v1.DRAPlugin"]}
-        async with kubelet(folder) as (registry, _), introduced(folder, info) as heard:
+        async with kubelet(folder) as (registry, _), registration_socket(folder, info) as heard:
             await until(lambda: registry.connected(DRIVER) and heard)
             assert heard == [(True, "")]
             plugin = registry.find(DRIVER)
@@ -269,7 +269,7 @@ def test_a_plugin_with_invalid_messages_does_not_affect_the_others(folder: Path,
                 f"{registration.parent}/a.sock, err: rpc error: code = Internal desc = grpc: failed to unmarshal the "
                 "received message: proto: cannot parse invalid wire-format data"
             )
-            async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
+            async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
                 await until(lambda: registry.connected(DRIVER))
         await server.stop(None)
 
@@ -283,8 +283,8 @@ def test_files_hidden_sockets_and_folders_are_ignored(folder: Path) -> None:
         (registration.parent / "folder.sock").mkdir()
         async with (
             kubelet(folder) as (registry, _),
-            serve_plugin(Driver(), endpoint, registration.with_name(".hidden.sock"), on_registered=ignore),
-            serve_plugin(Driver("nic"), *paths(folder, "nic"), on_registered=ignore),
+            serve_plugin(FakeDriver(), endpoint, registration.with_name(".hidden.sock"), on_registered=ignore_registration),
+            serve_plugin(FakeDriver("nic"), *paths(folder, "nic"), on_registered=ignore_registration),
         ):
             await until(lambda: registry.connected("nic"))
             assert registry.drivers() == ("nic",)
@@ -311,7 +311,7 @@ def test_an_unchanged_folder_is_listed_once_a_second(folder: Path, monkeypatch: 
         clock = Counting()
         async with (
             kubelet(folder, clock) as (registry, _),
-            serve_plugin(Driver(), *paths(folder), on_registered=ignore),
+            serve_plugin(FakeDriver(), *paths(folder), on_registered=ignore_registration),
         ):
             await until(lambda: registry.connected(DRIVER))
             monkeypatch.setattr(os, "scandir", counted)

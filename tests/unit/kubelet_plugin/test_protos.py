@@ -1,4 +1,4 @@
-"""What ``scripts/protos`` makes is what is committed."""
+"""The committed code is the output of ``scripts/protos``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_committed_code_matches_the_protos(tmp_path: Path) -> None:
 
 
 def _bare(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Without the names for JSON, which are not in the code that is made."""
+    """Without the JSON names, which are not in the generated code."""
     for message in file.message_type:
         for part in (message, *message.nested_type):
             for field in part.field:

@@ -1,4 +1,4 @@
-"""A driver on its sockets: what a kubelet finds there, who is let in, what is left behind."""
+"""A driver's sockets: services, permissions and cleanup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from allotment.kubelet_plugin.messages import DeviceHealth, PluginCallError, Pre
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import SocketError, socket_paths
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
-from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in
+from tests.unit.kubelet_plugin.fake_driver import CLAIM, DRIVER, FakeDriver, prepared_device, ignore_registration, kubelet_folder, paths, sockets_in
 from tests.waiting import until
 
 OLD_POD = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
@@ -52,8 +52,8 @@ def of(endpoint: Path, *versions: str) -> PluginInfo:
     return PluginInfo(DRIVER, endpoint, versions or ("v1.DRAPlugin",))
 
 
-def listening(path: Path) -> socket.socket:
-    """Somebody's socket."""
+def listening_socket(path: Path) -> socket.socket:
+    """A socket with a listening process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
@@ -61,9 +61,9 @@ def listening(path: Path) -> socket.socket:
     return server
 
 
-def dead(path: Path, *, minutes: float = 5) -> None:
-    """What a crash leaves."""
-    listening(path).close()
+def stale_socket(path: Path, *, minutes: float = 5) -> None:
+    """A stale socket."""
+    listening_socket(path).close()
     made = path.stat().st_mtime - 60 * minutes
     os.utime(path, (made, made))
 
@@ -71,10 +71,10 @@ def dead(path: Path, *, minutes: float = 5) -> None:
 @pytest.mark.parametrize("tells_health", [False, True])
 def test_get_info_lists_all_services(folder: Path, tells_health: bool) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
         if tells_health:
-            driver.news = asyncio.Queue()
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
+            driver.health_messages = asyncio.Queue()
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             info = await info_of(registration)
             assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, str(endpoint))
             assert list(info.supported_versions) == [
@@ -86,13 +86,13 @@ def test_get_info_lists_all_services(folder: Path, tells_health: bool) -> None:
 
 def test_both_versions_call_the_same_driver(folder: Path) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
-            for versions, answer in (("v1.DRAPlugin", device()), ("v1beta1.DRAPlugin", device()._replace(share_id=""))):
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
+            for versions, answer in (("v1.DRAPlugin", prepared_device()), ("v1beta1.DRAPlugin", prepared_device()._replace(share_id=""))):
                 async with PluginClient(of(endpoint, versions)) as kubelet:
                     assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((answer,))}
                     assert await kubelet.unprepare([CLAIM]) == {CLAIM.uid: ""}
-        assert driver.asked == [(CLAIM,)] * 4
+        assert driver.calls == [(CLAIM,)] * 4
 
     asyncio.run(story())
 
@@ -101,7 +101,7 @@ def test_the_driver_gets_the_registration_status(folder: Path) -> None:
     async def story() -> None:
         heard: list[tuple[bool, str]] = []
         endpoint, registration = paths(folder)
-        async with serve_plugin(Driver(), endpoint, registration, on_registered=lambda *told: heard.append(told)):
+        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=lambda *told: heard.append(told)):
             for status in ({"plugin_registered": True}, {"error": "endpoint in use"}):
                 await ask(
                     registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
@@ -117,7 +117,7 @@ def test_sockets_are_accessible_by_the_owner_only_and_removed_at_the_end(folder:
         mask = os.umask(0o022)
         os.umask(mask)
         endpoint, registration = paths(folder)
-        async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
+        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
             for path in (endpoint, registration):
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert sockets_in(folder) == ["dra.sock", f"{DRIVER}-reg.sock"]
@@ -130,7 +130,7 @@ def test_sockets_are_accessible_by_the_owner_only_and_removed_at_the_end(folder:
 
 def test_the_registration_socket_is_removed_first_and_calls_in_flight_are_answered(folder: Path) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
         started, go_on = asyncio.Event(), asyncio.Event()
 
         async def slowly() -> None:
@@ -141,7 +141,7 @@ def test_the_registration_socket_is_removed_first_and_calls_in_flight_are_answer
         over = asyncio.Event()
 
         async def serve() -> None:
-            async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
+            async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
                 await over.wait()
 
         serving = asyncio.create_task(serve())
@@ -153,7 +153,7 @@ def test_the_registration_socket_is_removed_first_and_calls_in_flight_are_answer
             await until(lambda: not sockets_in(folder))
             assert not serving.done()
             go_on.set()
-            assert await call == {CLAIM.uid: PrepareResult((device(),))}
+            assert await call == {CLAIM.uid: PrepareResult((prepared_device(),))}
             await serving
 
     asyncio.run(story())
@@ -161,7 +161,7 @@ def test_the_registration_socket_is_removed_first_and_calls_in_flight_are_answer
 
 def test_exceptions_of_a_driver_become_the_call_s_status(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
         raised: BaseException = PluginCallError("claim ml/train was replaced – größer")
 
         async def refuse() -> None:
@@ -169,7 +169,7 @@ def test_exceptions_of_a_driver_become_the_call_s_status(folder: Path, caplog: p
 
         driver.before = refuse
         async with (
-            serve_plugin(driver, endpoint, registration, on_registered=ignore),
+            serve_plugin(driver, endpoint, registration, on_registered=ignore_registration),
             PluginClient(of(endpoint)) as kubelet,
         ):
             with pytest.raises(PluginCallError) as failed:
@@ -190,8 +190,8 @@ def test_exceptions_of_a_driver_become_the_call_s_status(folder: Path, caplog: p
 
 def test_an_invalid_request_does_not_reach_the_driver(folder: Path) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             for method in (encoding.PREPARE, encoding.UNPREPARE):
                 async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
                     call = channel.unary_unary(
@@ -199,34 +199,34 @@ def test_an_invalid_request_does_not_reach_the_driver(folder: Path) -> None:
                     )
                     with pytest.raises(grpc.aio.AioRpcError, match="cannot parse invalid wire-format data"):
                         await call(b"\xff\xff")
-        assert driver.asked == []
+        assert driver.calls == []
 
     asyncio.run(story())
 
 
 def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # An open stream does not hold up the end.
+    # An open stream does not delay the shutdown.
     monkeypatch.setattr("allotment.kubelet_plugin.server._GRACE_SECONDS", 3600.0)
 
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
-        driver.news = asyncio.Queue()
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
+        driver.health_messages = asyncio.Queue()
         news = [(DeviceHealth("node-1", "gpu-0", "Healthy", 7),), (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),)]
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             info = of(endpoint, "v1.DRAPlugin", encoding.HEALTH)
             async with PluginClient(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
                 for message in news:
-                    driver.news.put_nowait(message)
+                    driver.health_messages.put_nowait(message)
                     assert await anext(stream) == message
                 assert driver.watchers == 1
-            # The kubelet went; nobody is told any more.
+            # Without a kubelet, the stream is closed.
             await until(lambda: driver.watchers == 0)
             async with PluginClient(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
-                driver.news.put_nowait(news[0])
+                driver.health_messages.put_nowait(news[0])
                 assert await anext(stream) == news[0]
         assert driver.watchers == 0
 
@@ -235,10 +235,10 @@ def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pyte
 
 def test_health_is_unimplemented_without_a_stream(folder: Path) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
-        driver.news = asyncio.Queue()
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
-            driver.news = None
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
+        driver.health_messages = asyncio.Queue()
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
+            driver.health_messages = None
             for server in ("one that had it at the start", "one that never had it"):
                 async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
                     watch = channel.unary_stream(
@@ -259,10 +259,10 @@ def test_health_is_unimplemented_without_a_stream(folder: Path) -> None:
 
 
 class _Entered:
-    """A second server beside the first."""
+    """Starts a second server concurrently."""
 
-    async def enter(self, driver: Driver, endpoint: Path, registration: Path) -> None:
-        self.context = serve_plugin(driver, endpoint, registration, on_registered=ignore)
+    async def enter(self, driver: FakeDriver, endpoint: Path, registration: Path) -> None:
+        self.context = serve_plugin(driver, endpoint, registration, on_registered=ignore_registration)
         await self.context.__aenter__()
 
     async def leave(self) -> None:
@@ -272,9 +272,9 @@ class _Entered:
 def test_stale_sockets_are_replaced(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
-        dead(endpoint)
-        dead(registration)
-        async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
+        stale_socket(endpoint)
+        stale_socket(registration)
+        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
             assert (await info_of(registration)).name == DRIVER
 
     asyncio.run(story())
@@ -283,9 +283,9 @@ def test_stale_sockets_are_replaced(folder: Path) -> None:
 def test_a_socket_that_is_in_use_is_not_removed(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
-        with listening(registration):
+        with listening_socket(registration):
             with pytest.raises(SocketError, match="is served by another process: stop it first"):
-                async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
+                async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
                     raise AssertionError("served")
             assert sockets_in(folder) == [f"{DRIVER}-reg.sock"]
 
@@ -297,7 +297,7 @@ def test_another_file_at_the_path_is_not_removed(folder: Path) -> None:
         endpoint, registration = paths(folder)
         registration.write_text("notes")
         with pytest.raises(SocketError, match="in the way and is no socket"):
-            async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
+            async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
                 raise AssertionError("served")
         assert registration.read_text() == "notes"
 
@@ -313,12 +313,12 @@ def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets
         other = paths(folder, "gpu.example.com-2", pod_uid=OLD_POD)
         young = paths(folder, pod_uid="2c" * 16)
         for path in (*killed, *other):
-            dead(path)
+            stale_socket(path)
         for path in young:
-            dead(path, minutes=0)
+            stale_socket(path, minutes=0)
         async with (
-            serve_plugin(Driver(), *old, on_registered=ignore),
-            serve_plugin(Driver(), *new, on_registered=ignore),
+            serve_plugin(FakeDriver(), *old, on_registered=ignore_registration),
+            serve_plugin(FakeDriver(), *new, on_registered=ignore_registration),
         ):
             there = sorted(path.name for path in (*old, *new, *other, *young))
             assert sockets_in(folder) == there
@@ -330,26 +330,26 @@ def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets
 
 def test_a_new_server_does_not_wait_for_calls_of_the_old_one(folder: Path) -> None:
     async def story() -> None:
-        first, second, (endpoint, registration) = Driver(says="old"), Driver(says="new"), paths(folder)
+        first, second, (endpoint, registration) = FakeDriver(says="old"), FakeDriver(says="new"), paths(folder)
         go_on = asyncio.Event()
 
         async def slowly() -> None:
             await go_on.wait()
 
         first.before = slowly
-        old = serve_plugin(first, endpoint, registration, on_registered=ignore)
+        old = serve_plugin(first, endpoint, registration, on_registered=ignore_registration)
         await old.__aenter__()
         async with PluginClient(of(endpoint)) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
-            await until(lambda: first.asked)
+            await until(lambda: first.calls)
             ending = asyncio.create_task(old.__aexit__(None, None, None))
             await until(lambda: not sockets_in(folder))
-            async with serve_plugin(second, endpoint, registration, on_registered=ignore):
+            async with serve_plugin(second, endpoint, registration, on_registered=ignore_registration):
                 go_on.set()
-                assert await call == {CLAIM.uid: PrepareResult((device("old"),))}
+                assert await call == {CLAIM.uid: PrepareResult((prepared_device("old"),))}
                 await ending
                 async with PluginClient(of(endpoint)) as again:
-                    assert await again.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device("new"),))}
+                    assert await again.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device("new"),))}
 
     asyncio.run(story())
 
@@ -360,7 +360,7 @@ def test_a_path_that_is_too_long_is_rejected(folder: Path) -> None:
         with pytest.raises(SocketError, match=r"has \d+ bytes; the maximum is 107\. Use a shorter folder"):
             socket_paths(DRIVER, plugins_dir=folder, registry_dir=deep)
         with pytest.raises(SocketError, match="bytes"):
-            async with serve_plugin(Driver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore):
+            async with serve_plugin(FakeDriver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore_registration):
                 raise AssertionError("served")
 
     asyncio.run(story())
@@ -371,7 +371,7 @@ def test_the_longest_path_is_served(folder: Path) -> None:
         endpoint, registration = paths(folder)
         longest = endpoint.parent / ("e" * (sockets.MAX_PATH_BYTES - len(str(endpoint.parent)) - 1))
         async with (
-            serve_plugin(Driver(), longest, registration, on_registered=ignore),
+            serve_plugin(FakeDriver(), longest, registration, on_registered=ignore_registration),
             PluginClient(of(longest)) as kubelet,
         ):
             assert CLAIM.uid in await kubelet.prepare([CLAIM])
@@ -381,7 +381,7 @@ def test_the_longest_path_is_served(folder: Path) -> None:
 
 def test_two_hundred_concurrent_prepares(folder: Path) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
         waiting = asyncio.Barrier(200)
 
         async def together() -> None:
@@ -389,7 +389,7 @@ def test_two_hundred_concurrent_prepares(folder: Path) -> None:
 
         driver.before = together
         async with (
-            serve_plugin(driver, endpoint, registration, on_registered=ignore),
+            serve_plugin(driver, endpoint, registration, on_registered=ignore_registration),
             PluginClient(of(endpoint)) as kubelet,
         ):
             refs = [CLAIM._replace(uid=f"uid-{number}") for number in range(200)]
@@ -401,7 +401,7 @@ def test_two_hundred_concurrent_prepares(folder: Path) -> None:
 
 def test_a_cancelled_call_cancels_the_driver_s_call(folder: Path) -> None:
     async def story() -> None:
-        driver, (endpoint, registration) = Driver(), paths(folder)
+        driver, (endpoint, registration) = FakeDriver(), paths(folder)
         state: list[str] = []
 
         async def slowly() -> None:
@@ -414,7 +414,7 @@ def test_a_cancelled_call_cancels_the_driver_s_call(folder: Path) -> None:
 
         driver.before = slowly
         async with (
-            serve_plugin(driver, endpoint, registration, on_registered=ignore),
+            serve_plugin(driver, endpoint, registration, on_registered=ignore_registration),
             PluginClient(of(endpoint)) as kubelet,
         ):
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
@@ -433,7 +433,7 @@ def test_a_registration_succeeds_even_if_the_callback_fails(folder: Path, caplog
 
     async def story() -> None:
         endpoint, registration = paths(folder)
-        async with serve_plugin(Driver(), endpoint, registration, on_registered=tell):
+        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=tell):
             await ask(
                 registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
                 registration_pb2.RegistrationStatus(plugin_registered=True),

@@ -51,7 +51,7 @@ def nodes(url: str) -> list[str]:
 
 def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str, str], tmp_path: Path) -> None:
     nothing = allot("status")
-    assert (nothing.returncode, nothing.stdout) == (1, "No lab runs.\n")
+    assert (nothing.returncode, nothing.stdout) == (1, "No lab is running.\n")
     one = allot("up", "--detach", "--http", "--name", "one", "--fleet", "t4-4x-pcie:2")
     assert one.returncode == 0, one.stderr
     two = allot("up", "--detach", "--http", "--name", "two", "--fleet", "big=dgx-a100-40gb", "--ephemeral")
@@ -71,10 +71,10 @@ def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str,
     assert f"lab 'one' is running already (process {labs['one']['pid']}" in again.stderr
 
     down = allot("down", "one")
-    assert down.stdout == "Lab 'one' has stopped; its data stay in ~/share/allotment/labs/one.\n"
+    assert down.stdout == "Lab 'one' has stopped; its data remain in ~/share/allotment/labs/one.\n"
     assert allot("down", "one").stdout == "No lab 'one' runs.\n"
     assert [line.split()[0] for line in allot("status").stdout.splitlines()] == ["NAME", "two"]
-    assert allot("down", "--all").stdout == "Lab 'two' has stopped.\n"
+    assert allot("down", "--all").stdout == "Lab 'two' stopped.\n"
     config = load_text(Path(environment["KUBECONFIG"]).read_bytes()).documents[0].tree
     assert config["contexts"] == []
 
@@ -100,7 +100,7 @@ def test_a_lab_in_the_foreground_stops_cleanly(
         lab.send_signal(number)
         rest = lab.stdout.read()
         assert lab.wait(120) == 0, rest
-    assert rest.endswith("Lab 'default' has stopped.\n")
+    assert rest.endswith("Lab 'default' stopped.\n")
     assert "Traceback" not in rest
     assert not register.runs("default")
     assert register.status("default") is None
@@ -111,7 +111,7 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
     os.kill(lab["pid"], signal.SIGKILL)
     wait_until(lambda: not Register(tmp_path / "state" / "allotment").runs("default"))
-    assert allot("status").stdout == "No lab runs.\n"
+    assert allot("status").stdout == "No lab is running.\n"
     again = allot("up", "--detach", "--http")
     assert again.returncode == 0, again.stderr
 
@@ -121,13 +121,13 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
     [
         (["--name", "A b"], "a lab's name is"),
         (["--fleet", "tpu-v7"], "tpu-v7"),
-        (["--speed", "0"], "--speed: wanted a positive number"),
+        (["--speed", "0"], "--speed: expected a positive number"),
         (["--port", "70000"], "--port: wanted 0 to 65535"),
-        (["--without", "garbage,schedular"], "--without: there is no program 'schedular' in a lab"),
+        (["--disable", "garbage,schedular"], "--disable: there is no program 'schedular' in a lab"),
         (["--kube-version", "1.10"], "--kube-version"),
-        (["--ephemeral", "--data", "x"], "not allowed with"),
-        (["--host", "203.0.113.1"], "cannot listen on 203.0.113.1: cannot assign requested address"),
-        (["--data", "/dev/null"], "--data: wanted a folder, /dev/null is none"),
+        (["--ephemeral", "--data-dir", "x"], "not allowed with"),
+        (["--bind-address", "203.0.113.1"], "cannot listen on 203.0.113.1: cannot assign requested address"),
+        (["--data-dir", "/dev/null"], "--data-dir: expected a directory, /dev/null is none"),
     ],
 )
 def test_mistakes_are_told_in_a_line(allot: Allot, words: list[str], complaint: str) -> None:
@@ -142,7 +142,7 @@ def test_other_users_cannot_read_what_a_lab_keeps(allot: Allot, tmp_path: Path) 
     data = tmp_path / "data"
     data.mkdir()
     data.chmod(0o755)
-    for name, words in (("kept", ["--data", str(data)]), ("lost", ["--ephemeral"])):
+    for name, words in (("kept", ["--data-dir", str(data)]), ("lost", ["--ephemeral"])):
         done = allot("up", "--detach", "--http", "--name", name, "--fleet", "t4-4x-pcie", *words)
         assert done.returncode == 0, done.stderr
     files = [path for folder in (data, tmp_path / "state") for path in folder.rglob("*") if path.is_file()]
@@ -185,5 +185,5 @@ def test_a_kubeconfig_that_is_not_understood_stops_the_start(allot: Allot, envir
     path.write_text("a: [")
     done = allot("up", "--http", "--ephemeral")
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "repair it, or give another file with --kubeconfig" in done.stderr
+    assert "fix it, or use another file with --kubeconfig" in done.stderr
     assert path.read_text() == "a: ["

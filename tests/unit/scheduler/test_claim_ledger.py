@@ -12,7 +12,7 @@ from allotment.model.contested_claims import LABEL
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult
 from allotment.model.trees import Tree, to_value
-from allotment.scheduler.claim_ledger import Ledger
+from allotment.scheduler.claim_ledger import ClaimLedger
 from tests.unit.scheduler.world import FEATURES, claim
 
 
@@ -31,16 +31,16 @@ def _key(name: str) -> ObjectKey:
     return ObjectKey("ns", name)
 
 
-def _held(ledger: Ledger, inventory: Inventory) -> dict[str, list[str]]:
+def _held(ledger: ClaimLedger, inventory: Inventory) -> dict[str, list[str]]:
     return {d.device: [k.name for k in keys] for d, keys in inventory.usage.exclusive.items()}
 
 
-def _ledger() -> tuple[Ledger, Inventory]:
+def _ledger() -> tuple[ClaimLedger, Inventory]:
     inventory = Inventory(FEATURES)
-    return Ledger(inventory), inventory
+    return ClaimLedger(inventory), inventory
 
 
-def test_plan_holds_until_the_cluster_has_it_and_after() -> None:
+def test_planned_allocation_stays_booked_after_its_write() -> None:
     ledger, inventory = _ledger()
     ledger.put(_claim("c"))
     ledger.plan(_key("c"), "pod", to_value(_allocation("x"), AllocationResult))
@@ -48,26 +48,26 @@ def test_plan_holds_until_the_cluster_has_it_and_after() -> None:
     assert ledger.put(_claim("c", finalizers=["f"])) == "same"
     assert _held(ledger, inventory) == {"x": ["c"]}
     ledger.put(_claim("c", "x", "pod"))
-    ledger.settle(_key("c"))
+    ledger.end_plan(_key("c"))
     assert _held(ledger, inventory) == {"x": ["c"]}
     assert ledger.put(_claim("c")) == "freed"
     assert _held(ledger, inventory) == {}
 
 
-def test_plan_that_is_off_gives_back() -> None:
+def test_cancelled_plan_frees_its_devices() -> None:
     ledger, inventory = _ledger()
     ledger.put(_claim("c"))
     ledger.plan(_key("c"), "pod", to_value(_allocation("x"), AllocationResult))
-    ledger.settle(_key("c"))
+    ledger.end_plan(_key("c"))
     assert _held(ledger, inventory) == {}
 
 
-def test_what_somebody_else_wrote_replaces_the_plan() -> None:
+def test_allocation_by_another_client_replaces_the_plan() -> None:
     ledger, inventory = _ledger()
     ledger.put(_claim("c"))
     ledger.plan(_key("c"), "pod", to_value(_allocation("x"), AllocationResult))
     assert ledger.put(_claim("c", "y", "other")) == "freed"
-    ledger.settle(_key("c"))
+    ledger.end_plan(_key("c"))
     assert _held(ledger, inventory) == {"y": ["c"]}
 
 
@@ -78,7 +78,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-def test_in_the_end_exactly_what_the_cluster_says_is_booked(steps: list[tuple[str, int, int]]) -> None:
+def test_bookings_finally_equal_the_cluster_state(steps: list[tuple[str, int, int]]) -> None:
     ledger, inventory = _ledger()
     there: dict[str, str] = {}
     for what, which, device in steps:
@@ -87,7 +87,7 @@ def test_in_the_end_exactly_what_the_cluster_says_is_booked(steps: list[tuple[st
             case "plan" if there.get(name) == "" and _key(name) not in ledger.in_flight:
                 ledger.plan(_key(name), "pod", to_value(_allocation(f"d{device}"), AllocationResult))
             case "settle":
-                ledger.settle(_key(name))
+                ledger.end_plan(_key(name))
             case "write":
                 there[name] = f"d{device}"
                 ledger.put(_claim(name, f"d{device}"))
@@ -98,7 +98,7 @@ def test_in_the_end_exactly_what_the_cluster_says_is_booked(steps: list[tuple[st
                 there.pop(name, None)
                 ledger.remove(_key(name))
     for name in ("c0", "c1", "c2"):
-        ledger.settle(_key(name))
+        ledger.end_plan(_key(name))
     wanted: dict[str, list[str]] = {}
     for name, held in sorted(there.items()):
         if held:
@@ -106,13 +106,13 @@ def test_in_the_end_exactly_what_the_cluster_says_is_booked(steps: list[tuple[st
     assert {d: sorted(names) for d, names in _held(ledger, inventory).items()} == wanted
 
 
-def test_claims_that_only_guard_are_known_and_hold_nothing() -> None:
+def test_detached_claims_are_known_and_hold_nothing() -> None:
     ledger, inventory = _ledger()
     ledger.put(_claim("c", "x", labels={LABEL: "true"}))
-    assert (list(ledger.guards), ledger.known[_key("c")].allocation) == ([_key("c")], None)
+    assert (list(ledger.detached), ledger.known[_key("c")].allocation) == ([_key("c")], None)
     assert _held(ledger, inventory) == {}
     ledger.put(_claim("c", "x"))
-    assert (list(ledger.guards), _held(ledger, inventory)) == ([], {"x": ["c"]})
+    assert (list(ledger.detached), _held(ledger, inventory)) == ([], {"x": ["c"]})
     ledger.put(_claim("c", "x", labels={LABEL: "true"}))
     ledger.remove(_key("c"))
-    assert not ledger.guards
+    assert not ledger.detached

@@ -8,11 +8,11 @@ from tests.unit.cluster import idle
 from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, node, pod, world
 
 
-def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
+def test_extended_resource_of_a_class_becomes_a_claim() -> None:
     async def scenario() -> None:
         served = device_class(extendedResourceName="example.com/gpu")
-        asks = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
-        async with world(node("a"), gpus("a", 2), served, asks) as lab:
+        requests = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
+        async with world(node("a"), gpus("a", 2), served, requests) as lab:
             await lab.bound("p")
             status = lab.pod("p")["status"]["extendedResourceClaimStatus"]
             assert status["requestMappings"] == [
@@ -28,12 +28,12 @@ def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
     idle.run(scenario())
 
 
-def test_a_pod_with_extended_resources_counts_as_one_with_claims_where_it_waits() -> None:
+def test_a_pending_pod_with_extended_resources_counts_as_one_with_claims() -> None:
     async def scenario() -> None:
         served = device_class(extendedResourceName="example.com/gpu")
-        asks = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}, nodeSelector={"zone": "b"})
-        async with world(node("a"), gpus("a", 2), served, asks) as lab:
-            assert ". still not schedulable, preemption:" in await lab.told("p")
+        requests = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}, nodeSelector={"zone": "b"})
+        async with world(node("a"), gpus("a", 2), served, requests) as lab:
+            assert ". still not schedulable, preemption:" in await lab.message_after("p")
 
     idle.run(scenario())
 
@@ -42,8 +42,8 @@ def test_extended_resource_of_a_device_plugin_needs_no_claim() -> None:
     async def scenario() -> None:
         served = device_class(extendedResourceName="example.com/gpu")
         plugged = node("plugged", has={"example.com/gpu": "1"})
-        asks = [pod(n, limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}) for n in ("p", "q")]
-        async with world(plugged, node("a"), gpus("a", 1), served, *asks) as lab:
+        requests = [pod(n, limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}) for n in ("p", "q")]
+        async with world(plugged, node("a"), gpus("a", 1), served, *requests) as lab:
             await lab.bound("p", "q")
             by_node = {lab.node_of(n): lab.pod(n)["status"].get("extendedResourceClaimStatus") for n in ("p", "q")}
             assert by_node["plugged"] is None
@@ -52,11 +52,11 @@ def test_extended_resource_of_a_device_plugin_needs_no_claim() -> None:
     idle.run(scenario())
 
 
-def test_claim_for_extended_resources_that_was_left_behind_goes_first() -> None:
+def test_leftover_claim_for_extended_resources_is_deleted_first() -> None:
     async def scenario() -> None:
         served = device_class(extendedResourceName="example.com/gpu")
-        resource, asks = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
-        asks["metadata"]["uid"] = "p-uid"
+        resource, requests = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
+        requests["metadata"]["uid"] = "p-uid"
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}
         result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}
         left = claim(
@@ -66,7 +66,7 @@ def test_claim_for_extended_resources_that_was_left_behind_goes_first() -> None:
             finalizers=[FINALIZER],
             status={"allocation": {"devices": {"results": [result]}}},
         )
-        async with world(node("a"), gpus("a", 2), served, left, (resource, asks)) as lab:
+        async with world(node("a"), gpus("a", 2), served, left, (resource, requests)) as lab:
             await lab.bound("p")
             made = lab.pod("p")["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
             assert made != "p-extended-resources-old"

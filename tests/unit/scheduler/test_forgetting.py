@@ -14,7 +14,7 @@ import pytest
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, PODS
-from allotment.scheduler.program import Options, Scheduler
+from allotment.scheduler.program import SchedulerOptions, Scheduler
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import (
@@ -34,7 +34,7 @@ SLOW = gpus("a", 2, bindsToNode=True, bindingConditions=["ready"], bindingFailur
 POD, CLAIM = "the-pod", "the-claim"
 
 
-def parts_of(value: object) -> Iterable[object]:
+def children_of(value: object) -> Iterable[object]:
     """What something of ours holds."""
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
@@ -52,7 +52,7 @@ def parts_of(value: object) -> Iterable[object]:
     return [getattr(value, slot) for slot in slots if hasattr(value, slot)]
 
 
-def still_known(scheduler: Scheduler, names: set[object]) -> list[str]:
+def paths_to(scheduler: Scheduler, names: set[object]) -> list[str]:
     """Where any of these names is kept; events that were told are remembered for a while."""
     found: list[str] = []
     seen: set[int] = set()
@@ -64,7 +64,7 @@ def still_known(scheduler: Scheduler, names: set[object]) -> list[str]:
                 found.append(path)
         elif id(value) not in seen and not isinstance(value, Events | SchedulingClient):
             seen.add(id(value))
-            left += [(f"{path} > {type(value).__name__}", part) for part in parts_of(value)]
+            left += [(f"{path} > {type(value).__name__}", part) for part in children_of(value)]
     return found
 
 
@@ -75,7 +75,7 @@ async def scheduling() -> AsyncIterator[tuple[World, Scheduler]]:
         lab.put(resource, tree)
 
     async def program(context: Context) -> None:
-        made.append(Scheduler(context, Options(FEATURES)))
+        made.append(Scheduler(context, SchedulerOptions(FEATURES)))
         await made[0].run()
 
     task = asyncio.create_task(run({"scheduler": program}, context_of(lab.client, 20)))
@@ -93,14 +93,14 @@ async def _bound(lab: World) -> None:
     await lab.bound(POD)
 
 
-async def _waits_for_its_device(lab: World) -> None:
+async def _waiting_for_its_device(lab: World) -> None:
     lab.put(*claim(CLAIM))
     lab.put(*pod(POD, CLAIM, nodeSelector={"kubernetes.io/hostname": "a"}))
     await lab.until(lambda: lab.events("BindingConditionsPending"))
 
 
-async def _its_device_breaks(lab: World) -> None:
-    await _waits_for_its_device(lab)
+async def _device_failed(lab: World) -> None:
+    await _waiting_for_its_device(lab)
     tree = lab.claim(CLAIM)
     (result,) = tree["status"]["allocation"]["devices"]["results"]
     device = {key: result[key] for key in ("driver", "pool", "device")}
@@ -110,42 +110,42 @@ async def _its_device_breaks(lab: World) -> None:
     await lab.until(lambda: not lab.users(CLAIM))
 
 
-async def _fits_nowhere(lab: World) -> None:
+async def _unschedulable(lab: World) -> None:
     lab.put(*claim(CLAIM, count=9))
     lab.put(*pod(POD, CLAIM))
-    await lab.told(POD)
+    await lab.message_after(POD)
 
 
-async def _is_refused(lab: World) -> None:
+async def _binding_rejected(lab: World) -> None:
     lab.client.refuse_binding = [refusal(500, "InternalError")] * 2
     lab.put(*claim(CLAIM))
     lab.put(*pod(POD, CLAIM, nodeSelector={"kubernetes.io/hostname": "b"}))
     await lab.until(lambda: not lab.client.refuse_binding)
 
 
-async def _has_no_claim_yet(lab: World) -> None:
+async def _claim_missing(lab: World) -> None:
     lab.put(*claim(CLAIM))
     lab.put(*pod(POD, CLAIM, "never-made"))
     await lab.until(lambda: lab.events("FailedScheduling"))
 
 
 @pytest.mark.parametrize(
-    "fate", [_bound, _waits_for_its_device, _its_device_breaks, _fits_nowhere, _is_refused, _has_no_claim_yet]
+    "fate", [_bound, _waiting_for_its_device, _device_failed, _unschedulable, _binding_rejected, _claim_missing]
 )
-def test_nothing_is_kept_of_a_pod_that_is_gone(fate: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+def test_no_state_is_kept_of_a_deleted_pod(fate: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def story() -> None:
         async with scheduling() as (lab, scheduler):
             await fate(lab)
             names: set[object] = {POD, CLAIM, lab.claim(CLAIM)["metadata"]["uid"]}
             if (PODS, NAMESPACE, POD) in lab.client.objects:
                 names.add(lab.pod(POD)["metadata"]["uid"])
-                assert still_known(scheduler, names)
+                assert paths_to(scheduler, names)
                 lab.end(POD)
             lab.client.remove(CLAIMS, NAMESPACE, CLAIM)
             with suppress(TimeoutError):
                 async with asyncio.timeout(5):
-                    while still_known(scheduler, names):
+                    while paths_to(scheduler, names):
                         await asyncio.sleep(0.005)
-            assert still_known(scheduler, names) == []
+            assert paths_to(scheduler, names) == []
 
     idle.run(story())

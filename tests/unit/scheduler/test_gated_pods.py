@@ -10,17 +10,17 @@ from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Events
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.pod_requirements import Demands
-from allotment.scheduler.gated_pods import Held
-from allotment.scheduler.pod_groups import Grouping
-from allotment.scheduler.pods import Hold, WaitingPod
+from allotment.scheduler.gated_pods import GatedPods
+from allotment.scheduler.pod_groups import PodGroups
+from allotment.scheduler.pods import HoldReason, QueuedPod
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.scheduler.world import FEATURES, NAMESPACE, pod
 
-NOT_CREATED = Hold("not-created", "ResourceClaim not created yet", 0)
+NOT_CREATED = HoldReason("not-created", "ResourceClaim not created yet", 0)
 
 
-class _Called:
+class _FakeTimer:
     def cancel(self) -> None:
         """Nobody does."""
 
@@ -34,76 +34,76 @@ class _Clock(Clock):
 
     def later(self, seconds: float, act: Callable[[], None]) -> Timer:
         self.next = act
-        return _Called()
+        return _FakeTimer()
 
-    def pass_on(self) -> None:
+    def fire(self) -> None:
         assert self.next is not None
         act, self.next = self.next, None
         act()
 
 
-class _Notes(Events):
+class _RecordingEvents(Events):
     """Keeps what is noted."""
 
     def __init__(self) -> None:
         super().__init__(MemoryClient(), clock=Clock())
-        self.said: list[str] = []
+        self.notes: list[str] = []
 
     def note(self, *words: object, **more: object) -> None:
-        self.said.append(str(words[4]))
+        self.notes.append(str(words[4]))
 
 
-class _Story:
+class _Fixture:
     def __init__(self, *templates: str) -> None:
-        self.clock, self.notes = _Clock(), _Notes()
+        self.clock, self.notes = _Clock(), _RecordingEvents()
         self.claims: list[ObjectKey] = []
         caches = Caches(MemoryClient(), clock=self.clock, random=Random(1))
         known = [ObjectKey(NAMESPACE, template) for template in templates]
-        self.held = Held(
+        self.gated = GatedPods(
             self.clock, self.notes.recorder("s"), lambda: self.claims, lambda: known,
-            Grouping(caches, FEATURES, lambda happening: None),
+            PodGroups(caches, FEATURES, lambda event: None),
         )  # fmt: skip
         _, tree = pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
         tree["metadata"]["uid"] = "uid-p"
-        self.held.put(WaitingPod(tree, Demands().of(tree["spec"])), NOT_CREATED)
+        self.gated.put(QueuedPod(tree, Demands().of(tree["spec"])), NOT_CREATED)
 
-    def made(self) -> None:
+    def create_other_claim(self) -> None:
         """The claim of some other pod."""
         self.claims.append(ObjectKey(NAMESPACE, f"c{len(self.claims)}"))
 
 
-def test_nothing_is_told_while_claims_of_others_are_made() -> None:
-    async def story() -> None:
-        here = _Story("one")
+def test_nothing_is_reported_while_other_claims_are_created() -> None:
+    async def scenario() -> None:
+        here = _Fixture("one")
         for _ in range(5):
-            here.made()
-            here.clock.pass_on()
+            here.create_other_claim()
+            here.clock.fire()
         assert here.notes.said == []
-        here.clock.pass_on()
+        here.clock.fire()
         (text,) = here.notes.said
         assert text.startswith("the claim for gpu has not been made yet (template one)")
         assert here.clock.next is None
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_claim_that_does_not_come_is_told_of_however_many_others_do() -> None:
-    async def story() -> None:
-        here = _Story("one")
+def test_a_missing_claim_is_eventually_reported_despite_new_claims() -> None:
+    async def scenario() -> None:
+        here = _Fixture("one")
         for _ in range(31):
-            here.made()
-            here.clock.pass_on()
+            here.create_other_claim()
+            here.clock.fire()
         assert len(here.notes.said) == 1
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_that_a_template_is_missing_is_told_at_once() -> None:
-    async def story() -> None:
-        here = _Story()
-        here.made()
-        here.clock.pass_on()
+def test_a_missing_template_is_reported_immediately() -> None:
+    async def scenario() -> None:
+        here = _Fixture()
+        here.create_other_claim()
+        here.clock.fire()
         (text,) = here.notes.said
         assert text.startswith('ResourceClaimTemplate "one" does not exist in namespace ns')
 
-    idle.run(story())
+    idle.run(scenario())

@@ -25,7 +25,7 @@ def apart_from(app: str) -> Tree:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def test_what_is_wrong_with_other_nodes_does_not_matter_where_the_expected_one_fits() -> None:
+def test_errors_of_other_nodes_do_not_matter_if_the_nominated_node_fits() -> None:
     selector = 'device.attributes["gpu.example.com"].size > 3'
 
     async def scenario() -> None:
@@ -34,46 +34,46 @@ def test_what_is_wrong_with_other_nodes_does_not_matter_where_the_expected_one_f
         async with world(*nodes, device_class(), *wanted, expected("told", "b", "c"), pod("untold", "d")) as lab:
             await lab.bound("told")
             assert lab.node_of("told") == "b"
-            assert "no such key: size" in await lab.told("untold", "SchedulerError")
+            assert "no such key: size" in await lab.message_after("untold", "SchedulerError")
 
     idle.run(scenario())
 
 
-def test_a_node_is_kept_free_of_whom_the_expected_pod_cannot_stand() -> None:
+def test_pods_that_conflict_with_a_nominated_pod_are_refused() -> None:
     async def scenario() -> None:
         waiting = expected("waiting", "a", "c", labels={"app": "quiet"})
         loud = pod("loud", affinity=apart_from("quiet"))
         async with world(node("a"), device_class(), claim("c"), waiting) as lab:
-            await lab.told("waiting")
+            await lab.message_after("waiting")
             nominate(lab, "waiting", "a")
             await asyncio.sleep(0.05)
             lab.put(*loud)
-            assert "didn't match pod anti-affinity rules" in await lab.told("loud")
+            assert "didn't match pod anti-affinity rules" in await lab.message_after("loud")
 
     idle.run(scenario())
 
 
-def test_room_is_kept_for_who_is_expected_while_it_waits() -> None:
+def test_room_is_reserved_for_a_nominated_pod_while_it_is_pending() -> None:
     async def scenario() -> None:
         async with world(node("a"), device_class(), claim("c"), pod("waiting", "c", requests={"cpu": "5"})) as lab:
-            await lab.told("waiting")
+            await lab.message_after("waiting")
             nominate(lab, "waiting", "a")
             await asyncio.sleep(0.05)
             assert lab.pod("waiting")["status"]["nominatedNodeName"] == "a"  # nothing was tried for that
             lab.put(*pod("greedy", requests={"cpu": "5"}))
-            assert "Insufficient cpu" in await lab.told("greedy")
+            assert "Insufficient cpu" in await lab.message_after("greedy")
             lab.put(*gpus("a", 1))
             await lab.bound("waiting")
 
     idle.run(scenario())
 
 
-def test_of_equal_pods_the_one_that_is_expected_gets_the_place() -> None:
+def test_of_equal_pods_the_nominated_one_gets_the_node() -> None:
     async def scenario() -> None:
         pods = [pod(f"p{n}", requests={"cpu": "5"}, created=f"2026-01-01T00:00:0{n}Z") for n in range(3)]
         async with world(node("a", unschedulable=True), *pods) as lab:
             for n in range(3):
-                await lab.told(f"p{n}")
+                await lab.message_after(f"p{n}")
             nominate(lab, "p2", "a")
             await asyncio.sleep(0.05)
             lab.put(*node("a"))
@@ -83,44 +83,44 @@ def test_of_equal_pods_the_one_that_is_expected_gets_the_place() -> None:
     idle.run(scenario())
 
 
-def test_an_expectation_that_is_taken_back_lets_others_in() -> None:
+def test_a_withdrawn_nomination_frees_the_room() -> None:
     async def scenario() -> None:
         waiting = pod("waiting", "c", requests={"cpu": "5"})
         async with world(node("a"), device_class(), claim("c"), waiting) as lab:
-            await lab.told("waiting")
+            await lab.message_after("waiting")
             nominate(lab, "waiting", "a")
             await asyncio.sleep(0.05)
             lab.put(*pod("other", requests={"cpu": "5"}))
-            await lab.told("other")
+            await lab.message_after("other")
             nominate(lab, "waiting", "")
             await lab.bound("other")
 
     idle.run(scenario())
 
 
-def test_who_may_not_preempt_stays_expected() -> None:
+def test_a_pod_that_may_not_preempt_keeps_its_nomination() -> None:
     async def scenario() -> None:
         async with world(node("a"), pod("big", requests={"cpu": "8"})) as lab:
             await lab.bound("big")
             lab.put(*expected("meek", "a", requests={"cpu": "5"}, preemptionPolicy="Never"))
-            await lab.told("meek")
+            await lab.message_after("meek")
             assert lab.pod("meek")["status"]["nominatedNodeName"] == "a"
             lab.put(*expected("bold", "a", requests={"cpu": "5"}))
-            await lab.told("bold")
+            await lab.message_after("bold")
             await lab.until(lambda: not lab.pod("bold")["status"].get("nominatedNodeName"))
 
     idle.run(scenario())
 
 
-def test_nobody_is_told_to_tolerate_that_a_node_is_kept_for_others() -> None:
+def test_no_advice_suggests_tolerating_a_reservation() -> None:
     async def scenario() -> None:
         kept = {"key": "allotment.dev/reserved", "value": "order", "effect": "NoSchedule"}
-        mine = {"key": "allotment.dev/reserved", "operator": "Equal", "value": "order", "effect": "NoSchedule"}
-        async with world(node("a", taints=[kept]), pod("other"), expected("p", "a", tolerations=[mine])) as lab:
+        own_toleration = {"key": "allotment.dev/reserved", "operator": "Equal", "value": "order", "effect": "NoSchedule"}
+        async with world(node("a", taints=[kept]), pod("other"), expected("p", "a", tolerations=[own_toleration])) as lab:
             await lab.bound("p")
-            said = await lab.told("other")
-            assert "kept for the pods that they were ordered for: a" in said
-            assert "tolerate the" not in said
+            message = await lab.message_after("other")
+            assert "kept for the pods that they were ordered for: a" in message
+            assert "tolerate the" not in message
             lab.put(*node("a"))
             await lab.bound("other")
 

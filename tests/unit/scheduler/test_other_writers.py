@@ -10,7 +10,7 @@ from allotment.cluster.program import run
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import (
@@ -28,7 +28,7 @@ from tests.unit.scheduler.world import (
 CLUSTER = (node("a"), gpus("a", 2), device_class())
 
 
-def test_conflict_with_another_writer_is_read_again() -> None:
+def test_a_conflicting_write_is_retried_on_the_new_state() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, claim("one")) as lab:
 
@@ -84,7 +84,7 @@ def test_pod_that_another_scheduler_bound_keeps_its_claim() -> None:
     idle.run(scenario())
 
 
-def test_refused_binding_gives_everything_back_and_tries_again() -> None:
+def test_a_rejected_binding_is_reverted_and_retried() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, claim("one"), speed=10) as lab:
             lab.client.refuse_binding = [refusal(500, "InternalError", "no")]
@@ -98,11 +98,11 @@ def test_refused_binding_gives_everything_back_and_tries_again() -> None:
     idle.run(scenario())
 
 
-def test_what_a_pod_hears_while_it_waits_comes_before_its_node() -> None:
+def test_a_pending_report_is_written_before_the_binding() -> None:
     """Else it would be bound, and its condition would say for ever that it is not."""
 
     async def scenario() -> None:
-        client = SlowToHear()
+        client = SlowPatchClient()
         async with world(node("small", cpu="1"), pod("p", requests={"cpu": "4"}), client=client) as lab:
             await client.asked.wait()
             lab.put(*node("big"))
@@ -115,26 +115,26 @@ def test_what_a_pod_hears_while_it_waits_comes_before_its_node() -> None:
     idle.run(scenario())
 
 
-class SlowToHear(SchedulingClient):
+class SlowPatchClient(SchedulingClient):
     """An API server that takes its time for what pods are told."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.requested, self.answers = asyncio.Event(), asyncio.Event()
         self.answered = False
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
         subresource: str = "", force: bool = False, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        self.asked.set()
+        self.requested.set()
         await self.answers.wait()
-        told = await super().patch(resource, name, patch, namespace, kind=kind, subresource=subresource)
+        patched = await super().patch(resource, name, patch, namespace, kind=kind, subresource=subresource)
         self.answered = True
-        return told
+        return patched
 
 
-def test_scheduler_that_starts_again_goes_on_where_it_was() -> None:
+def test_a_restarted_scheduler_continues() -> None:
     async def scenario() -> None:
         selector = {
             "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]
@@ -158,7 +158,7 @@ def test_scheduler_that_starts_again_goes_on_where_it_was() -> None:
     idle.run(scenario())
 
 
-def test_device_that_another_scheduler_gave_away_meanwhile_is_not_used() -> None:
+def test_a_device_allocated_concurrently_by_another_scheduler_is_not_used() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, claim("mine"), speed=10) as lab:
 
@@ -175,13 +175,13 @@ def test_device_that_another_scheduler_gave_away_meanwhile_is_not_used() -> None
     idle.run(scenario())
 
 
-def test_two_schedulers_at_once_give_no_device_twice() -> None:
+def test_two_concurrent_schedulers_allocate_no_device_twice() -> None:
     async def scenario() -> None:
         pods = [pod(f"p{n}", f"c{n}") for n in range(12)]
         claims = [claim(f"c{n}") for n in range(12)]
         cluster = [x for n in ("a", "b") for x in (node(n), gpus(n, 4))]
         async with world(*cluster, device_class(), speed=20) as lab:
-            other = asyncio.create_task(run({"other": scheduler(Options(FEATURES))}, context_of(lab.client, 20)))
+            other = asyncio.create_task(run({"other": scheduler(SchedulerOptions(FEATURES))}, context_of(lab.client, 20)))
             await asyncio.sleep(0.05)
             for resource, tree in (*claims, *pods):
                 lab.put(resource, tree)

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import asyncio
 
-from allotment.scheduler.cluster_events import Happening
-from allotment.scheduler.pending_events import News
+from allotment.scheduler.cluster_events import ClusterEvent
+from allotment.scheduler.pending_events import PendingEvents
 from tests.unit.cluster import idle
 
 
-def test_all_that_happened_is_taken_once() -> None:
-    news = News()
-    news.happened(Happening.NODE)
-    news.happened(Happening.CLAIM_FREED)
-    news.happened(Happening.NODE)
-    assert news.take() == {Happening.NODE, Happening.CLAIM_FREED}
-    assert news.take() == frozenset()
+def test_each_event_is_taken_once() -> None:
+    events = PendingEvents()
+    events.add(ClusterEvent.NODE)
+    events.add(ClusterEvent.CLAIM_FREED)
+    events.add(ClusterEvent.NODE)
+    assert events.take() == {ClusterEvent.NODE, ClusterEvent.CLAIM_FREED}
+    assert events.take() == frozenset()
 
 
-def test_what_happens_after_the_last_look_is_no_reason_to_wait() -> None:
-    news = News()
-    news.take()
-    news.happened(Happening.NODE)
-    assert not news.looked()
-    news.take()
-    assert news.looked()
+def test_clearing_fails_after_an_event() -> None:
+    events = PendingEvents()
+    events.take()
+    events.add(ClusterEvent.NODE)
+    assert not events.try_clear()
+    events.take()
+    assert events.try_clear()
 
 
-def test_who_waits_is_woken_by_what_happens_and_by_what_is_to_do() -> None:
+def test_waiting_ends_on_an_event_or_a_wake_up() -> None:
     async def scenario() -> None:
-        for tell in (lambda news: news.happened(Happening.NODE), News.wake):
-            news = News()
-            news.looked()
-            waiting = asyncio.ensure_future(news.wait())
+        for notify in (lambda events: events.add(ClusterEvent.NODE), PendingEvents.wake):
+            events = PendingEvents()
+            events.try_clear()
+            waiting = asyncio.ensure_future(events.wait())
             await asyncio.sleep(0)
             assert not waiting.done()
-            tell(news)
+            notify(events)
             await asyncio.wait_for(waiting, 1)
 
     idle.run(scenario())

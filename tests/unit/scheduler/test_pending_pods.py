@@ -12,7 +12,7 @@ from allotment.cluster.resources import CLAIMS
 from allotment.model.contested_claims import LABEL
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.claim_ledger import EXTENDED
+from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.coexistence.test_beside import generated
@@ -30,7 +30,7 @@ CLUSTER: Final = (
 RESULT: Final = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}
 
 
-class Unwilling(SchedulingClient):
+class RejectingClient(SchedulingClient):
     """It has an error for each of the first who write claims."""
 
     def __init__(self) -> None:
@@ -41,14 +41,14 @@ class Unwilling(SchedulingClient):
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
         dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        self._unwilling(resource)
+        self._maybe_reject(resource)
         return await super().create(resource, tree, namespace, name=name, subresource=subresource)
 
     async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
-        self._unwilling(resource)
+        self._maybe_reject(resource)
         return await super().update(resource, tree, subresource=subresource)
 
-    def _unwilling(self, resource: Resource) -> None:
+    def _maybe_reject(self, resource: Resource) -> None:
         if self.errors and resource == CLAIMS:
             raise self.errors.pop(0)
 
@@ -61,24 +61,24 @@ def _unused_elsewhere() -> Objects:
 
 
 def _left_behind() -> Objects:
-    asks = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"})
-    asks[1]["metadata"]["uid"] = "p-uid"
+    requests = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"})
+    requests[1]["metadata"]["uid"] = "p-uid"
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}
-    left = claim("left", annotations={EXTENDED: "true"}, ownerReferences=[owner], finalizers=[FINALIZER])
+    left = claim("left", annotations={EXTENDED_RESOURCE_ANNOTATION: "true"}, ownerReferences=[owner], finalizers=[FINALIZER])
     left[1]["status"] = {"allocation": {"devices": {"results": [RESULT]}}}
-    return [left, asks]
+    return [left, requests]
 
 
 def _set_aside() -> Objects:
-    mine, made = generated("p")
+    own_pod, made = generated("p")
     made[1]["metadata"] |= {"labels": {LABEL: "true"}, "ownerReferences": [], "annotations": {}}
-    return [made, mine]
+    return [made, own_pod]
 
 
 @pytest.mark.parametrize("objects", [_unused_elsewhere, _left_behind, _set_aside])
-def test_what_was_refused_is_done_later(objects: Callable[[], Objects]) -> None:
+def test_rejected_work_is_retried(objects: Callable[[], Objects]) -> None:
     async def scenario() -> None:
-        client = Unwilling()
+        client = RejectingClient()
         async with world(*CLUSTER, *objects(), client=client) as lab:
             await lab.bound("p")
             assert not client.errors

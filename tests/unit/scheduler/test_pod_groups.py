@@ -58,7 +58,7 @@ CLUSTER = (device_class(), node("n1"), gpus("n1", 1), node("n2"), gpus("n2", 1))
 
 
 def test_pods_of_a_group_share_its_claim_and_it_is_reserved_for_the_group() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world(*CLUSTER, group(), made(), features=ON) as here:
             for name in ("a", "b", "c"):
                 here.put(*member(name))
@@ -68,11 +68,11 @@ def test_pods_of_a_group_share_its_claim_and_it_is_reserved_for_the_group() -> N
             assert len(here.devices("shared")) == 1
             assert here.claim("shared")["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_groups_have_devices_of_their_own() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         two = (group("g"), group("h"), made("of-g", "g"), made("of-h", "h"))
         async with world(*CLUSTER, *two, features=ON) as here:
             for number, of in enumerate("ghgh"):
@@ -81,11 +81,11 @@ def test_groups_have_devices_of_their_own() -> None:
             assert here.node_of("g0") == here.node_of("g2") != here.node_of("h1") == here.node_of("h3")
             assert (reserved(here, "of-g"), reserved(here, "of-h")) == ([user("g")], [user("h")])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themselves() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         entry = {"name": "gpu", "resourceClaimName": "users"}
         async with world(*CLUSTER, group("g", entry), claim("users"), features=ON) as here:
             here.put(*member("other-name", {**entry, "name": "mine"}))
@@ -99,42 +99,42 @@ def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themsel
             # Whoever is in the group may use what the group has, by whatever name.
             assert (set(users[:2]), users[2:]) == ({"other-name", "alone"}, ["g"])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_pod_whose_group_is_not_there_waits_for_it() -> None:
-    async def story() -> None:
+def test_a_pod_waits_for_its_missing_group() -> None:
+    async def scenario() -> None:
         async with world(*CLUSTER, made(), member("a"), features=ON) as here:
-            told = await here.told("a")
-            assert '0/2 nodes are available: podgroup.scheduling.k8s.io "g" not found.' in told
+            message = await here.message_after("a")
+            assert '0/2 nodes are available: podgroup.scheduling.k8s.io "g" not found.' in message
             here.put(*group())
             await here.bound("a")
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_without_the_gate_a_group_s_claim_is_nobody_s() -> None:
-    async def story() -> None:
+def test_without_the_gate_a_group_claim_is_not_owned() -> None:
+    async def scenario() -> None:
         async with world(*CLUSTER, group(), made(), member("a")) as here:
             await here.until(lambda: here.events("FailedScheduling"))
             assert "(Pod is not owner)" in here.events("FailedScheduling")[-1]
             here.put(*pod("b", schedulingGroup={"podGroupName": "absent"}))
             await here.bound("b")
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_claim_of_another_group_is_not_for_its_pods() -> None:
-    async def story() -> None:
+def test_a_claim_of_another_group_is_rejected() -> None:
+    async def scenario() -> None:
         async with world(*CLUSTER, group(), group("h"), made(of="h"), member("a"), features=ON) as here:
             await here.until(lambda: here.events("FailedScheduling"))
             assert "(neither Pod nor PodGroup g is the owner)" in here.events("FailedScheduling")[-1]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_what_a_group_has_stays_when_one_of_its_pods_cannot_be_bound() -> None:
-    async def story() -> None:
+def test_a_group_claim_stays_allocated_when_one_pod_cannot_be_bound() -> None:
+    async def scenario() -> None:
         async with world(*CLUSTER, group(), made(), features=ON, speed=20) as here:
             here.client.refuse_binding.append(refusal(500, "InternalError", "no"))
             here.put(*member("a"))
@@ -143,11 +143,11 @@ def test_what_a_group_has_stays_when_one_of_its_pods_cannot_be_bound() -> None:
             await here.bound("a")
             assert (here.devices("shared"), reserved(here)) == (first, [user()])
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_devices_that_no_pod_of_the_group_can_come_to_are_given_back_in_two_steps() -> None:
-    async def story() -> None:
+def test_devices_unusable_for_the_whole_group_are_freed_in_two_steps() -> None:
+    async def scenario() -> None:
         taken = made(status=held("n1", user()))
         async with world(*CLUSTER, group(), taken, features=ON) as here:
             here.put(*member("a", nodeSelector={"kubernetes.io/hostname": "n2"}))
@@ -161,30 +161,30 @@ def test_devices_that_no_pod_of_the_group_can_come_to_are_given_back_in_two_step
             ]
             assert list(dict.fromkeys(steps)) == [(True, 1), (True, 0), (False, 0)]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
 def test_devices_that_one_pod_of_the_group_uses_stay_where_they_are() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world(*CLUSTER, group(), made(), member("a"), features=ON) as here:
             await here.bound("a")
             where = here.node_of("a")
             other = "n2" if where == "n1" else "n1"
             here.put(*member("b", nodeSelector={"kubernetes.io/hostname": other}))
-            told = await here.told("b")
-            assert "still not schedulable" in told
-            assert f"is allocated on {where}" in told
+            message = await here.message_after("b")
+            assert "still not schedulable" in message
+            assert f"is allocated on {where}" in message
             assert reserved(here) == [user()]
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_no_more_than_a_claim_s_users_are_counted_and_a_group_is_one() -> None:
-    async def story() -> None:
+def test_a_group_counts_as_one_consumer_of_a_claim() -> None:
+    async def scenario() -> None:
         full = [{"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(255)]
         async with world(*CLUSTER, group(), made(status=held("n1", *full, user())), features=ON) as here:
             here.put(*member("a"))
             await here.bound("a")
             assert len(reserved(here)) == 256
 
-    idle.run(story())
+    idle.run(scenario())

@@ -10,7 +10,7 @@ from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, nod
 CLUSTER = (node("a"), gpus("a", 2), device_class())
 
 
-def test_pod_with_a_claim_gets_a_device_and_the_node_that_has_it() -> None:
+def test_pod_with_a_claim_gets_a_device_and_its_node() -> None:
     async def scenario() -> None:
         async with world(node("empty"), *CLUSTER, claim("one"), pod("p", "one")) as lab:
             await lab.bound("p")
@@ -26,14 +26,14 @@ def test_pod_with_a_claim_gets_a_device_and_the_node_that_has_it() -> None:
     idle.run(scenario())
 
 
-def test_pods_share_nothing_that_one_of_them_holds() -> None:
+def test_an_allocated_device_is_not_shared() -> None:
     async def scenario() -> None:
         pods = [f"p{n}" for n in range(3)]
         claims = [claim(f"c{n}") for n in range(3)]
         async with world(*CLUSTER, *claims, *(pod(f"p{n}", f"c{n}") for n in range(3))) as lab:
             await lab.until(lambda: sum(bool(lab.node_of(p)) for p in pods) == 2)
             (waiting,) = (p for p in pods if not lab.node_of(p))
-            message = await lab.told(waiting)
+            message = await lab.message_after(waiting)
             assert (
                 "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: " in message
             )
@@ -49,7 +49,7 @@ def test_pods_share_nothing_that_one_of_them_holds() -> None:
 def test_pod_wakes_when_its_class_or_claim_appears() -> None:
     async def scenario() -> None:
         async with world(node("a"), gpus("a", 2), claim("one"), pod("p", "one"), pod("q", "late")) as lab:
-            message = await lab.told("p")
+            message = await lab.message_after("p")
             assert (
                 "0/1 nodes are available: request gpu: device class gpu.example.com does not exist. "
                 "no new claims to deallocate, preemption: 0/1 nodes are available: "
@@ -64,7 +64,7 @@ def test_pod_wakes_when_its_class_or_claim_appears() -> None:
     idle.run(scenario())
 
 
-def test_missing_claim_is_told_by_an_event_alone() -> None:
+def test_missing_claim_is_reported_only_as_an_event() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, claim("trainig"), pod("p", "training"), speed=20) as lab:
             await lab.until(lambda: lab.events("FailedScheduling"))
@@ -76,7 +76,7 @@ def test_missing_claim_is_told_by_an_event_alone() -> None:
     idle.run(scenario())
 
 
-def test_pods_of_other_schedulers_are_left_alone() -> None:
+def test_pods_of_other_schedulers_are_ignored() -> None:
     async def scenario() -> None:
         async with world(node("a"), pod("theirs", schedulerName="other"), pod("mine")) as lab:
             await lab.bound("mine")
@@ -85,10 +85,10 @@ def test_pods_of_other_schedulers_are_left_alone() -> None:
     idle.run(scenario())
 
 
-def test_gated_pod_waits_and_says_so() -> None:
+def test_gated_pod_waits_with_a_condition() -> None:
     async def scenario() -> None:
         async with world(node("a"), pod("p", schedulingGates=[{"name": "g"}])) as lab:
-            assert await lab.told("p", "SchedulingGated") == "Scheduling is blocked due to non-empty scheduling gates"
+            assert await lab.message_after("p", "SchedulingGated") == "Scheduling is blocked due to non-empty scheduling gates"
             tree = lab.pod("p")
             lab.put(PODS, {**tree, "spec": {**tree["spec"], "schedulingGates": []}})
             await lab.bound("p")
@@ -102,7 +102,7 @@ def test_error_of_one_device_ends_the_attempt_on_all_nodes() -> None:
         bad = claim("bad", selector="device.attributes['other.example.com'].size == 'big'", of="any")
         any_class = (DEVICE_CLASSES, {"metadata": {"name": "any"}, "spec": {}})
         async with world(*CLUSTER, node("b"), other, any_class, bad, pod("p", "bad")) as lab:
-            message = await lab.told("p", "SchedulerError")
+            message = await lab.message_after("p", "SchedulerError")
             assert 'running "DynamicResources" filter plugin: claim ns/bad: selector #0: CEL runtime error' in message
 
     idle.run(scenario())
@@ -119,13 +119,13 @@ def test_claim_shared_by_pods_is_allocated_once() -> None:
     idle.run(scenario())
 
 
-def test_pod_bound_to_another_node_than_its_claim_hears_where_the_claim_is() -> None:
+def test_pod_excluded_from_the_node_of_its_claim_is_told_that_node() -> None:
     async def scenario() -> None:
         elsewhere = pod("q", "shared", nodeSelector={"kubernetes.io/hostname": "b"})
         async with world(*CLUSTER, node("b"), claim("shared"), pod("p", "shared")) as lab:
             await lab.bound("p")
             lab.put(*elsewhere)
-            message = await lab.told("q")
+            message = await lab.message_after("q")
             assert message.splitlines()[0] == (
                 "claim ns/shared is allocated on a, where the pod may not run (claim-on-other-node)"
             )
@@ -138,7 +138,7 @@ def test_pod_bound_to_another_node_than_its_claim_hears_where_the_claim_is() -> 
     idle.run(scenario())
 
 
-def test_unused_claim_is_freed_for_a_pod_that_cannot_go_there() -> None:
+def test_unused_claim_is_freed_for_a_pod_that_cannot_use_it() -> None:
     async def scenario() -> None:
         selector = {
             "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]
@@ -155,7 +155,7 @@ def test_unused_claim_is_freed_for_a_pod_that_cannot_go_there() -> None:
     idle.run(scenario())
 
 
-def test_devices_that_must_get_ready_are_waited_for() -> None:
+def test_binding_waits_for_binding_conditions() -> None:
     async def scenario() -> None:
         slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["broken"])
         async with world(node("a"), slow, device_class(), claim("one"), pod("p", "one")) as lab:
@@ -171,17 +171,17 @@ def test_devices_that_must_get_ready_are_waited_for() -> None:
     idle.run(scenario())
 
 
-def test_devices_that_never_get_ready_are_given_back() -> None:
+def test_devices_that_never_become_ready_are_freed() -> None:
     async def scenario() -> None:
         slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"])
         async with world(node("a"), slow, device_class(), claim("one"), pod("p", "one"), speed=4000) as lab:
-            assert "device binding timeout: claim=one" in await lab.told("p", "SchedulerError")
+            assert "device binding timeout: claim=one" in await lab.message_after("p", "SchedulerError")
             assert lab.node_of("p") == ""
 
     idle.run(scenario())
 
 
-def test_pod_of_higher_priority_sends_one_away() -> None:
+def test_pod_of_higher_priority_preempts_another() -> None:
     async def scenario() -> None:
         low = [pod(f"low-{n}", requests={"cpu": "3"}, priority=n) for n in range(2)]
         async with world(node("a"), *low) as lab:
@@ -200,7 +200,7 @@ def test_pod_that_never_preempts_waits() -> None:
         async with world(node("a"), pod("low", requests={"cpu": "8"})) as lab:
             await lab.bound("low")
             lab.put(*pod("high", requests={"cpu": "4"}, priority=100, preemptionPolicy="Never"))
-            message = await lab.told("high")
+            message = await lab.message_after("high")
             assert message.endswith(
                 "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
                 "preemption: not eligible due to preemptionPolicy=Never."
@@ -216,17 +216,17 @@ def test_devices_are_not_freed_by_preemption() -> None:
             await lab.bound("low")
             lab.put(*claim("c1"))
             lab.put(*pod("high", "c1", priority=1000))
-            message = await lab.told("high")
+            message = await lab.message_after("high")
             assert "1 Preemption is not helpful for scheduling." in message
             assert lab.node_of("low") == "a"
 
     idle.run(scenario())
 
 
-def test_node_that_joins_wakes_pods_that_found_none() -> None:
+def test_new_node_wakes_unschedulable_pods() -> None:
     async def scenario() -> None:
         async with world(pod("p")) as lab:
-            assert await lab.told("p") == "no nodes available to schedule pods"
+            assert await lab.message_after("p") == "no nodes available to schedule pods"
             lab.put(*node("a", unschedulable=True))
             await lab.until(lambda: "1 node(s) were unschedulable" in lab.condition("p")["message"])
             lab.put(*node("a"))
@@ -235,20 +235,20 @@ def test_node_that_joins_wakes_pods_that_found_none() -> None:
     idle.run(scenario())
 
 
-def test_nobody_is_told_to_uncordon_a_node_that_is_still_to_get_its_devices() -> None:
+def test_no_advice_suggests_uncordoning_an_initializing_node() -> None:
     async def scenario() -> None:
         async with world(pod("p"), pod("q", "c"), claim("c"), device_class()) as lab:
             resource, tree = node("a", unschedulable=True)
             tree["metadata"]["annotations"] = {"allotment.dev/coming": "true"}
             lab.put(resource, tree)
 
-            def said(name: str) -> str:
+            def message_of(name: str) -> str:
                 return str(lab.condition(name).get("message", ""))
 
-            await lab.until(lambda: all("not complete yet: a" in said(name) for name in "pq"))
+            await lab.until(lambda: all("not complete yet: a" in message_of(name) for name in "pq"))
             for name in "pq":
-                assert "uncordon" not in said(name)
-                assert "what to do: Wait" in said(name)
+                assert "uncordon" not in message_of(name)
+                assert "what to do: Wait" in message_of(name)
             lab.put(*node("a"))
             await lab.bound("p")
 
@@ -272,29 +272,29 @@ def test_a_nominated_node_is_tried_first_for_devices_too() -> None:
     idle.run(scenario())
 
 
-def test_many_equal_pods_that_fit_nowhere_are_all_told() -> None:
+def test_all_equivalent_unschedulable_pods_are_reported() -> None:
     async def scenario() -> None:
         objects = [*(claim(f"c{n}", count=3) for n in range(20)), *(pod(f"p{n}", f"c{n}") for n in range(20))]
         async with world(*CLUSTER, *objects) as lab:
             for n in range(20):
-                message = await lab.told(f"p{n}")
+                message = await lab.message_after(f"p{n}")
                 assert f"claim ns/c{n}, request gpu: 3 devices" in message
 
     idle.run(scenario())
 
 
-def test_node_that_went_takes_its_room_along() -> None:
+def test_deleted_node_no_longer_counts() -> None:
     async def scenario() -> None:
         async with world(node("a"), pod("p")) as lab:
             await lab.bound("p")
             lab.client.remove(NODES, "", "a")
             lab.put(*pod("q"))
-            assert await lab.told("q") == "no nodes available to schedule pods"
+            assert await lab.message_after("q") == "no nodes available to schedule pods"
 
     idle.run(scenario())
 
 
-def test_admin_access_looks_at_devices_that_others_hold() -> None:
+def test_admin_access_gets_devices_in_use() -> None:
     async def scenario() -> None:
         resource, tree = claim("look", count=2)
         tree["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
@@ -308,7 +308,7 @@ def test_admin_access_looks_at_devices_that_others_hold() -> None:
     idle.run(scenario())
 
 
-def test_claim_that_is_allocated_where_another_cannot_be_is_told_both() -> None:
+def test_claims_on_different_nodes_are_both_reported() -> None:
     async def scenario() -> None:
         other = [device_class("nic.example.com"), node("b"), gpus("b", 1, driver="nic.example.com")]
         both = [claim("nic", of="nic.example.com"), pod("q", "gpu", "nic")]
@@ -316,18 +316,18 @@ def test_claim_that_is_allocated_where_another_cannot_be_is_told_both() -> None:
             await lab.bound("p")
             for resource, tree in both:
                 lab.put(resource, tree)
-            message = await lab.told("q")
+            message = await lab.message_after("q")
             assert "1 cannot allocate all claims, 1 resourceclaim not available on the node" in message
             assert "claim ns/gpu is allocated on a, where the pod may not run" in message
 
     idle.run(scenario())
 
 
-def test_pod_that_keeps_itself_out_hears_how_it_would_come_in() -> None:
+def test_pod_that_excludes_every_node_is_told_the_fix() -> None:
     async def scenario() -> None:
         tainted = node("a", taints=[{"key": "gpu", "effect": "NoSchedule"}])
         async with world(tainted, pod("p")) as lab:
-            first, *more, last = (await lab.told("p")).splitlines()
+            first, *more, last = (await lab.message_after("p")).splitlines()
             assert first == "taint gpu:NoSchedule on a is not tolerated (node-not-eligible)"
             assert "  to make it fit on a: tolerate the node's taint gpu" in more
             assert last.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims")
@@ -335,7 +335,7 @@ def test_pod_that_keeps_itself_out_hears_how_it_would_come_in() -> None:
     idle.run(scenario())
 
 
-def test_place_that_is_being_made_for_a_pod_is_nobody_elses() -> None:
+def test_room_freed_by_preemption_is_reserved_for_the_preemptor() -> None:
     async def scenario() -> None:
         low = pod("low", requests={"cpu": "8"}, priority=1)
         async with world(node("a"), low) as lab:
@@ -345,7 +345,7 @@ def test_place_that_is_being_made_for_a_pod_is_nobody_elses() -> None:
             lab.put(*pod("high", requests={"cpu": "8"}, priority=100))
             await lab.until(lambda: lab.pod("high")["status"].get("nominatedNodeName") == "a")
             lab.put(*pod("sneaky", requests={"cpu": "8"}, priority=50))
-            await lab.told("sneaky")
+            await lab.message_after("sneaky")
             lab.end("low")
             await lab.bound("high")
             assert lab.node_of("sneaky") == ""
@@ -353,7 +353,7 @@ def test_place_that_is_being_made_for_a_pod_is_nobody_elses() -> None:
     idle.run(scenario())
 
 
-def test_claim_whose_device_reports_failure_is_allocated_anew() -> None:
+def test_claim_whose_device_reports_failure_is_reallocated() -> None:
     async def scenario() -> None:
         slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["broken"])
         good = gpus("b", 1)
@@ -366,7 +366,7 @@ def test_claim_whose_device_reports_failure_is_allocated_anew() -> None:
             broken = {"driver": "gpu.example.com", "pool": "a", "device": "gpu-0", "conditions": [fire]}
             lab.client.remove(SLICES, "", "a-gpu.example.com")
             lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [broken]}})
-            assert 'device binding failed: claim=one, reason=Fire, message="hot"' in await lab.told(
+            assert 'device binding failed: claim=one, reason=Fire, message="hot"' in await lab.message_after(
                 "p", "SchedulerError"
             )
             await lab.bound("p")

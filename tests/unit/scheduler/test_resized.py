@@ -15,10 +15,10 @@ def running(cpu: str, has: str) -> Tree:
     return {**tree, "status": {"phase": "Running", "containerStatuses": [status]}}
 
 
-def test_a_pod_waits_until_the_resize_of_another_is_in_force() -> None:
+def test_a_pod_waits_until_the_resize_of_another_is_actuated() -> None:
     async def scenario() -> None:
         async with world(node("a", cpu="4"), (PODS, running("1", "3")), pod("q", requests={"cpu": "2"})) as lab:
-            assert "1 Insufficient cpu" in await lab.told("q")
+            assert "1 Insufficient cpu" in await lab.message_after("q")
             lab.put(PODS, {**lab.pod("p"), "status": running("1", "1")["status"]})
             await lab.bound("q")
 

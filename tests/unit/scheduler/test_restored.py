@@ -7,8 +7,8 @@ from tests.unit.cluster import idle
 from tests.unit.scheduler.world import SchedulingClient, claim, device_class, gpus, node, pod, world
 
 
-def test_no_device_is_given_twice_while_only_the_old_claims_are_known() -> None:
-    async def story() -> None:
+def test_no_device_is_allocated_twice_while_only_the_old_claims_are_known() -> None:
+    async def scenario() -> None:
         client = SchedulingClient()
         objects = (node("a"), gpus("a", 2), device_class(), claim("both", count=2), claim("late"), pod("one", "both"))
         async with world(*objects, client=client) as lab:
@@ -23,12 +23,12 @@ def test_no_device_is_given_twice_while_only_the_old_claims_are_known() -> None:
             restore()
             assert lab.devices("both") == ["gpu-0", "gpu-1"]
             lab.put(*pod("two", "late"))
-            assert "the cluster was restored from a backup" in await lab.told("two", "SchedulerError")
+            assert "the cluster was restored from a backup" in await lab.message_after("two", "SchedulerError")
             assert not lab.node_of("two")
             client.silent.clear()
-            await lab.told("two")
+            await lab.message_after("two")
             assert not lab.devices("late")
             lab.end("one")
             await lab.bound("two")
 
-    idle.run(story())
+    idle.run(scenario())

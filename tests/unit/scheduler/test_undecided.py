@@ -34,7 +34,7 @@ def with_plain(name: str, count: int = SLIM) -> list[tuple[Resource, Tree]]:
     return [node(name), (SLICES, to_tree(plain(name, count)))]
 
 
-def test_the_next_node_is_taken() -> None:
+def test_the_next_node_is_used() -> None:
     async def scenario() -> None:
         eight = claim("eight", count=SLIM)
         async with world(*with_card("a"), *with_plain("b"), device_class(), eight, pod("p", "eight")) as lab:
@@ -45,11 +45,11 @@ def test_the_next_node_is_taken() -> None:
     idle.run(scenario())
 
 
-def test_without_another_node_the_pod_is_told_that_the_search_was_given_up() -> None:
+def test_without_another_node_the_abandoned_search_is_reported() -> None:
     async def scenario() -> None:
         eight = claim("eight", count=SLIM)
         async with world(*with_card("a"), *with_plain("b", 2), device_class(), eight, pod("p", "eight")) as lab:
-            message = await lab.told("p")
+            message = await lab.message_after("p")
             first, *_, last = message.splitlines()
             assert first == f"on a the search for devices was given up after {LIMIT} steps (search-given-up)"
             assert "  b: 8 devices asked, the node has 2 (too-few-devices)" in message
@@ -65,7 +65,7 @@ def test_without_another_node_the_pod_is_told_that_the_search_was_given_up() -> 
     idle.run(scenario())
 
 
-def test_the_node_is_searched_again_when_others_take_devices_there() -> None:
+def test_the_search_is_repeated_after_other_allocations_on_the_node() -> None:
     async def scenario() -> None:
         eight, one = claim("eight", count=SLIM), claim("one", selector=WIDE_ONLY)
         async with world(*with_card("a"), device_class(), eight, one, pod("p", "eight")) as lab:

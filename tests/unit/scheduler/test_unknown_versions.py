@@ -28,29 +28,29 @@ class NewerClient(SchedulingClient):
         return await super().list(resource, namespace, labels=labels, fields=fields, limit=limit)
 
 
-def test_no_device_is_given_while_nobody_can_know_which_are_tainted() -> None:
-    async def story() -> None:
+def test_no_device_is_allocated_while_device_taints_are_unknown() -> None:
+    async def scenario() -> None:
         client = NewerClient(TAINT_RULES)
         cluster = (node("a"), gpus("a", 1), device_class(extendedResourceName="example.com/gpu"), claim("one"))
         pods = (pod("p", "one"), pod("q", limits={"example.com/gpu": "1"}), pod("plain"))
         async with world(*cluster, *pods, client=client) as lab:
             for name in ("p", "q"):
-                told = await lab.told(name, "SchedulerError")
-                assert f'running "DynamicResources" filter plugin: {WHY}' in told
+                message = await lab.message_after(name, "SchedulerError")
+                assert f'running "DynamicResources" filter plugin: {WHY}' in message
             await lab.bound("plain")
             assert (lab.node_of("p"), lab.devices("one")) == ("", [])
             client.unknown = None
             await lab.until(lambda: lab.node_of("p") or lab.node_of("q"))
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_a_pod_whose_group_cannot_be_read_waits_and_is_not_told_that_there_is_none() -> None:
-    async def story() -> None:
+def test_a_pod_whose_group_is_unreadable_waits_without_a_not_found_message() -> None:
+    async def scenario() -> None:
         client = NewerClient(POD_GROUPS)
         async with world(*CLUSTER, made(), pod_group(), member("a"), features=ON, client=client) as lab:
-            assert "podgroups cannot be read: served only in v2" in await lab.told("a", "SchedulerError")
+            assert "podgroups cannot be read: served only in v2" in await lab.message_after("a", "SchedulerError")
             client.unknown = None
             await lab.bound("a")
 
-    idle.run(story())
+    idle.run(scenario())

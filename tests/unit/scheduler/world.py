@@ -17,7 +17,7 @@ from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODE
 from allotment.cluster.shutdown import NEVER, Stopping
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from allotment.scheduler.program import Options, scheduler
+from allotment.scheduler.program import SchedulerOptions, scheduler
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.waiting import until
@@ -124,7 +124,7 @@ class World:
     async def bound(self, *names: str) -> None:
         await self.until(lambda: all(self.node_of(name) for name in names))
 
-    async def told(self, name: str, reason: str = "Unschedulable") -> str:
+    async def message_after(self, name: str, reason: str = "Unschedulable") -> str:
         await self.until(lambda: self.condition(name).get("reason") == reason)
         return str(self.condition(name)["message"])
 
@@ -139,10 +139,10 @@ async def world(
     lab = World(client or SchedulingClient())
     for resource, tree in objects:
         lab.put(resource, tree)
-    ours = scheduler(Options(features, settle=settle))
+    own_scheduler = scheduler(SchedulerOptions(features, settle=settle))
 
     async def scheduling(context: Context) -> None:
-        await ours(context)
+        await own_scheduler(context)
         lab.ended.set()
 
     running = [scheduling, *programs]

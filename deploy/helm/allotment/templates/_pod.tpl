@@ -16,7 +16,7 @@
 - --verbose
 {{- end }}
 {{- with $root.Values.traces }}
-- {{ printf "--traces=%s" . | quote }}
+- {{ printf "--otlp-endpoint=%s" . | quote }}
 {{- end }}
 {{- range .settings.extraArgs }}
 - {{ . | quote }}

@@ -136,7 +136,7 @@ def _nothing(wish: Wanted, types: Sequence[InstanceType], catalog: Sequence[Inst
         return f"--nodes: no type in the catalogue is called {wish.pattern}", near or "allot catalog lists them"
     why = next((instance.unusable for instance in types if instance.unusable), "")
     reason = why or "none of them can be had within the limits at a known price"
-    return f"--nodes: {wish.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity"
+    return f"--nodes: {wish.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity-type"
 
 
 def _name(instance: InstanceType, id: str) -> str:

@@ -85,9 +85,7 @@ def add_scaling(parser: argparse.ArgumentParser) -> None:
     add_simulated_cloud(provider)
 
     timing = parser.add_argument_group("timing")
-    add_renamed(
-        timing, "--time-limit", "--seconds", type=float, default=5.0, metavar="SECONDS", help=_TIME_LIMIT
-    )
+    add_renamed(timing, "--time-limit", "--seconds", type=float, default=5.0, metavar="SECONDS", help=_TIME_LIMIT)
     add_renamed(
         timing, "--batch-idle-duration", "--idle", default="1s", metavar="DURATION",
         help="plan after this long without new pods (default: %(default)s)",

@@ -5,13 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from allotment.cli.arguments.shared_options import (
-    Commands,
-    add_fixed_kube_version,
-    add_output,
-    add_renamed,
-    lazy,
-)
+from allotment.cli.arguments.shared_options import Commands, add_fixed_kube_version, add_output, add_renamed, lazy
 
 EXPORTS: Final = ("karpenter", "cluster-autoscaler", "kwok")
 

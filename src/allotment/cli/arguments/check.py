@@ -65,9 +65,7 @@ def add_check(commands: Commands) -> None:
         "--select", action="append", metavar="CODES", help="rules to run: S, C2, V301, flat-request (default: all)"
     )
     rules.add_argument("--ignore", action="append", metavar="CODES", help="rules to skip")
-    rules.add_argument(
-        "--fail-on", choices=FAIL_ON, help="lowest severity that makes the exit code 1 (default: error)"
-    )
+    rules.add_argument("--fail-on", choices=FAIL_ON, help="lowest severity that makes the exit code 1 (default: error)")
 
     files = check.add_argument_group("input and output")
     files.add_argument(

@@ -67,9 +67,15 @@ def add_cluster_autoscaler(commands: Commands) -> None:
     )
     servers.add_argument("--expander", metavar="HOST:PORT", help=f"address of the expander (default: {EXPANDER})")
     add_renamed(
-        servers, "--tls-cert-file", "--cert", metavar="FILE", help="certificate of the servers (PEM); reloaded on change"
+        servers,
+        "--tls-cert-file",
+        "--cert",
+        metavar="FILE",
+        help="certificate of the servers (PEM); reloaded on change",
     )
-    add_renamed(servers, "--tls-private-key-file", "--key", metavar="FILE", help="private key of that certificate (PEM)")
+    add_renamed(
+        servers, "--tls-private-key-file", "--key", metavar="FILE", help="private key of that certificate (PEM)"
+    )
     add_renamed(
         servers, "--client-ca-file", "--client-ca", metavar="FILE",
         help="CA certificates for clients of the cloud provider (PEM)",

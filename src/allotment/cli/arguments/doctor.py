@@ -4,43 +4,52 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.shared_options import Commands, add_gates, add_output, add_release, add_way, lazy
+from allotment.cli.arguments.shared_options import (
+    Commands,
+    add_connection,
+    add_feature_gates,
+    add_kube_version,
+    add_output,
+    add_renamed,
+    lazy,
+)
 
 _DOCTOR: Final = """\
-What is wrong with a cluster's devices, drivers, claims and the pods that wait
-for them: each finding with what was seen and what to do. Nothing is written.
+Find problems with a cluster's devices, drivers and claims and with the pending
+pods that need them; each finding has evidence and a remedy. Read-only.
 
   allot doctor                          the lab, or the current context
-  allot doctor --context NAME           a cluster that runs
-  allot doctor --cluster snapshot.yaml  a snapshot; less is known of it
-  allot doctor --only D5                only checks whose codes begin so
-  allot doctor --list                   what is looked at
+  allot doctor --context NAME           another running cluster
+  allot doctor --cluster snapshot.yaml  a snapshot, which has less information
+  allot doctor --select D5              only checks whose codes start with D5
+  allot doctor --list                   list the checks
 """
-#: What people type who are used to kubectl.
-_WHOLE: Final = "leave it out: devices are shared by all namespaces, so all are looked at"
+#: The answer to options of kubectl that restrict the namespace.
+_ALL_NAMESPACES: Final = "omit it: devices are shared by all namespaces, so all are examined"
 _MORE: Final = """\
-Exit codes: 0 no errors (there may be warnings), 1 errors, 2 bad input, 3 an
-error of Allotment's own.
+Exit codes: 0 no errors (possibly warnings), 1 errors, 2 invalid input, 3
+internal error.
 """
 
 
 def add_doctor(commands: Commands) -> None:
-    """``doctor``."""
+    """Add ``doctor``."""
     parser = commands.add_parser(
-        "doctor", help="what is wrong with a cluster's devices, drivers and claims", description=_DOCTOR, epilog=_MORE,
+        "doctor", help="find problems with a cluster's devices, drivers and claims", description=_DOCTOR, epilog=_MORE,
     )  # fmt: skip
     parser.set_defaults(
         run=lazy("doctor"), missing="no cluster is given",
-        otherwise="give a snapshot with --cluster FILE, name a context with --context, or run allot up",
-        instead={"-f": "say --cluster FILE", "--filename": "say --cluster FILE", "--check": "say --only CODE",
-            "-n": _WHOLE, "--namespace": _WHOLE, "-A": _WHOLE},
+        otherwise="give a snapshot with --cluster FILE, a context with --context, or run allot up",
+        instead={"-f": "use --cluster FILE", "--filename": "use --cluster FILE", "--check": "use --select CODE",
+            "-n": _ALL_NAMESPACES, "--namespace": _ALL_NAMESPACES, "-A": _ALL_NAMESPACES},
     )  # fmt: skip
-    parser.add_argument(
-        "--cluster", action="append", nargs="+", default=[], metavar="FILE", help="a snapshot of the cluster"
-    )
-    add_way(parser)
-    parser.add_argument("--only", action="append", default=[], metavar="CODES", help="D501,D3: these checks only")
-    parser.add_argument("--list", action="store_true", help="the checks, and nothing else")
-    add_release(parser)
-    add_gates(parser)
+    parser.add_argument("--cluster", action="append", nargs="+", default=[], metavar="FILE", help="cluster snapshot")
+    add_connection(parser)
+    add_renamed(
+        parser, "--select", "--only", action="append", default=[], metavar="CODES",
+        help="checks to run: D501,D3 (default: all)",
+    )  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="list the checks, and exit")
+    add_kube_version(parser)
+    add_feature_gates(parser)
     add_output(parser, ("wide", "json", "yaml"))

@@ -6,22 +6,27 @@ from allotment.cli.arguments.shared_options import Commands, add_output, lazy
 
 
 def add_examples(commands: Commands) -> None:
-    """``examples``, what it does, and ``demo``."""
-    examples = commands.add_parser("examples", help="packaged example manifests")
+    """Add ``examples`` with its subcommands, and ``demo``."""
+    examples = commands.add_parser("examples", help="list and print the packaged example manifests")
     examples.set_defaults(help_of=examples, incomplete=True)
     inner = examples.add_subparsers(title="commands", metavar="COMMAND")
-    known = inner.add_parser("list", help="name and purpose of each")
-    add_output(known, ("json", "yaml"))
-    known.set_defaults(run=lazy("examples", "run_list"))
-    show = inner.add_parser("print", help="print one or several")
+    listing = inner.add_parser("list", help="list the examples")
+    add_output(listing, ("json", "yaml"))
+    listing.set_defaults(run=lazy("examples", "run_list"))
+    show = inner.add_parser("print", help="print one or more examples")
     show.add_argument("example", nargs="+", metavar="EXAMPLE", help="number or name")
     show.set_defaults(run=lazy("examples", "run_print"))
-    where = inner.add_parser("where", help="the folder that they are in, for -f")
-    where.add_argument("example", nargs="?", metavar="EXAMPLE", help="number or name")
+    where = inner.add_parser("where", help="print the path of the examples, for -f")
+    where.add_argument("example", nargs="?", metavar="EXAMPLE", help="number or name (default: the directory of all)")
     where.set_defaults(run=lazy("examples", "run_where"))
 
-    demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in seconds")
-    demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="explain only these (number or name); or `sharing`")
-    demo.add_argument("--offline", action="store_true", help="explain all of them, and start no lab")
-    demo.add_argument("--pictures", metavar="FOLDER", help="with `sharing`: write what the replicas drew")
+    demo = commands.add_parser("demo", help="run the packaged examples in a lab with different nodes")
+    demo.add_argument(
+        "example",
+        nargs="*",
+        metavar="EXAMPLE",
+        help="explain only these (number or name); or sharing: a GPU sharing demo",
+    )
+    demo.add_argument("--offline", action="store_true", help="explain the examples without starting a lab")
+    demo.add_argument("--pictures", metavar="DIR", help="with sharing: directory for the images of the replicas")
     demo.set_defaults(run=lazy("demo.command"))

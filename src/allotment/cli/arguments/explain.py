@@ -7,59 +7,62 @@ from typing import Final
 from allotment.cli.arguments.shared_options import Commands, add_inputs, add_output, lazy
 
 _EXPLAIN: Final = """\
-Which devices a pod or claim gets, or why it gets none: where the devices were
-lost, what comes nearest, and a change with which it fits. Nothing is written.
+Show which devices a pod or claim gets, or why it gets none: what excluded each
+device, the nearest miss, and a change that makes it fit. Read-only.
 
-  allot explain                     all that waits in the lab, or in the cluster
-                                    of the current context
-  allot explain pod/chat            one pod, in whichever namespace
+  allot explain                     all pending pods and claims in the lab, or in
+                                    the cluster of the current context
+  allot explain pod/chat            one pod, in any namespace
   allot explain deploy/web -n shop  the pods of a workload
   allot explain -f app.yaml --context NAME
-                                    what a file would get, before it is applied
+                                    a manifest, before it is applied
   allot explain -f app.yaml --fleet 8xa100-40gb
-                                    and on hardware
+                                    a manifest on hardware, without a cluster
   allot explain pod/chat --cluster snapshot.yaml
-                                    in a snapshot of a cluster
+                                    a pod in a cluster snapshot
 """
 _FREE: Final = """\
-Devices by node: free, used by whom, tainted, left to share. Nothing is written.
+List devices by node: free, in use and by which claims, tainted, and remaining
+capacity of shared devices. Read-only.
 
   allot free                          the lab, or the current context
-  allot free --cluster snapshot.yaml  a snapshot of a cluster
-  allot free --fleet dgx-a100-40gb    hardware
+  allot free --cluster snapshot.yaml  a cluster snapshot
+  allot free --fleet dgx-a100-40gb    hardware, without a cluster
 
-Where they would fill more than a screen, equal nodes are one row.
+If the list is long, equal nodes share a row.
 """
 _MORE: Final = """\
-Exit codes: 0 all that was asked about fits, 1 something does not, 2 bad input,
-3 an error of Allotment's own.
+Exit codes: 0 everything fits, 1 something does not fit, 2 invalid input, 3
+internal error.
 """
-#: What to do where no cluster is to be found.
-_OTHERWISE: Final = (
+#: The hint if no cluster is found.
+_NO_CLUSTER: Final = (
     "give a snapshot with --cluster FILE, hardware with --fleet SPEC, manifests with -f FILE, or run allot up"
 )
 
 
 def add_explain(commands: Commands) -> None:
-    """``explain`` and ``free``."""
+    """Add ``explain`` and ``free``."""
     explain = commands.add_parser(
-        "explain", help="which devices a pod or claim gets, or why it gets none", description=_EXPLAIN, epilog=_MORE,
+        "explain", help="show which devices a pod or claim gets, or why it gets none", description=_EXPLAIN,
+        epilog=_MORE,
     )  # fmt: skip
     explain.add_argument(
-        "object", nargs="*", metavar="POD|CLAIM", help="only this one: name, pod/name, claim/name, deploy/name …"
-    )
+        "object", nargs="*", metavar="POD|CLAIM",
+        help="name, pod/name, claim/name, deploy/name … (default: everything pending)",
+    )  # fmt: skip
     add_inputs(explain)
-    text = "answer again when the cluster changes, until what is named has its devices"
+    text = "repeat on every change of the cluster, until the named object has its devices"
     explain.add_argument("--watch", action="store_true", help=text)
-    explain.set_defaults(run=lazy("explain"), missing="nothing to explain", otherwise=_OTHERWISE)
+    explain.set_defaults(run=lazy("explain"), missing="nothing to explain", otherwise=_NO_CLUSTER)
 
     free = commands.add_parser(
-        "free", help="devices by node: free, used by whom, tainted, left to share", description=_FREE,
+        "free", help="list free and used devices by node", description=_FREE,
     )  # fmt: skip
     add_inputs(free)
-    text = "a row for each node, or for each product over all nodes"
+    text = "group rows by node, or by product across nodes"
     free.add_argument("--by", choices=("node", "product"), help=text)
-    free.set_defaults(run=lazy("free.command"), missing="no cluster is given", otherwise=_OTHERWISE)
+    free.set_defaults(run=lazy("free.command"), missing="no cluster is given", otherwise=_NO_CLUSTER)
 
     for parser in (explain, free):
         add_output(parser, ("wide", "json", "yaml"))

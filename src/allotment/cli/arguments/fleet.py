@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from allotment.cli.arguments.shared_options import Commands, add_output, add_release_unasked, lazy
+from allotment.cli.arguments.shared_options import Commands, add_fixed_kube_version, add_output, add_renamed, lazy
 
 
 def add_fleet(commands: Commands) -> None:
-    """``fleet`` and what it does."""
-    fleet = commands.add_parser("fleet", help="known hardware, and the ResourceSlices that it publishes")
+    """Add ``fleet`` and its subcommands."""
+    fleet = commands.add_parser("fleet", help="list known hardware and print the ResourceSlices it publishes")
     fleet.set_defaults(help_of=fleet, incomplete=True)
     inner = fleet.add_subparsers(title="commands", metavar="COMMAND")
 
-    known = inner.add_parser("list", help="servers and accelerators")
-    add_output(known, ("wide", "json", "yaml"))
-    known.set_defaults(run=lazy("fleet", "run_list"))
+    listing = inner.add_parser("list", help="list servers and accelerators")
+    add_output(listing, ("wide", "json", "yaml"))
+    listing.set_defaults(run=lazy("fleet", "run_list"))
 
-    show = inner.add_parser("show", help="the facts of one server or accelerator")
-    show.add_argument("hardware", metavar="HARDWARE")
+    show = inner.add_parser("show", help="show the properties of a server or accelerator")
+    show.add_argument("hardware", metavar="HARDWARE", help="server or accelerator, see allot fleet list")
     add_output(show, ("json", "yaml"))
     show.set_defaults(run=lazy("fleet", "run_show"))
 
-    slices = inner.add_parser("slices", help="the ResourceSlices of some hardware, as YAML")
-    slices.add_argument("hardware", metavar="HARDWARE", help="a server or an accelerator, or the words of --fleet")
-    slices.add_argument("--mode", help="full, dynamic-mig, static-mig=1g.5gb:7, shared, spx, cpx@v0, …")
-    slices.add_argument("--node", metavar="NAME", help="name of the node (default: the hardware's)")
-    slices.add_argument("--gpus", type=int, metavar="N", help="only the first N GPUs, or N of an accelerator")
-    slices.add_argument("--all", action="store_true", help="the nodes and the vendors' DeviceClasses too: a cluster")
-    add_release_unasked(slices)
+    slices = inner.add_parser("slices", help="print the ResourceSlices that hardware publishes")
+    slices.add_argument("hardware", metavar="HARDWARE", help="server or accelerator, or a --fleet specification")
+    slices.add_argument("--mode", help="GPU mode: full, dynamic-mig, static-mig=1g.5gb:7, shared, spx, cpx@v0, …")
+    add_renamed(
+        slices, "--node-name", "--node", metavar="NAME", help="name of the node (default: that of the hardware)"
+    )
+    slices.add_argument(
+        "--gpus", type=int, metavar="N", help="number of GPUs: the first N of a server, or N of an accelerator"
+    )
+    slices.add_argument("--all", action="store_true", help="also print nodes and DeviceClasses: a whole cluster")
+    add_fixed_kube_version(slices)
     add_output(slices, ("yaml", "json"))
     slices.set_defaults(run=lazy("fleet", "run_slices"))

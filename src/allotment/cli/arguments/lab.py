@@ -4,58 +4,77 @@ from __future__ import annotations
 
 import argparse
 
-from allotment.cli.arguments.autoscale import add_cloud, add_consolidation
+from allotment.cli.arguments.autoscale import add_consolidation, add_simulated_cloud
 from allotment.cli.arguments.shared_options import (
     Commands,
     add_catalog,
-    add_gates,
+    add_feature_gates,
+    add_fixed_kube_version,
     add_output,
-    add_release_unasked,
+    add_renamed,
     lazy,
 )
 
-_FLEET = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
-_WITHOUT = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
-_RUNTIME = "process: what --images names runs as programs of this machine (for manifests that you trust); oci: crun"
-_ROOTS = "a folder for each node's kubelet (FOLDER/NODE), where drivers of other processes register"
+_FLEET = (
+    "nodes: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (see allot fleet list; default: those of the last run, or one of"
+    " each vendor)"
+)
+_DISABLE = "component not to run, because you run your own: scheduler, controllers, garbage, …; repeatable"
+_RUNTIME = (
+    "process: run the commands of --images as processes of this machine (trusted manifests only); oci: run them with"
+    " crun; simulated: run nothing (default: %(default)s)"
+)
+_ROOTS = "directory of the kubelet roots (DIR/NODE), where drivers in other processes register"
 
 
 def add_lab(commands: Commands) -> None:
-    """``up``, ``down`` and ``status``."""
-    up = commands.add_parser("up", help="start a lab: a Kubernetes control plane, simulated GPU nodes")
+    """Add ``up``, ``down`` and ``status``."""
+    up = commands.add_parser("up", help="start a lab: a Kubernetes control plane with simulated GPU nodes")
     up.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET)
-    up.add_argument("--name", default="default", metavar="NAME", help="several labs run side by side by their names")
-    where = up.add_mutually_exclusive_group()
-    where.add_argument("--ephemeral", action="store_true", help="keep everything in memory")
-    where.add_argument("--data", metavar="FOLDER", help="where the cluster is kept (default: by name, in XDG data)")
-    up.add_argument("--port", type=int, default=0, metavar="N", help="port of the API (default: 6443, or a free one)")
-    up.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="who can reach it (%(default)s: only you)")
-    up.add_argument("--http", action="store_true", help="plain HTTP: whoever reaches the port is the administrator")
-    up.add_argument("--kubeconfig", metavar="FILE", help="where the context goes (default: kubectl's own file)")
-    up.add_argument("--speed", type=float, default=1.0, metavar="X", help="simulated durations pass X times as fast")
-    up.add_argument("--without", action="append", default=[], metavar="PROGRAM", help=_WITHOUT)
-    up.add_argument("--runtime", choices=("simulated", "process", "oci"), default="simulated", help=_RUNTIME)
     up.add_argument(
-        "--images", metavar="FILE", help="with --runtime process or oci: which command stands for which image"
+        "--name", default="default", metavar="NAME", help="lab name; several labs can run at the same time "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    storage = up.add_mutually_exclusive_group()
+    storage.add_argument("--ephemeral", action="store_true", help="keep the cluster in memory only")
+    add_renamed(
+        storage, "--data-dir", "--data", metavar="DIR", help="directory to store the cluster in (default: in XDG data)"
     )
-    up.add_argument("--kubelet-roots", metavar="FOLDER", help=_ROOTS)
-    scaling = up.add_argument_group("an autoscaler")
-    scaling.add_argument("--autoscale", action="store_true", help="machines for pods that wait, and back again")
+    up.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: 6443 if free)")
+    add_renamed(
+        up, "--bind-address", "--host", default="127.0.0.1", metavar="ADDRESS",
+        help="address that the API server listens on (default: %(default)s)",
+    )  # fmt: skip
+    up.add_argument(
+        "--http", action="store_true", help="serve plain HTTP: every client of the port is an administrator"
+    )
+    up.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig to write the context to (default: kubectl's)")
+    up.add_argument(
+        "--speed", type=float, default=1.0, metavar="X", help="speed-up of simulated durations (default: %(default)s)"
+    )
+    add_renamed(up, "--disable", "--without", action="append", default=[], metavar="COMPONENT", help=_DISABLE)
+    up.add_argument("--runtime", choices=("simulated", "process", "oci"), default="simulated", help=_RUNTIME)
+    up.add_argument("--images", metavar="FILE", help="with --runtime process or oci: the command to run for each image")
+    up.add_argument("--kubelet-roots", metavar="DIR", help=_ROOTS)
+    scaling = up.add_argument_group("autoscaler")
+    scaling.add_argument(
+        "--autoscale", action="store_true", help="provision machines for pending pods and release idle ones"
+    )
     add_catalog(scaling)
-    add_cloud(scaling)
+    add_simulated_cloud(scaling)
     add_consolidation(scaling)
-    up.add_argument("--detach", action="store_true", help="return when it is ready, and leave it running")
-    up.add_argument("--log", help=argparse.SUPPRESS)  # given by --detach to the process that it starts
-    add_release_unasked(up)
-    add_gates(up)
+    up.add_argument("--detach", action="store_true", help="run in the background; return when the lab is ready")
+    up.add_argument("--log", help=argparse.SUPPRESS)  # set by --detach for the process that it starts
+    add_fixed_kube_version(up)
+    add_feature_gates(up)
     up.set_defaults(run=lazy("up"))
 
     down = commands.add_parser("down", help="stop a lab")
-    which = down.add_mutually_exclusive_group()
-    which.add_argument("name", nargs="?", default="default", metavar="NAME", help="of this name (%(default)s)")
-    which.add_argument("--all", action="store_true", help="all labs of yours")
-    down.set_defaults(run=lazy("down"), instead={"--name": "name it without: allot down NAME"})
+    labs = down.add_mutually_exclusive_group()
+    labs.add_argument("name", nargs="?", default="default", metavar="NAME", help="lab name (default: %(default)s)")
+    labs.add_argument("--all", action="store_true", help="stop all of your labs")
+    down.set_defaults(run=lazy("down"), instead={"--name": "give the name without it: allot down NAME"})
 
-    status = commands.add_parser("status", help="the labs that run")
+    status = commands.add_parser("status", help="list the running labs")
     add_output(status, ("wide", "json", "yaml"))
     status.set_defaults(run=lazy("status"))

@@ -5,25 +5,25 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.shared_options import Commands, add_catalog, add_inputs, add_output, lazy
+from allotment.cli.arguments.shared_options import Commands, add_catalog, add_inputs, add_output, add_renamed, lazy
 
 _METRICS: Final = """\
-The metrics of devices, claims and pods as `allot run exporter` serves them:
-once, as text, of a cluster that runs, of a snapshot or of hardware.
+Print the metrics of devices, claims and pods that `allot run exporter` serves,
+once, for a running cluster, a snapshot or hardware.
 
-  allot metrics                           of the cluster of your context
-  allot metrics --cluster snapshot.yaml   of a snapshot
-  allot metrics --catalog aws             and what nodes and claims cost
-  allot metrics list                      what each metric is
-  allot metrics dashboards -d FOLDER      for Grafana
-  allot metrics alerts -d FOLDER          for Prometheus and its operator
+  allot metrics                           the cluster of the current context
+  allot metrics --cluster snapshot.yaml   a cluster snapshot
+  allot metrics --catalog aws             include the costs of nodes and claims
+  allot metrics list                      describe each metric
+  allot metrics dashboards -d DIR         write dashboards for Grafana
+  allot metrics alerts -d DIR             write alerts for Prometheus
 """
 
 
 def add_metrics(commands: Commands) -> None:
-    """``metrics`` and its commands."""
+    """Add ``metrics`` and its subcommands."""
     metrics = commands.add_parser(
-        "metrics", help="devices, claims, waits and costs as Prometheus reads them; dashboards, alerts",
+        "metrics", help="print Prometheus metrics of devices and claims; write dashboards and alerts",
         description=_METRICS,
     )  # fmt: skip
     add_inputs(metrics)
@@ -31,26 +31,36 @@ def add_metrics(commands: Commands) -> None:
     metrics.set_defaults(run=lazy("metrics"))
     inner = metrics.add_subparsers(title="commands", metavar="COMMAND")
 
-    known = inner.add_parser("list", help="name, labels, what it says and what bounds its series")
-    add_output(known, ("wide", "json", "yaml"))
-    known.set_defaults(run=lazy("metrics", "run_list"))
+    listing = inner.add_parser("list", help="list all metrics with labels, meaning and number of series")
+    add_output(listing, ("wide", "json", "yaml"))
+    listing.set_defaults(run=lazy("metrics", "run_list"))
 
-    dashboards = inner.add_parser("dashboards", help="write Grafana's dashboards")
-    dashboards.add_argument("-d", "--directory", required=True, metavar="FOLDER", help="where to; made if need be")
+    dashboards = inner.add_parser("dashboards", help="write Grafana dashboards")
+    _add_output_dir(dashboards)
     dashboards.set_defaults(run=lazy("metrics", "run_dashboards"))
 
-    alerts = inner.add_parser("alerts", help="write alerting rules: a file for Prometheus, an object for its operator")
-    alerts.add_argument("-d", "--directory", required=True, metavar="FOLDER", help="where to; made if need be")
-    alerts.add_argument(
-        "--runbooks", default="docs/metrics.md", metavar="URL", help="the page that says what to do (%(default)s)"
-    )
+    alerts = inner.add_parser("alerts", help="write alerting rules for Prometheus and for its operator")
+    _add_output_dir(alerts)
+    add_renamed(
+        alerts, "--runbook-url", "--runbooks", default="docs/metrics.md", metavar="URL",
+        help="page that the alerts link to (default: %(default)s)",
+    )  # fmt: skip
     alerts.set_defaults(run=lazy("metrics", "run_alerts"))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What is measured, for ``allot metrics`` and ``allot run exporter``."""
-    add_catalog(parser, "none, and no costs")
-    parser.add_argument("--per-claim", action="store_true", help="what each claim costs: a series for each")
-    parser.add_argument(
-        "--most-series", type=int, default=50_000, metavar="N", help="of one metric; more are dropped (%(default)s)"
-    )
+    """Add the options that ``allot metrics`` and ``allot run exporter`` share."""
+    add_catalog(parser, "none: no costs")
+    parser.add_argument("--per-claim", action="store_true", help="add cost metrics with one series per claim")
+    add_renamed(
+        parser, "--max-series", "--most-series", type=int, default=50_000, metavar="N",
+        help="maximum number of series per metric; further series are dropped (default: %(default)s)",
+    )  # fmt: skip
+
+
+def _add_output_dir(parser: argparse.ArgumentParser) -> None:
+    directory = parser.add_mutually_exclusive_group(required=True)  # one of both names; an option alone cannot be
+    add_renamed(
+        directory, "--output-dir", "--directory", short="-d", metavar="DIR",
+        help="directory to write to; created if missing",
+    )  # fmt: skip

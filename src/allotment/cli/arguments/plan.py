@@ -8,10 +8,11 @@ from typing import Final
 from allotment.cli.arguments.shared_options import (
     Commands,
     add_catalog,
-    add_gates,
+    add_connection,
+    add_feature_gates,
+    add_kube_version,
     add_output,
-    add_release,
-    add_way,
+    add_renamed,
     lazy,
 )
 
@@ -19,56 +20,56 @@ FORMATS: Final = ("wide", "json", "yaml", "machines", "nodeclaims")
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
 
 _PLAN: Final = """\
-The cheapest machines for everything that waits: what to buy, which pod gets
-which device of it, how far from the cheapest possible that is, and why each
-other type was not taken. Nothing is bought.
+Plan the cheapest machines for all pending pods: what to order, which devices
+each pod gets, how far the cost is from the optimum, and why other types were
+rejected. Nothing is ordered.
 
   allot plan app.yaml                        with the packaged prices
   allot plan app.yaml --catalog aws,gcp      of these providers only
-  allot plan app.yaml --fleet t4:2           beside two nodes that are there
-  allot plan --context NAME                  what waits in a cluster that runs
-  allot plan app.yaml --why                  every type, and what is in its way
-  allot plan app.yaml --picture plan.svg     machines, devices and pods, drawn
+  allot plan app.yaml --fleet t4:2           in addition to two existing nodes
+  allot plan --context NAME                  for the pending pods of a cluster
+  allot plan app.yaml --why                  list all types and why each is rejected
+  allot plan app.yaml --picture plan.svg     draw machines, devices and pods
 """
 _MORE: Final = """\
-Exit codes: 0 all is served, 1 something is not (or rows of the catalogue are
-left out), 2 bad input, 3 an error of Allotment's own.
+Exit codes: 0 all pods are placed, 1 some are not (or rows of the catalog are
+ignored), 2 invalid input, 3 internal error.
 """
-_FLEET: Final = "nodes that are there: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
-#: What people type who know other tools.
+_FLEET: Final = "existing nodes: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (see allot fleet list)"
+#: Answers to options of other tools.
 _INSTEAD: Final = {
-    "--provider": "say --catalog aws,gcp",
-    "--gpu": "the claim says which GPU; --types 'aws/g6.*' says which machines",
-    "--instance-types": "say --types 'aws/g6.*'",
-    "--exclude": "say --without 'aws/p5*'",
-    "--region": "say --zones us-east-1a,us-east-1b",
-    "--spot": "say --capacity spot, or --capacity cheapest",
-    "--max-price": "--budget is for all machines together; --types says which",
-    "--max-nodes": "say --machines N",
-    "--timeout": "say --seconds N",
-    "--workload": "say --only deployment/NAME",
-    "--png": "say --picture plan.png",
-    "--svg": "say --picture plan.svg",
-    "--json": "say -o json",
-    "--yaml": "say -o yaml",
-    "--wide": "say -o wide",
-    "--explain": "say --why",
-    "--dry-run": "leave it out: nothing is ever bought here",
+    "--provider": "use --catalog aws,gcp",
+    "--gpu": "the claim selects the GPU; --types 'aws/g6.*' selects machines",
+    "--instance-types": "use --types 'aws/g6.*'",
+    "--exclude": "use --exclude-types 'aws/p5*'",
+    "--region": "use --zones us-east-1a,us-east-1b",
+    "--spot": "use --capacity-type spot, or --capacity-type cheapest",
+    "--max-price": "--budget limits the price of all machines; --types selects types",
+    "--max-nodes": "use --max-machines N",
+    "--timeout": "use --time-limit SECONDS",
+    "--workload": "use --only deployment/NAME",
+    "--png": "use --picture plan.png",
+    "--svg": "use --picture plan.svg",
+    "--json": "use -o json",
+    "--yaml": "use -o yaml",
+    "--wide": "use -o wide",
+    "--explain": "use --why",
+    "--dry-run": "omit it: allot plan never orders machines",
 }
 _INSTEAD_TOO: Final = {"--providers": "--provider", "--instance-type": "--instance-types", "--regions": "--region"}
-NODE_CLASS: Final = "of NodeClaims: [PROVIDER=]GROUP/KIND/NAME (default: the cloud's own, named default)"
-_MODES: Final = "modes that GPUs may be put into: static-mig, dynamic-mig, … (default: those that claims ask for)"
+NODE_CLASS: Final = "node class of NodeClaims: [PROVIDER=]GROUP/KIND/NAME (default: the provider's own, named default)"
+_MODES: Final = "GPU modes to consider: static-mig, dynamic-mig, … (default: the modes that claims require)"
 
 
 def add_plan(commands: Commands) -> None:
-    """``plan``."""
+    """Add ``plan``."""
     plan = commands.add_parser(
-        "plan", help="the cheapest machines for what waits, and why no others", description=_PLAN, epilog=_MORE,
+        "plan", help="plan the cheapest machines for pending pods", description=_PLAN, epilog=_MORE,
     )  # fmt: skip
-    plan.add_argument("paths", nargs="*", metavar="FILE", help="manifests to plan for: files, folders, -")
+    plan.add_argument("paths", nargs="*", metavar="FILE", help="manifests: files, directories, or - for standard input")
     plan.add_argument(
         "-f", "--filename", action="append", nargs="+", default=[], metavar="FILE", dest="files",
-        help="the same, in kubectl's spelling",
+        help="manifests, as with kubectl",
     )  # fmt: skip
     plan.set_defaults(
         run=lazy("plan.command"), missing="nothing to plan for",
@@ -76,51 +77,68 @@ def add_plan(commands: Commands) -> None:
         instead={**_INSTEAD, **{other: _INSTEAD[known] for other, known in _INSTEAD_TOO.items()}},
     )  # fmt: skip
 
-    there = plan.add_argument_group("what is there")
-    cluster = there.add_mutually_exclusive_group()
-    cluster.add_argument(
-        "--cluster", action="append", nargs=1, default=[], metavar="FILE", help="a snapshot of the cluster"
-    )
+    existing = plan.add_argument_group("existing cluster")
+    cluster = existing.add_mutually_exclusive_group()
+    cluster.add_argument("--cluster", action="append", nargs=1, default=[], metavar="FILE", help="cluster snapshot")
     cluster.add_argument("--fleet", action="append", nargs=1, default=[], metavar="SPEC", help=_FLEET)
-    add_way(there)
-    there.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
-    add_release(there)
-    add_gates(there)
-    there.add_argument("--only", metavar="NAME", help="only for this pod, claim or workload: name or kind/name")
+    add_connection(existing)
+    existing.add_argument(
+        "-n", "--namespace", metavar="NAME", help="namespace of manifests without one (default: default)"
+    )
+    add_kube_version(existing)
+    add_feature_gates(existing)
+    existing.add_argument("--only", metavar="NAME", help="plan only for this pod, claim or workload: name or kind/name")
 
     add_limits(plan)
 
-    search = plan.add_argument_group("how long to look")
+    search = plan.add_argument_group("search")
+    add_renamed(
+        search, "--time-limit", "--seconds", type=float, metavar="SECONDS",
+        help="maximum search time in seconds; 0: no search and no relaxations (default: 1 to 10, by size)",
+    )  # fmt: skip
     search.add_argument(
-        "--seconds",
-        type=float,
-        metavar="N",
-        help="time for the search (default: 1 to 10, by size; 0: no concessions either)",
+        "--seed", type=int, default=0, metavar="N", help="random seed for the search (default: %(default)s)"
     )
-    search.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (%(default)s)")
-    search.add_argument("--compare", action="store_true", help="what Karpenter's and cluster-autoscaler's rules cost")
+    search.add_argument(
+        "--compare", action="store_true", help="compare with the costs of Karpenter's and cluster-autoscaler's rules"
+    )
 
-    shown = plan.add_argument_group("output")
-    add_output(shown, FORMATS)
-    shown.add_argument(
-        "--why", nargs="?", const="*", metavar="TYPE", help="every type (or these) with what is in its way"
+    output = plan.add_argument_group("output")
+    add_output(output, FORMATS)
+    output.add_argument(
+        "--why",
+        nargs="?",
+        const="*",
+        metavar="TYPE",
+        help="list all types (or those that match) with why each is rejected",
     )
-    shown.add_argument("--node-class", action="append", default=[], metavar="CLASS", help=NODE_CLASS)
-    shown.add_argument("--picture", metavar="FILE", help="draw the plan: .svg or .png")
+    output.add_argument("--node-class", action="append", default=[], metavar="CLASS", help=NODE_CLASS)
+    output.add_argument("--picture", metavar="FILE", help="write a diagram of the plan: .svg or .png")
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    """What may be bought, and how much of it."""
-    bought = parser.add_argument_group("what may be bought")
-    add_catalog(bought)
-    bought.add_argument("--types", action="append", default=[], metavar="PATTERN", help="only these: aws/g5.*, */p4*")
-    bought.add_argument("--without", action="append", default=[], metavar="PATTERN", help="not these")
-    bought.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")
-    bought.add_argument(
-        "--capacity", choices=CAPACITY, default="on-demand", help="on-demand, spot, or what costs less (%(default)s)"
+    """Add the options that limit types, zones, prices and numbers of machines."""
+    limits = parser.add_argument_group("limits on machines")
+    add_catalog(limits)
+    limits.add_argument(
+        "--types", action="append", default=[], metavar="PATTERN", help="allowed types: aws/g5.*, */p4* (default: all)"
     )
-    bought.add_argument("--spot-at-most", metavar="50%", help="with --capacity cheapest: machines that may be spot")
-    bought.add_argument("--budget", metavar="USD", help="USD per hour that all of them may cost")
-    bought.add_argument("--most", action="append", default=[], metavar="TYPE=N", help="so many at most: aws/p5*=2")
-    bought.add_argument("--machines", type=int, metavar="N", help="so many machines at most")
-    bought.add_argument("--modes", action="append", default=[], metavar="MODES", help=_MODES)
+    add_renamed(
+        limits, "--exclude-types", "--without", action="append", default=[], metavar="PATTERN", help="excluded types"
+    )
+    limits.add_argument("--zones", action="append", default=[], metavar="ZONE", help="allowed zones: us-east-1a,…")
+    add_renamed(
+        limits, "--capacity-type", "--capacity", choices=CAPACITY, default="on-demand",
+        help="on-demand, spot, or the cheapest of both (default: %(default)s)",
+    )  # fmt: skip
+    add_renamed(
+        limits, "--max-spot", "--spot-at-most", metavar="50%",
+        help="with --capacity-type cheapest: maximum share of spot machines",
+    )  # fmt: skip
+    limits.add_argument("--budget", metavar="USD", help="maximum price of all machines per hour")
+    add_renamed(
+        limits, "--max-per-type", "--most", action="append", default=[], metavar="TYPE=N",
+        help="maximum number of machines of a type: aws/p5*=2",
+    )  # fmt: skip
+    add_renamed(limits, "--max-machines", "--machines", type=int, metavar="N", help="maximum number of machines")
+    limits.add_argument("--modes", action="append", default=[], metavar="MODES", help=_MODES)

@@ -4,41 +4,45 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.shared_options import Commands, add_output, add_way, lazy
+from allotment.cli.arguments.shared_options import Commands, add_connection, add_output, add_renamed, lazy
 
 _RBAC: Final = """\
-The permissions that a part of Allotment needs, and nothing more, as manifests
-with the reason of each rule; or whether somebody has them.
+Print the least permissions that a component of Allotment needs, as manifests
+with the reason for each rule; or check whether an account has them.
 
-  allot rbac                     for the tools that only read
+  allot rbac                     permissions of the read-only tools
   allot rbac scheduler | kubectl apply -f -
-                                 an account for the scheduler, and its roles
-  allot rbac --list              the parts
-  allot rbac reader --check      may I use these tools here?
+                                 a service account for the scheduler, with roles
+  allot rbac --list              list the components
+  allot rbac reader --check      check your own permissions
   allot rbac scheduler --check --as system:serviceaccount:gpu:scheduler
-                                 may this account run the scheduler?
+                                 check those of a service account
 
-Exit codes: 0, or with --check 1 if something is missing.
+Exit codes: 0 done, with --check 1 if permissions are missing.
 """
-_DRIVER: Final = "with part driver: one that speaks of devices of this driver (default: gpu.nvidia.com, gpu.amd.com)"
-_AS: Final = "with --check: of this user (accounts: system:serviceaccount:NAMESPACE:NAME), instead of yourself"
+_DRIVER: Final = "with driver: name of the DRA driver (default: gpu.nvidia.com, gpu.amd.com); repeatable"
+_AS: Final = "with --check: user to check (default: you); service accounts: system:serviceaccount:NAMESPACE:NAME"
 
 
 def add_rbac(commands: Commands) -> None:
-    """``rbac``."""
+    """Add ``rbac``."""
     parser = commands.add_parser(
-        "rbac", help="the permissions that each part needs, as manifests; whether you have them", description=_RBAC,
+        "rbac", help="print or check the permissions of each component", description=_RBAC,
     )  # fmt: skip
     parser.set_defaults(run=lazy("rbac"))
-    parser.add_argument("parts", nargs="*", metavar="PART", help="reader (what is meant without), scheduler, driver, …")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="only name the parts")
-    what.add_argument("--check", action="store_true", help="ask the cluster what of it is missing")
+    parser.add_argument("parts", nargs="*", metavar="COMPONENT", help="reader, scheduler, driver, … (default: reader)")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--list", action="store_true", help="list the components, and exit")
+    action.add_argument("--check", action="store_true", help="check which permissions are missing in the cluster")
     parser.add_argument(
-        "-n", "--namespace", default="", metavar="NAME", help="of the account, its Lease and records (kube-system)"
-    )
-    parser.add_argument("--account", default="", metavar="NAME", help="its name (default: allotment-PART)")
+        "-n", "--namespace", default="", metavar="NAME",
+        help="namespace of the service account, its Lease and its reports (default: kube-system)",
+    )  # fmt: skip
+    add_renamed(
+        parser, "--service-account", "--account", default="", metavar="NAME",
+        help="name of the service account (default: allotment-COMPONENT)",
+    )  # fmt: skip
     parser.add_argument("--driver", action="append", default=[], metavar="NAME", help=_DRIVER)
     parser.add_argument("--as", dest="user", default="", metavar="USER", help=_AS)
-    add_way(parser)
+    add_connection(parser)
     add_output(parser, ("yaml", "json"))

@@ -8,44 +8,54 @@ from typing import Final
 from allotment.cli.arguments.autoscale import add_scaling
 from allotment.cli.arguments.driver import add_node
 from allotment.cli.arguments.metrics import add_options
-from allotment.cli.arguments.shared_options import Commands, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.shared_options import (
+    Commands,
+    add_connection,
+    add_feature_gates,
+    add_kube_version,
+    add_renamed,
+    lazy,
+)
 
 _RUN: Final = """\
-Allotment's parts as components of a cluster: with probes, metrics, leader
-election and logs, as Kubernetes' own have them. In a pod they speak as its
-service account.
+Run a component of Allotment in a cluster, with the probes, metrics, leader
+election and logs of Kubernetes' own components. In a pod it uses the service
+account of the pod.
 
-  allot run scheduler                      pods with schedulerName:
+  allot run scheduler                      schedule pods with schedulerName:
                                            allotment-scheduler
-  allot run claims                         in place of kube-controller-manager's
+  allot run claims                         replace kube-controller-manager's
                                            resourceclaim-controller
-  allot run annotator                      why kube-scheduler's pods wait
-  allot run exporter                       metrics of devices, for Prometheus
-  allot run driver nvidia                  the driver of this node
+  allot run annotator                      explain why kube-scheduler's pods are
+                                           pending
+  allot run exporter                       export device metrics to Prometheus
+  allot run driver nvidia                  run the DRA driver of this node
 """
 _SUMMARIES: Final = {
-    "scheduler": "nodes and devices for the pods that name it",
-    "claims": "pods' claims from templates, and claims freed when nobody uses them",
-    "taints": "pods evicted from devices that are tainted NoExecute",
-    "annotator": "why pods wait for devices, as events, whoever schedules them",
-    "autoscaler": "machines for pods that wait, and back again",
-    "driver": "this machine's devices, published and prepared",
-    "exporter": "metrics of devices, claims and pods that wait for them",
+    "scheduler": "assign nodes and devices to the pods that name this scheduler",
+    "claims": "create pods' claims from templates, and release unused claims",
+    "taints": "evict pods from devices with NoExecute taints",
+    "annotator": "report why pods wait for devices, as events, for any scheduler",
+    "autoscaler": "provision machines for pending pods and release idle ones",
+    "driver": "publish and prepare the devices of this machine",
+    "exporter": "export metrics of devices, claims and pending pods",
 }
 _LED: Final = ("scheduler", "claims", "taints", "annotator", "autoscaler")
-_HEALTH: Final = "where probes are answered: /livez, /readyz, /healthz (default: nowhere)"
-_METRICS: Final = "where /metrics is served; but on loopback over TLS and to allowed tokens (default: nowhere)"
-_SETTLE: Final = (
-    "how long a decision settles before its pod is bound, beside other schedulers on the same devices; 0s: there are"
-    " none (default: while others are seen at work, as long as they seem to need)"
+_HEALTH: Final = "address for probes: /livez, /readyz, /healthz (default: not served)"
+_METRICS: Final = (
+    "address for /metrics; beyond loopback it requires TLS and a token with permission (default: not served)"
 )
-_TRACES: Final = "send work as OpenTelemetry spans, over OTLP/HTTP: http://host:4318"
+_BIND_DELAY: Final = (
+    "time between a decision and the binding of its pod, to detect conflicts with other schedulers of the same devices;"
+    " 0s: there are no others (default: only while other schedulers are active, adapted to them)"
+)
+_OTLP_ENDPOINT: Final = "OTLP/HTTP endpoint for OpenTelemetry traces: http://host:4318"
 
 
 def add_run(commands: Commands) -> None:
-    """``run`` and all components."""
+    """Add ``run`` and all components."""
     run = commands.add_parser(
-        "run", help="scheduler, controllers, driver: parts of ours in a cluster", description=_RUN,
+        "run", help="run a component of Allotment: scheduler, controllers, driver, …", description=_RUN,
     )  # fmt: skip
     run.set_defaults(help_of=run, incomplete=True)
     inner = run.add_subparsers(title="components", metavar="COMPONENT")
@@ -54,10 +64,10 @@ def add_run(commands: Commands) -> None:
         parser.set_defaults(run=lazy("run"), component=name)
         if name == "scheduler":
             parser.add_argument(
-                "--scheduler-name", default="allotment-scheduler", metavar="NAME", help="schedulerName of its pods"
-                " (%(default)s); default-scheduler: in place of kube-scheduler",
+                "--scheduler-name", default="allotment-scheduler", metavar="NAME", help="schedulerName of the pods"
+                " to schedule; default-scheduler: replace kube-scheduler (default: %(default)s)",
             )  # fmt: skip
-            parser.add_argument("--settle", metavar="TIME", help=_SETTLE)
+            add_renamed(parser, "--bind-delay", "--settle", metavar="DURATION", help=_BIND_DELAY)
         elif name == "autoscaler":
             add_scaling(parser)
         elif name == "driver":
@@ -68,33 +78,46 @@ def add_run(commands: Commands) -> None:
 
 
 def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
-    cluster = parser.add_argument_group("the cluster")
-    add_way(cluster)
-    add_release(cluster, "as it says")
-    add_gates(cluster)
+    cluster = parser.add_argument_group("cluster")
+    add_connection(cluster)
+    add_kube_version(cluster, "as the cluster reports")
+    add_feature_gates(cluster)
     if led:
-        _add_leading(parser.add_argument_group("several copies, of which one leads"))
-    seen = parser.add_argument_group("how it is watched")
-    seen.add_argument("--health-bind-address", metavar="HOST:PORT", help=_HEALTH)
-    seen.add_argument("--metrics-bind-address", metavar="HOST:PORT", help=_METRICS)
-    seen.add_argument("--tls-cert-file", metavar="FILE", help="certificate of /metrics, PEM; read again if it changes")
-    seen.add_argument("--tls-private-key-file", metavar="FILE", help="its key")
-    seen.add_argument("--log-format", choices=("text", "json"), default="text", help="lines of text, or JSON")
-    seen.add_argument("-v", "--verbose", action="store_true", help="log more")
-    seen.add_argument("--traces", default="", metavar="URL", help=_TRACES)
-    seen.add_argument(
-        "--stop-timeout", default="10s", metavar="TIME", help="how long work under way has to end (%(default)s)"
+        _add_leader_election(parser.add_argument_group("leader election"))
+    operation = parser.add_argument_group("observability and shutdown")
+    operation.add_argument("--health-bind-address", metavar="HOST:PORT", help=_HEALTH)
+    operation.add_argument("--metrics-bind-address", metavar="HOST:PORT", help=_METRICS)
+    operation.add_argument("--tls-cert-file", metavar="FILE", help="certificate for /metrics (PEM); reloaded on change")
+    operation.add_argument("--tls-private-key-file", metavar="FILE", help="private key of that certificate (PEM)")
+    operation.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="format of log lines (default: %(default)s)"
     )
+    operation.add_argument("-v", "--verbose", action="store_true", help="log more")
+    add_renamed(operation, "--otlp-endpoint", "--traces", default="", metavar="URL", help=_OTLP_ENDPOINT)
+    operation.add_argument(
+        "--stop-timeout", default="10s", metavar="DURATION",
+        help="maximum time to finish work in progress at shutdown (default: %(default)s)",
+    )  # fmt: skip
 
 
-def _add_leading(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--leader-elect", action="store_true", help="work only while leading, by a Lease")
-    group.add_argument("--lease-namespace", metavar="NAME", help="of the Lease (default: the pod's, or kube-system)")
-    group.add_argument("--lease-name", default="", metavar="NAME", help="(default: allotment-COMPONENT)")
+def _add_leader_election(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--lease-duration", default="15s", metavar="TIME", help="when others may take an abandoned Lease (%(default)s)"
+        "--leader-elect", action="store_true", help="run several replicas, of which one leads, by a Lease"
     )
     group.add_argument(
-        "--renew-deadline", default="10s", metavar="TIME", help="when a leader that cannot renew gives up (%(default)s)"
+        "--lease-namespace", metavar="NAME", help="namespace of the Lease (default: the pod's, or kube-system)"
     )
-    group.add_argument("--retry-period", default="2s", metavar="TIME", help="between tries (%(default)s)")
+    group.add_argument(
+        "--lease-name", default="", metavar="NAME", help="name of the Lease (default: allotment-COMPONENT)"
+    )
+    group.add_argument(
+        "--lease-duration", default="15s", metavar="DURATION",
+        help="time after which another replica takes an unrenewed Lease (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--renew-deadline", default="10s", metavar="DURATION",
+        help="time after which a leader that cannot renew stops leading (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--retry-period", default="2s", metavar="DURATION", help="time between attempts (default: %(default)s)"
+    )

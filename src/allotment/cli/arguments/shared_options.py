@@ -28,9 +28,11 @@ def lazy(module: str, function: str = "run") -> Run:
     return run
 
 
-def add_renamed(parser: argparse._ActionsContainer, name: str, old_name: str, **options: Any) -> None:
+def add_renamed(
+    parser: argparse._ActionsContainer, name: str, old_name: str, *, short: str = "", **options: Any
+) -> None:
     """Add an option, and its name in earlier releases as an alias that ``--help`` and completion do not show."""
-    action = parser.add_argument(name, **options)
+    action = parser.add_argument(*filter(None, (short, name)), **options)
     parser.add_argument(old_name, **{**options, "dest": action.dest, "help": argparse.SUPPRESS})
 
 

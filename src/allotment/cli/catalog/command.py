@@ -34,7 +34,7 @@ def run_list(arguments: Namespace) -> int:
         for part in folded(line, screen.width):
             screen.line(part)
     if reasons := by_reason((one.key, one.unusable) for one in shown):
-        screen.line("Not to be planned with:")
+        screen.line("Not available to plans:")
         for line in reasons:
             for part in folded(line, screen.width, "  "):
                 screen.line(part)
@@ -114,13 +114,13 @@ def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None
         headers += ["ALLOCATABLE", "REGION", "SOURCE"]
         rows = [[*row, *_more(one)] for row, one in zip(rows, types, strict=True)]
     if not rows:
-        screen.line("No instance type is like that.")
+        screen.line("No instance type matches.")
         return
     dropped = [] if wide else _narrowed(screen, headers, rows)
     screen.table(headers, rows, cut=["GPU", "SOURCE"])
     screen.line()
     if dropped:
-        screen.line(f"Not on a screen so narrow: {', '.join(dropped)} (-o wide).")
+        screen.line(f"Hidden because the terminal is too narrow: {', '.join(dropped)} (-o wide).")
 
 
 def _narrowed(screen: Screen, headers: list[str], rows: list[list[str]]) -> list[str]:
@@ -175,10 +175,10 @@ def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iter
     if when:
         yield f"USD per hour, list prices of one region each as of {when}; ? is unknown."
     if any(one.memory_bound for one in shown):
-        yield "~ is the smaller of several figures: a claim near it may or may not fit."
+        yield "~ is the smallest of several known values: a claim close to it may or may not fit."
     left = len(types) - len(shown)
     if left:
-        yield f"{left} more cannot be planned with (--all shows them, and why)."
+        yield f"{left} more are not available to plans (--all lists them with the reason)."
 
 
 def _sentences(one: InstanceType) -> Iterable[tuple[str, str]]:
@@ -198,10 +198,10 @@ def _sentences(one: InstanceType) -> Iterable[tuple[str, str]]:
     ]
     yield "Size", f"{size[0]} vCPUs ({one.arch}), {size[1]} of memory"
     if one.room is not None:
-        rule = " (by a rule, for no source says it)" if one.room.estimated else ""
+        rule = " (estimated by a rule; no source)" if one.room.estimated else ""
         yield "For pods", f"{one.room.cpu_milli}m CPU, {one.room.memory_mib}Mi, {one.room.pods} pods{rule}"
         disk = disk_of(one)
-        whose = " (estimated: of the disk that its cloud takes where nobody says one)" if disk.estimated else ""
+        whose = " (estimated from the provider's default disk size)" if disk.estimated else ""
         yield "Disk for pods", f"{disk.mib}Mi of ephemeral-storage{whose}"
     yield from _gpu(one)
     if one.notes:
@@ -217,13 +217,13 @@ def _gpu(one: InstanceType) -> Iterable[tuple[str, str]]:
     count = f"{one.gpu_fraction} of " if one.gpu_fraction not in ("", "unknown", "fractional") else f"{one.gpus} × "
     yield "GPUs", f"{'a part of ' if one.gpu_fraction in ('unknown', 'fractional') else count}{model.product}"
     if not one.gpu_fraction:
-        yield "Memory", f"{model.memory_mib}Mi each, as the driver counts: what claims are compared with"
+        yield "Memory", f"{model.memory_mib}Mi each, as the driver reports it; claims are compared with this"
         told = one.gpu_memory_gib
         if told is not None and int(told * 1024) != model.memory_mib:
             more = "less" if told * 1024 > model.memory_mib else "more"
-            yield "", f"{told:f}Gi each, says the cloud: the driver counts {more}"
+            yield "", f"{told:f}Gi each according to the provider; the driver reports {more}"
         if one.memory_bound:
-            yield "", "the smallest figure that is known: claims near it are borderline"
+            yield "", "the smallest known value; claims close to it are borderline"
     if one.hardware:
         yield "As --fleet", one.hardware
         yield "Modes", ", ".join(modes_of(one))
@@ -231,7 +231,7 @@ def _gpu(one: InstanceType) -> Iterable[tuple[str, str]]:
     if server is not None:
         yield "Topology", f"as on {server.id}"
     elif one.gpus > 1:
-        yield "Topology", "not known: which GPUs share a PCIe root or a NUMA node"
+        yield "Topology", "unknown: which GPUs share a PCIe root or a NUMA node"
     unverified = (*model.unverified, *(server.unverified if server else ()))
     if unverified:
         yield "Unverified", ", ".join(unverified)

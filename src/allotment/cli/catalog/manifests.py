@@ -29,15 +29,15 @@ def run_slices(arguments: Namespace) -> int:
     catalog = opened(arguments.catalogs)
     instance = one_of(catalog.types, arguments.type)
     if not instance.hardware and not arguments.all:
-        why = instance.unusable if instance.gpu_fraction or instance.gpus else "it has no GPU"
+        why = instance.unusable if instance.gpu_fraction or instance.gpus else "it has no GPUs"
         raise Mistake(f"{instance.key} publishes no devices: {why}")
     if arguments.zone and instance.zones and arguments.zone not in instance.zones:
-        hint = nearest(arguments.zone, instance.zones) or f"there are {', '.join(instance.zones)}"
+        hint = nearest(arguments.zone, instance.zones) or f"known: {', '.join(instance.zones)}"
         raise Mistake(f"--zone: {instance.key} is listed for {instance.region}, found {arguments.zone!r}", hint)
     template = template_of(
         instance,
         arguments.mode,
-        arguments.node or object_name(instance.key),
+        arguments.node_name or object_name(instance.key),
         zone=arguments.zone,
         capacity_type="spot" if arguments.spot else "on-demand",
         kube=release(arguments.kube_version),
@@ -46,7 +46,7 @@ def run_slices(arguments: Namespace) -> int:
     _print([plain(one) for one in objects], arguments.output)
     if template.runtime_only:
         names = ", ".join(sorted(template.runtime_only))
-        _tell(f"Known only once the node runs, and symbols here: {names}.")
+        _tell(f"Placeholders for values that are known only when the node runs: {names}.")
     return catalog.complain()
 
 
@@ -56,14 +56,14 @@ def run_export(arguments: Namespace) -> int:
     types = chosen(catalog.types, arguments)
     documents = _EXPORTS[arguments.target](types, arguments)
     if not documents:
-        raise Mistake("nothing is left to export", "`allot catalog list` with the same words shows why")
+        raise Mistake("no instance type to export", "`allot catalog list --all` with the same filters shows why")
     _print(documents, arguments.output)
     return catalog.complain()
 
 
 def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
     if arguments.mode:
-        raise Mistake("--mode: Karpenter's objects say nothing of slices", "leave it out")
+        raise Mistake("--mode: Karpenter's objects contain no slices", "omit it")
     node_class = named_class(arguments.node_class) if arguments.node_class else None
     kept = _kept(types, lambda one: why_not_karpenter(one, node_class))
     sold: tuple[CapacityType, ...] = ("spot",) if arguments.spot else ("on-demand", "spot")
@@ -100,7 +100,7 @@ def _why_not_in(instance: InstanceType, mode: str) -> str:
     if not mode:
         return ""
     if mode.partition("=")[0].partition("@")[0] not in modes_of(instance):
-        return f"its GPUs have no mode {mode}" if instance.hardware else "it has no GPU"
+        return f"its GPUs have no mode {mode}" if instance.hardware else "it has no GPUs"
     try:
         template_of(instance, mode, "node")
     except FleetError as error:
@@ -113,7 +113,7 @@ def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str])
     reasons = [(one, why_not(one)) for one in types]
     left = by_reason((one.key, reason) for one, reason in reasons)
     if left:
-        _tell("Left out:")
+        _tell("Excluded:")
     for line in left:
         _tell(line, "  ")
     return [one for one, reason in reasons if not reason]

@@ -50,12 +50,14 @@ def opened(files: Sequence[str]) -> Opened:
     for file in files:
         if "." not in file and "/" not in file and not Path(file).exists():
             raise Mistake(
-                f"--catalog: there is no file {file!r}", f"clouds are named without: allot catalog list {file}"
+                f"--catalog: file not found: {file!r}", f"give providers without --catalog: allot catalog list {file}"
             )
         try:
             text = Path(file).read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise Mistake(f"{file}: wanted text (CSV in UTF-8)", "`allot catalog list -o csv` shows the form") from None
+            raise Mistake(
+                f"{file}: expected a CSV file in UTF-8", "`allot catalog list -o csv` shows the format"
+            ) from None
         rows, wrong = read_catalog(text, file)
         types = merged(types, rows)
         problems += wrong
@@ -70,8 +72,8 @@ def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
     if len(found) == 1:
         return found[0]
     if found:
-        raise Mistake(f"{name} is sold by several", f"write {' or '.join(one.key for one in found)}")
-    hint = nearest(name, [one.key for one in listed]) or "`allot catalog list --all` names all that are known"
+        raise Mistake(f"{name} is offered by several providers", f"use {' or '.join(one.key for one in found)}")
+    hint = nearest(name, [one.key for one in listed]) or "`allot catalog list --all` lists all known types"
     raise Mistake(f"unknown instance type {name!r}", hint)
 
 
@@ -107,20 +109,20 @@ def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
     known = list(dict.fromkeys(one.provider for one in types))
     for name in providers:
         if name not in known:
-            raise Mistake(f"unknown provider {name!r}", nearest(name, known) or f"there are {', '.join(known)}")
+            raise Mistake(f"unknown provider {name!r}", nearest(name, known) or f"known: {', '.join(known)}")
     if providers:
         yield lambda one: one.provider in providers
     if arguments.patterns:
         for pattern in arguments.patterns:
             if not any(_named(one, pattern) for one in types):
-                hint = nearest(pattern, [one.key for one in types]) or "`allot catalog list --all` names all"
-                raise Mistake(f"no instance type has {pattern!r} in its name", hint)
+                hint = nearest(pattern, [one.key for one in types]) or "`allot catalog list --all` lists all"
+                raise Mistake(f"no instance type name contains {pattern!r}", hint)
         yield lambda one: any(_named(one, pattern) for pattern in arguments.patterns)
     if arguments.gpu:
         yield _gpu(arguments.gpu)
     if arguments.gpus is not None:
         if arguments.gpus < 0:
-            raise Mistake(f"--gpus: wanted a number from 0 on, found {arguments.gpus}")
+            raise Mistake(f"--gpus: expected a number >= 0, found {arguments.gpus}")
         yield lambda one: one.gpus >= arguments.gpus
     if arguments.memory:
         least = _amount(arguments.memory)
@@ -147,7 +149,7 @@ def _gpu(text: str) -> Test:
     words = set(_WORD.findall(text.lower()))
     if not any(words <= _words(model) for model in accelerators().values()):
         names = [name for model in accelerators().values() for name in model.aliases]
-        raise Mistake(f"unknown GPU {text!r}", nearest(text, names) or "`allot fleet list` names all that are known")
+        raise Mistake(f"unknown GPU {text!r}", nearest(text, names) or "`allot fleet list` lists all known GPUs")
     return lambda one: one.accelerator is not None and words <= _words(one.accelerator)
 
 
@@ -160,7 +162,7 @@ def _amount(text: str) -> Quantity:
     try:
         return Quantity.parse(found[1] if found else text)
     except QuantityError:
-        raise Mistake(f"--memory: wanted an amount such as '>=24Gi', found {text!r}") from None
+        raise Mistake(f"--memory: expected an amount such as '>=24Gi', found {text!r}") from None
 
 
 def _usd(text: str) -> Decimal:
@@ -170,4 +172,4 @@ def _usd(text: str) -> Decimal:
             return value
     except InvalidOperation:
         pass
-    raise Mistake(f"--max-price: wanted USD per hour above 0, found {text!r}")
+    raise Mistake(f"--max-price: expected USD per hour > 0, found {text!r}")

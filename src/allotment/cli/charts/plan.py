@@ -64,7 +64,7 @@ def draw(plan: ProvisioningPlan, path: Path | str) -> None:
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"{target}: wanted a name that ends in {' or '.join(SUFFIXES)}")
+        raise ValueError(f"{target}: expected a name that ends in {' or '.join(SUFFIXES)}")
     with matplotlib.rc_context({"svg.hashsalt": "allotment", "svg.fonttype": "path", "hatch.linewidth": 0.4}):
         figure = _figure(plan)
         undated = {"Date": None, "Creator": "allot plan"} if suffix == ".svg" else {"Software": None}
@@ -111,11 +111,11 @@ def _head(axes: Any, plan: ProvisioningPlan, top: float, width: float) -> None:
     label(axes, _MARGIN, top - 0.15, title, 17, bold=True)
     seats = sum(len(machine.seats) for machine in plan.machines)
     facts = [f"{counted(seats, 'pod')} on them"] if plan.machines else []
-    facts += [f"{counted(len(plan.existing), 'pod')} on nodes that are there"] if plan.existing else []
+    facts += [f"{counted(len(plan.existing), 'pod')} on existing nodes"] if plan.existing else []
     facts += [proof_text(plan)] if plan.machines else []
     label(axes, _MARGIN, top - 0.5, fitted(" · ".join(facts), width - 2 * _MARGIN, 9.5), 9.5, FAINT)
     if plan.unserved:
-        words = f"{counted(len(plan.unserved), 'pod')} not served"
+        words = f"{counted(len(plan.unserved), 'pod')} not placed"
         label(axes, width - _MARGIN, top - 0.15, words, 11, ALARM, ha="right", bold=True)
 
 
@@ -136,7 +136,9 @@ def _entries(plan: ProvisioningPlan, colours: Mapping[str, str]) -> list[tuple[s
     return [*shown, ("free", "")]
 
 
-def _legend_lines(plan: ProvisioningPlan, colours: Mapping[str, str], width: float) -> list[list[tuple[float, str, str]]]:
+def _legend_lines(
+    plan: ProvisioningPlan, colours: Mapping[str, str], width: float
+) -> list[list[tuple[float, str, str]]]:
     """Entries with their places, line by line."""
     lines: list[list[tuple[float, str, str]]] = [[]]
     x = _MARGIN

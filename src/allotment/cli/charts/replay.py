@@ -50,16 +50,16 @@ def _figure(curves: Sequence[Curve], question: Experiment) -> Figure:
     figure.text(0.05, 0.955, _title(curves, question), fontsize=14, fontweight="bold", color=INK, va="top")
     seeds = f"mean of {runs} orders of arrival, band from least to most" if runs > 1 else "one run each"
     figure.text(0.05, 0.885, f"{words} · {seeds}", fontsize=9, color=FAINT, va="top")
-    across = "of the run, %" if question.use_times else "GPUs asked for so far, % of those there are"
+    across = "of the run, %" if question.use_times else "GPUs requested so far, % of all GPUs"
     main: Reading = (lambda step: step.refused) if question.use_times else (lambda step: step.allocated)
-    name = "Refused, % of what was asked for" if question.use_times else "Allocated, % of the GPUs"
+    name = "Refused, % of requested GPUs" if question.use_times else "Allocated, % of all GPUs"
     _panel(left, curves, main, name, across)
     if not question.use_times:
         _near(left, curves)
-    _panel(middle, curves, lambda step: step.fragmented, "Fragmented, % of the GPUs", across)
+    _panel(middle, curves, lambda step: step.fragmented, "Fragmented, % of all GPUs", across)
     _panel(right, curves, lambda step: step.usd, "Nodes in use, USD per hour", across)
     if not any(step.usd is not None for curve in curves for step in curve.steps):
-        right.text(0.5, 0.5, "a price is not known", transform=right.transAxes, ha="center", color=FAINT, fontsize=9)
+        right.text(0.5, 0.5, "prices unknown", transform=right.transAxes, ha="center", color=FAINT, fontsize=9)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="lower center", ncols=len(labels), fontsize=9, frameon=False, labelcolor=INK,
@@ -71,10 +71,10 @@ def _figure(curves: Sequence[Curve], question: Experiment) -> Figure:
 def _title(curves: Sequence[Curve], question: Experiment) -> str:
     if question.use_times:
         best = min(curves, key=lambda curve: curve.throughout().refused.mean)
-        return f"{best.policy} refuses least: {best.throughout().refused.mean:.2f} %"
+        return f"{best.policy} refuses the least: {best.throughout().refused.mean:.2f} %"
     best = min(curves, key=lambda curve: -curve.at(FULL_DEMAND).allocated.mean)
     step = best.at(FULL_DEMAND)
-    return f"{best.policy} leaves least unallocated: {100 - step.allocated.mean:.2f} % at {step.at:.0f} % asked for"
+    return f"{best.policy} leaves the fewest GPUs free: {100 - step.allocated.mean:.2f} % at {step.at:.0f} % requested"
 
 
 def _panel(axes: Any, curves: Sequence[Curve], reading: Reading, name: str, across: str) -> None:

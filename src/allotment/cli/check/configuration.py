@@ -89,9 +89,9 @@ def _section(path: Path, shown: str) -> Configuration | None:
         ours, section, above = tree, tree.get("check", {}), ""
     for key in ours:
         if key != "check":
-            hint = nearest(key, ("check",)) or "what allot check reads stands under [check]"
+            hint = nearest(key, ("check",)) or "allot check reads only the table [check]"
             name = f"{above}.{key}" if above else key
-            problems.append(_problem("unknown-key", f"no such table: {name}", _place(text, "", key), shown, name, hint))
+            problems.append(_problem("unknown-key", f"unknown table: {name}", _place(text, "", key), shown, name, hint))
     if section is None and not problems:
         return None
     header = _header(path)
@@ -104,13 +104,13 @@ def _section(path: Path, shown: str) -> Configuration | None:
 def _values(section: Any, text: str, shown: str, header: str, problems: list[InputProblem]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if not isinstance(section, dict | None):
-        problems.append(_problem("wrong-type", f"{header}: wanted a table", _place(text, "", "check"), shown, header))
+        problems.append(_problem("wrong-type", f"{header}: expected a table", _place(text, "", "check"), shown, header))
         return values
     for key, value in (section or {}).items():
         place = _place(text, header, key)
         if key not in _KEYS:
             hint = nearest(key, _KEYS) or f"known: {', '.join(_KEYS)}"
-            problems.append(_problem("unknown-key", f"no such key: {key}", place, shown, f"{header}.{key}", hint))
+            problems.append(_problem("unknown-key", f"unknown key: {key}", place, shown, f"{header}.{key}", hint))
             continue
         name, read = _KEYS[key]
         try:
@@ -135,13 +135,13 @@ def _text(path: Path, shown: str) -> str:
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Unfit("wanted a string")
+        raise _Unfit("expected a string")
     return value
 
 
 def _version(value: Any) -> str:
     if not isinstance(value, str):  # 1.40 would be 1.4
-        raise _Unfit('wanted a release in quotes, as "1.36"')
+        raise _Unfit('expected a release in quotes, as "1.36"')
     return value
 
 
@@ -149,33 +149,33 @@ def _strings(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _Unfit("wanted a list of strings")
+        raise _Unfit("expected a list of strings")
     return tuple(value)
 
 
 def _level(value: Any) -> str:
     if value not in FAIL_ON:
-        raise _Unfit(f"wanted one of {', '.join(FAIL_ON)}")
+        raise _Unfit(f"expected one of {', '.join(FAIL_ON)}")
     return str(value)
 
 
 def _switches(value: Any) -> tuple[str, ...]:
     if isinstance(value, dict):
         if not all(isinstance(truth, bool) for truth in value.values()):
-            raise _Unfit("wanted a table of true and false")
+            raise _Unfit("expected a table of true and false")
         return tuple(f"{name}={str(truth).lower()}" for name, truth in value.items())
     return _strings(value)
 
 
 def _releases(value: Any) -> tuple[str, ...]:
     if not isinstance(value, dict) or not all(isinstance(release, str) for release in value.values()):
-        raise _Unfit('wanted a table of releases in quotes: {"gpu.nvidia.com" = "25.8"}')
+        raise _Unfit('expected a table of releases in quotes: {"gpu.nvidia.com" = "25.8"}')
     return tuple(f"{driver}={release}" for driver, release in value.items())
 
 
 def _by_file(value: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
-        raise _Unfit('wanted a table of patterns and codes: {"old/**" = ["S101"]}')
+        raise _Unfit('expected a table of patterns and codes: {"old/**" = ["S101"]}')
     return {pattern: _strings(words) for pattern, words in value.items()}
 
 

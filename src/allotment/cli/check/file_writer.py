@@ -47,7 +47,7 @@ def write_all(texts: Mapping[str, str], before: Mapping[str, str]) -> None:
 def _prepare(file: Path, text: str, before: str) -> _Prepared:
     target = file.resolve(strict=True)
     if target.read_bytes().decode("utf-8", "replace") != before:
-        raise Mistake(f"{file}: changed while it was being checked", "nothing was written: run it again")
+        raise Mistake(f"{file}: the file changed during the check", "nothing was written: run the command again")
     known = target.stat()
     if not os.access(target, os.W_OK):  # renaming would not ask
         raise PermissionError(0, "permission denied", str(file))

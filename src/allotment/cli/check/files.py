@@ -68,7 +68,7 @@ def _speaks_of_devices(tree: Any) -> bool:
 
 
 STDIN: Final = "<stdin>"
-TEMPLATE_HINT: Final = "a template? Check what it makes: helm template … | allot check -"
+TEMPLATE_HINT: Final = "if it is a template, check its output: helm template … | allot check -"
 #: What stops before the text is looked at: bad input, not a bad manifest.
 _UNREADABLE: Final = frozenset({"unreadable", "no-files", "too-big"})
 
@@ -119,7 +119,7 @@ def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) 
     """What was passed over, and how ``check`` or ``migrate`` gets to see what is made of it."""
     if templates:
         files = counted(len(templates), "template")
-        made = f"{command} what it makes: helm template … | allot {command} -"
+        made = f"{command} their output: helm template … | allot {command} -"
         yield f"Left out {files}, as {templates[0]}: {made}"
     if patches:
         files = f"{len(patches)} patch{'es' if len(patches) > 1 else ''}"

@@ -30,12 +30,12 @@ _PROGRAMS: Final = ("json", "sarif", "github")
 def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
     """Fix, show or write it, and tell the rest; 1 when that is as bad as ``--fail-on`` says, or a diff shows any."""
     if arguments.diff and arguments.output in _PROGRAMS:
-        raise Mistake(f"--diff: a text, which -o {arguments.output} has no place for", "leave one of them out")
+        raise Mistake(f"--diff: not available with -o {arguments.output}", "give only one of them")
 
     def judge(other: Bundle) -> tuple[Finding, ...]:
         return options.policy.evaluate(other, {**files.sources, **_sources(other)}, for_fixing=True).findings
 
-    fixed = fix(bundle, unsafe=arguments.unsafe, find=judge)
+    fixed = fix(bundle, unsafe=arguments.unsafe_fixes, find=judge)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
     after = files.with_texts(changed)
     rest = Bundle(after.documents, bundle.settings, bundle.cluster, after.problems, bundle.namespace)
@@ -111,9 +111,9 @@ def _outcome(told: Told) -> Iterator[str]:
 def _rest(told: Told) -> str:
     """What is left to do, as the end of a sentence."""
     if not told.findings:
-        return f"nothing is left{f', and all fits on {told.place}' if told.fitting else ''}."
+        return f"nothing is left{f', and everything fits on {told.place}' if told.fitting else ''}."
     remain = "remains" if len(told.findings) == 1 else "remain"
-    more = f" {told.unsafe} fixable with --fix{TIED}--unsafe." if told.unsafe else ""
+    more = f" {told.unsafe} fixable with --fix{TIED}--unsafe-fixes." if told.unsafe else ""
     return f"{by_level(told)} {remain}.{more}"
 
 

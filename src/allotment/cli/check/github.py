@@ -27,7 +27,7 @@ def commands(findings: Iterable[Finding]) -> Iterator[str]:
 def _words(finding: Finding) -> str:
     lines = [finding.message, finding.help]
     if finding.fix is not None:
-        how = "--fix" if finding.fix.safe else "--fix --unsafe"
+        how = "--fix" if finding.fix.safe else "--fix --unsafe-fixes"
         lines.append(f"{finding.fix.text} (allot check {how})")
     return "\n".join(filter(None, lines))
 

@@ -74,8 +74,8 @@ class Options:
 
 def options_of(arguments: Namespace) -> Options:
     """Raises Mistake and BadInput for what cannot be meant."""
-    if arguments.unsafe and not (arguments.fix or arguments.diff):
-        raise Mistake("--unsafe: says which fixes to take, and none are asked for", "write --fix --unsafe, or --diff")
+    if arguments.unsafe_fixes and not (arguments.fix or arguments.diff):
+        raise Mistake("--unsafe-fixes: requires --fix or --diff", "use --fix --unsafe-fixes, or --diff --unsafe-fixes")
     config = Configuration() if arguments.isolated else configuration(arguments.config, Path.cwd())
     with _said_in(config):
         features(config.kube_version or _RELEASE, config.feature_gates)
@@ -125,7 +125,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, Targe
     asked = Namespace(**{**vars(arguments), "kube_version": version, "feature_gates": gates, "files": []})
     if arguments.context or arguments.kubeconfig:
         if fleet or snapshot:
-            raise Mistake("--context: a cluster that runs, beside one of files", "give one of them")
+            raise Mistake("--context: not allowed with --cluster or --fleet", "give only one of them")
         from allotment.cli.live.cluster_state import read_live
         from allotment.cluster.inspection.snapshot import DEVICES, PODS
 
@@ -157,10 +157,10 @@ def _drivers(words: Iterable[str]) -> dict[str, str]:
     for word in words:
         name, equals, release = (part.strip() for part in word.partition("="))
         if not equals or not release:
-            raise Mistake(f"--driver: wanted NAME=RELEASE, found {word!r}", "for example gpu.nvidia.com=25.8")
+            raise Mistake(f"--driver: expected NAME=RELEASE, found {word!r}", "for example gpu.nvidia.com=25.8")
         if name not in drivers():
             hint = nearest(name, drivers()) or f"known: {', '.join(drivers())}"
-            raise Mistake(f"--driver: nothing is known of a driver {name!r}", hint)
+            raise Mistake(f"--driver: unknown driver {name!r}", hint)
         try:
             vocabulary(name, release)
         except ValueError as error:
@@ -182,10 +182,10 @@ def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
         driver, _, name = written.rpartition("/")
         truth = _TRUTH.get(value.lower())
         if not equals or truth is None:
-            raise Mistake(f"--driver-gates: wanted NAME=true or NAME=false, found {word!r}")
+            raise Mistake(f"--driver-gates: expected NAME=true or NAME=false, found {word!r}")
         if name not in known or (driver and driver not in known[name]):
             hint = nearest(name, known) or (f"known: {', '.join(known)}" if known else "")
-            raise Mistake(f"--driver-gates: no driver has a gate {written!r}", hint)
+            raise Mistake(f"--driver-gates: unknown gate {written!r}", hint)
         for one in [driver] if driver else known[name]:
             found.setdefault(one, {})[name] = truth
     return found
@@ -211,7 +211,9 @@ def _split(texts: Sequence[str]) -> list[str]:
 def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
     for word in words:
         if not is_known_pattern(word):
-            raise Mistake(f"{option}: no rule is called {word!r}", nearest(word, known_patterns()) or "see allot rule")
+            raise Mistake(
+                f"{option}: unknown rule {word!r}", nearest(word, known_patterns()) or "allot rule lists all rules"
+            )
     return tuple(words)
 
 

@@ -1,6 +1,6 @@
 """Patches of a kustomization: they look like objects and are none, for they hold only what differs from one.
 
-What is given twice, or lacks a field, is so on purpose there; only what the kustomization makes can be judged.
+What is defined twice, or lacks a field, is so on purpose there; only what the kustomization makes can be judged.
 """
 
 from __future__ import annotations

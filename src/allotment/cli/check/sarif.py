@@ -78,7 +78,7 @@ def _result(finding: Finding, told: Told, places: dict[str, int], fingerprint: s
         "partialFingerprints": {_FINGERPRINT: fingerprint},
     }
     if finding.fix is not None and (changes := replacements(finding.fix, told.sources)):
-        words = finding.fix.text if finding.fix.safe else f"{finding.fix.text} (unsafe: it guesses what is meant)"
+        words = finding.fix.text if finding.fix.safe else f"{finding.fix.text} (unsafe: it guesses the intent)"
         result["fixes"] = [{"description": {"text": words}, "artifactChanges": _changes(changes)}]
     return result
 

@@ -61,7 +61,7 @@ class Told:
 
     @property
     def unsafe(self) -> int:
-        """How many more ``--fix --unsafe`` mends."""
+        """How many more ``--fix --unsafe-fixes`` mends."""
         return sum(finding.fix is not None and not finding.fix.safe for finding in self.findings)
 
 
@@ -164,16 +164,16 @@ def summary(told: Told) -> Iterator[str]:
         proven = f", and {fit} on {told.place}" if told.fitting else ""
         yield f"{everything} in {counted(len(told.sources), 'file')} {are} fine{proven}."
     else:
-        yield "Nothing to check: no Kubernetes object here."
+        yield "Nothing to check: no Kubernetes objects found."
     yield from left_out(told)
 
 
 def left_out(told: Told) -> Iterator[str]:
     """Known hardware that would do; what was not told, and what was not looked at."""
     if told.hardware:
-        yield f"Hardware that would do: {told.hardware} (--fleet SPEC tries yours)."
+        yield f"Fits on: {told.hardware} (--fleet SPEC tests your own)."
     if told.silenced:
-        yield f"{counted(told.silenced, 'finding')} silenced by comments."
+        yield f"{counted(told.silenced, 'finding')} suppressed by comments."
     yield from passed_over(told.templates, told.patches, "check")
 
 
@@ -184,9 +184,9 @@ def by_level(told: Told) -> str:
 
 def _mending(safe: int, unsafe: int) -> str:
     if safe and unsafe:
-        return f" [*]{TIED}{safe} fixable with --fix, [?]{TIED}{unsafe} more with --fix{TIED}--unsafe."
+        return f" [*]{TIED}{safe} fixable with --fix, [?]{TIED}{unsafe} more with --fix{TIED}--unsafe-fixes."
     if safe:
         return f" [*]{TIED}{safe} fixable with --fix."
     if unsafe:
-        return f" [?]{TIED}{unsafe} fixable with --fix{TIED}--unsafe."
+        return f" [?]{TIED}{unsafe} fixable with --fix{TIED}--unsafe-fixes."
     return ""

@@ -15,7 +15,7 @@ def contexts(line: Line) -> Iterator[Candidate]:
 
     file = line.last("kubeconfig")
     known, current = read([Path(file).expanduser()] if file else [])
-    return (Candidate(name, "the current one" if name == current else "") for name in known)
+    return (Candidate(name, "the current context" if name == current else "") for name in known)
 
 
 def labs(line: Line) -> Iterator[Candidate]:

@@ -125,7 +125,7 @@ def policies(line: Line) -> Iterator[Candidate]:
 
 def traces(line: Line) -> Iterable[Candidate]:
     """That are packaged."""
-    return (Candidate("sample", "a small trace of our own"),)
+    return (Candidate("sample", "a small packaged trace"),)
 
 
 def releases(line: Line) -> Iterator[Candidate]:

@@ -106,19 +106,21 @@ def _offers(example: Example) -> Iterator[Offer]:
 def lines(screen: Screen, bought: Sequence[Bought]) -> Iterator[str]:
     """What it costs, and what ran."""
     width = screen.width or _WIDTH
-    yield screen.paint("With no machine there, the cheapest that would do (allot plan, USD per hour):", "green")
+    yield screen.paint("Cheapest machines for an empty cluster (allot plan, USD per hour):", "green")
     for prices, alike in itertools.groupby(bought, key=lambda one: tuple(_priced(one.offers))):
         for one in alike:
             yield f"{one.outcome.number:>2}  {one.outcome.example.title}"
         yield from (line.replace(_TIED, " ") for line in folded(", ".join(prices), width, " " * 6))
     yield ""
-    yield screen.paint(f"Bought in a lab without any (allot up --autoscale --catalog {','.join(SOLD)}):", "green")
+    yield screen.paint(
+        f"Provisioned in a lab without nodes (allot up --autoscale --catalog {','.join(SOLD)}):", "green"
+    )
     rows = [("", "PODS", "MACHINE", "DEVICES")]
     for one in bought:
         for group, kind in zip(one.outcome.groups, one.types, strict=False):
             rows.append((str(one.outcome.number), group.pods_in_words, kind, given(group)))
         if not one.as_planned:
-            told = one.outcome.told.partition("\n")[0] or "on another machine than planned"
+            told = one.outcome.told.partition("\n")[0] or "on a machine other than planned"
             rows.append((str(one.outcome.number), one.outcome.waits, "", f"not as planned: {told}"))
     yield from table(rows, width)
 

@@ -16,7 +16,7 @@ def run(arguments: Namespace) -> int:
 
         return share(arguments)
     if arguments.pictures:
-        raise Mistake("--pictures: wanted `allot demo sharing`, found another demo", "only `sharing` draws any")
+        raise Mistake("--pictures: requires allot demo sharing", "only this demo creates images")
     from allotment.cli.demo.offline import run as explain
 
     if arguments.example or arguments.offline:

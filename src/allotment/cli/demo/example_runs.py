@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of an example: its groups of pods, the pod that waits with what it is told, or what was refused."""
+    """What became of an example: its groups of pods, the pending pod with what it is told, or what was refused."""
 
     example: Example
     groups: list[Group] = field(default_factory=list)

@@ -94,7 +94,7 @@ def run() -> int:
                 decide(lab, trials[-1], allocations, known)
         for trial in trials:
             if trial.outcome.example.expect != "fits":
-                progress(f"waiting for what {trial.outcome.example.name} is told")
+                progress(f"waiting for the result of {trial.outcome.example.name}")
                 decide(lab, trial, allocations, known)
         outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - began
@@ -107,12 +107,12 @@ def run() -> int:
                 else None
             )
             if mended is not None:
-                progress(f"mended and applied again: {mended.example.title}")
+                progress(f"fixed and applied again: {mended.example.title}")
                 second = applied(lab, applying, mended.example, "mended")
                 # A pod that is there before its template is told so, and runs a moment later.
                 decide(lab, second, allocations, known, patient=True)
                 again.append((mended, second.outcome))
-        progress("no machine at all: plan, buy, run")
+        progress("empty cluster: plan, provision, run")
         bought = buy(chosen, home, _SPEED)
         progress("stopping the lab")
     _show(screen, outcomes)
@@ -197,10 +197,10 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
 def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator[str]:
     """What ``allot check`` found in those that could not work, and what became of them once they were mended."""
     width = screen.width or _WIDTH
-    yield screen.paint("Mended by allot check --fix --unsafe, and applied again:", "green")
+    yield screen.paint("Fixed by allot check --fix --unsafe-fixes, and applied again:", "green")
     yield from _table([outcome for _, outcome in again], width)
     yield ""
-    yield "What was wrong with them (allot rule CODE tells more):"
+    yield "Problems found (allot rule CODE explains them):"
     for mended, outcome in again:
         rules = ", ".join(rule.replace(" ", _TIED) for rule in mended.rules)
         yield from (line.replace(_TIED, " ") for line in folded(f"{outcome.number:>2}  {rules}", width))
@@ -248,7 +248,7 @@ def _summary(
     for outcome in outcomes:
         if not outcome.as_intended:
             found = outcome.refused or outcome.told.partition("\n")[0] or "fits"
-            yield f"not as intended: {outcome.example.name}: {found}; its header says {outcome.example.expect}"
+            yield f"not as intended: {outcome.example.name}: {found}; expected {outcome.example.expect}"
     waiting = sum(bool(outcome.waits) for outcome in outcomes)
     refused = sum(bool(outcome.refused) for outcome in outcomes)
     fit = len(outcomes) - waiting - refused
@@ -256,8 +256,8 @@ def _summary(
     yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
     yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended."
     running = sum(outcome.runs for _, outcome in again)
-    yield f"Mended, {running} of the {waiting + refused} others run, too."
+    yield f"After the fixes, {running} of the {waiting + refused} others run as well."
     on_bought = sum(one.as_planned for one in bought)
-    yield f"Without a machine, {on_bought} of {len(bought)} run on just the machines that were planned."
-    yield "Both labs are gone again."
+    yield f"Starting without machines, {on_bought} of {len(bought)} run on exactly the planned machines."
+    yield "Both labs were deleted."
     yield f"One of them explained: {called()} demo 9. A lab to keep: {called()} up"

@@ -186,6 +186,6 @@ def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:
         return  # its own words are enough
     yield ""
     for shown in missed:
-        yield f"not as intended: {shown.example.name} gives {shown.code}, its header says {shown.example.expect}"
+        yield f"not as intended: {shown.example.name} gives {shown.code}, expected {shown.example.expect}"
     yield f"More on one: {called()} demo 9. Your own: {called()} explain -f app.yaml --fleet t4:2"
     yield f"{total}: {fit} fit, {no} do not, {errors} refused by the API server; {ending}."

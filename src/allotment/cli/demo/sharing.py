@@ -120,7 +120,7 @@ def _replicas(lab: Lab, pods: Sequence[Tree]) -> list[Replica]:
         try:
             stats, picture = json.loads(lab.ask(pod, PORT, "/stats")), lab.ask(pod, PORT, "/image.png")
         except NoAnswer as error:
-            raise Mistake(f"a replica ended while it drew: {error}", "its log says why") from None
+            raise Mistake(f"a replica failed: {error}", "see its log") from None
         found.append(Replica(pod["metadata"]["name"], pod["spec"]["nodeName"], stats, picture))
     return sorted(found, key=lambda replica: -replica.per_minute)
 
@@ -144,7 +144,7 @@ def shown(screen: Screen, measured: Sequence[Measured], seconds: float) -> Itera
     yield ""
     pictures = sum(int(replica.stats["images"]) for one in measured for replica in one.replicas)
     containers = sum(len(one.replicas) for one in measured)
-    yield f"{pictures} pictures, drawn by {containers} containers; {seconds:.1f} s in all. The lab is gone again."
+    yield f"{pictures} pictures, drawn by {containers} containers; {seconds:.1f} s in all. The lab was deleted."
 
 
 def _lesson(measured: Sequence[Measured]) -> str:

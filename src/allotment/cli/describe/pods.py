@@ -159,7 +159,9 @@ def _add_claims(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
         page.line(1, f"{entry_name}:")
         if template:
             page.field(2, "Template", template)
-        page.field(2, "Claim", (name or "none made yet") if name in claims or not name else f"{name} (does not exist)")
+        page.field(
+            2, "Claim", (name or "not created yet") if name in claims or not name else f"{name} (does not exist)"
+        )
         if name in claims:
             page.field(2, "Devices", _devices(claims[name]))
 

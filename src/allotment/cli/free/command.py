@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> int:
     """Print the devices of a cluster."""
     screen = open_screen()
     if arguments.by and arguments.output:
-        raise Mistake(f"--by sums devices up, -o {arguments.output} lists each of them", "leave one of them out")
+        raise Mistake(f"--by sums devices up, -o {arguments.output} lists each of them", "give only one of them")
     cluster = _state(arguments)
     report = free(cluster.inventory(), cluster.claims)
     if arguments.output in ("json", "yaml"):
@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
         _problems(screen, report)
         return 0
     if any(node.counter_sets for node in report.nodes):
-        screen.line("Each possible partition is counted; those that overlap exclude each other.")
+        screen.line("Counts all possible partitions; overlapping ones exclude each other.")
     screen.line()
     whole = arguments.by == "node" or arguments.output == "wide"
     if arguments.output == "wide":
@@ -81,11 +81,11 @@ def headline(report: FreeReport) -> str:
     """The answer in one sentence.
 
     >>> headline(FreeReport())
-    'No node publishes a device.'
+    'No node publishes devices.'
     """
     total, nodes = report.count(), sum(bool(node.devices) for node in report.nodes)
     if not total:
-        return "No node publishes a device."
+        return "No node publishes devices."
     free_now = report.count("free")
     where = "one node" if nodes == 1 else f"{nodes} nodes"
     verb = "is" if free_now == 1 else "are"
@@ -178,7 +178,7 @@ def _counters(screen: Screen, report: FreeReport, whole: bool) -> None:
     if untouched:
         screen.line()
         sets = counted(untouched, "counter set is", "counter sets are")
-        screen.line(f"{sets} untouched: whatever fits on the hardware can be cut from it.")
+        screen.line(f"{sets} unused: any partition that the hardware supports is possible.")
 
 
 def users(holder: DeviceHolder) -> str:
@@ -200,7 +200,11 @@ def counters_left(counter_set: CounterSetReport) -> str:
 
     >>> from allotment.model.quantity import Quantity
     >>> one, none = Quantity.of_int(1), Quantity.of_int(0)
-    >>> counters_left(CounterSetReport("d", "p", "s", (RemainingAmount("slice-0", one, none), RemainingAmount("slice-1", one, one))))
+    >>> counters_left(
+    ...     CounterSetReport(
+    ...         "d", "p", "s", (RemainingAmount("slice-0", one, none), RemainingAmount("slice-1", one, one))
+    ...     )
+    ... )
     'slice 1 of 2'
     """
     memory: list[RemainingAmount] = []

@@ -89,7 +89,7 @@ def _alike(report: FreeReport, states: Sequence[str]) -> Table:
         for _, (nodes, counts) in sorted(groups.items(), key=turn)
         for what, count in counts.items()
     ]
-    note = "Equal nodes are one row, with the numbers of each (--by node: a row for each)."
+    note = "Equal nodes share a row, with counts per node (--by node: one row per node)."
     return Table(["NODES", "NODE", "KIND", *_headers(states)], rows, note)
 
 

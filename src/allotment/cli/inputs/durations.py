@@ -22,7 +22,7 @@ def seconds(text: str) -> float:
         return sign * float(rest)
     parts = _PART.findall(rest)
     if not parts or "".join(number + unit for number, unit in parts) != rest:
-        raise Failure(f"error: invalid duration {text!r}: wanted for example 30s or 1m30s")
+        raise Failure(f"error: invalid duration {text!r}: expected a duration such as 30s or 1m30s")
     return sign * sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
@@ -33,7 +33,7 @@ def duration(option: str, text: str) -> float:
     except Failure as error:
         raise Mistake(f"{option}: {str(error).removeprefix('error: ')}") from None
     if found < 0:
-        raise Mistake(f"{option}: wanted a time from 0 on, found {text}")
+        raise Mistake(f"{option}: expected a duration >= 0, found {text}")
     return found
 
 

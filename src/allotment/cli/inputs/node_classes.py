@@ -19,7 +19,7 @@ def node_class(text: str) -> NodeClass:
     """An object that says how nodes are made. Raises Mistake."""
     parts = text.split("/")
     if len(parts) != 3 or not all(parts):
-        raise Mistake(f"--node-class: wanted GROUP/KIND/NAME, found {text!r}", f"for example {_EXAMPLE}")
+        raise Mistake(f"--node-class: expected GROUP/KIND/NAME, found {text!r}", f"for example {_EXAMPLE}")
     return NodeClass(*parts)
 
 
@@ -29,8 +29,8 @@ def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, No
     for text in words:
         name, equals, rest = text.partition("=")
         if equals and name not in providers:
-            hint = nearest(name, providers) or f"there are {', '.join(providers)}"
-            raise Mistake(f"--node-class: no machines are bought of {name!r}", hint)
+            hint = nearest(name, providers) or f"known: {', '.join(providers)}"
+            raise Mistake(f"--node-class: no machines are ordered from {name!r}", hint)
         found |= dict.fromkeys([name] if equals else providers, node_class(rest if equals else text))
     return found
 
@@ -43,5 +43,5 @@ def mig_manager(text: str) -> MigManager | None:
         return None
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise Mistake(f"--mig-config: wanted NAMESPACE/CONFIGMAP or none, found {text!r}", "/".join(MigManager()))
+        raise Mistake(f"--mig-config: expected NAMESPACE/CONFIGMAP or none, found {text!r}", "/".join(MigManager()))
     return MigManager(namespace, name)

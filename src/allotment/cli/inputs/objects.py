@@ -181,7 +181,11 @@ def _flat(options: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _read(
-    paths: Sequence[str], stdin: _Stdin, context: ValidationContext | None, namespace: str | None, given: Iterable[Object]
+    paths: Sequence[str],
+    stdin: _Stdin,
+    context: ValidationContext | None,
+    namespace: str | None,
+    given: Iterable[Object],
 ) -> tuple[tuple[Object, ...], list[InputProblem]]:
     """The objects of files. With a ``context`` they are new, and held to everything that holds for new objects."""
     if not paths:
@@ -238,7 +242,7 @@ def _placed(manifest: Manifest, namespace: str | None) -> Object:
 
 def _no_object(path: str) -> InputProblem:
     file = "<stdin>" if path == "-" else path
-    return InputProblem(code="no-object", message="no Kubernetes object in it", position=Position(file, 1, 1))
+    return InputProblem(code="no-object", message="it contains no Kubernetes objects", position=Position(file, 1, 1))
 
 
 def _twice(manifests: Iterable[Manifest]) -> Iterable[InputProblem]:
@@ -252,10 +256,10 @@ def _twice(manifests: Iterable[Manifest]) -> Iterable[InputProblem]:
         if known is not manifest:
             yield InputProblem(
                 code="given-twice",
-                message=f"{manifest.kind} {manifest.key} is given twice",
+                message=f"{manifest.kind} {manifest.key} is defined twice",
                 position=manifest.position(("metadata", "name")),
                 path="metadata.name",
-                hint=f"first given at {known.position(('metadata', 'name'))}",
+                hint=f"first defined at {known.position(('metadata', 'name'))}",
             )
 
 
@@ -267,7 +271,7 @@ def _removed(documents: Iterable[Document]) -> Iterable[InputProblem]:
                 message=f'no matches for kind "{document.kind}" in version "{document.api_version}"',
                 position=document.position(("apiVersion",)),
                 path="apiVersion",
-                hint="removed in Kubernetes 1.34: write resource.k8s.io/v1",
+                hint="removed in Kubernetes 1.34: use resource.k8s.io/v1",
             )
 
 

@@ -26,7 +26,7 @@ def release(text: str) -> str:
     """
     found = _VERSION.fullmatch(text)
     if found is None or found[1] not in RELEASES:
-        raise Mistake(f"--kube-version: wanted one of {', '.join(RELEASES)}, found {text!r}")
+        raise Mistake(f"--kube-version: expected one of {', '.join(RELEASES)}, found {text!r}")
     return found[1]
 
 
@@ -37,7 +37,7 @@ def features(version: str, gates: Iterable[str]) -> Features:
         name, equals, value = gate.partition("=")
         truth = _TRUTH.get(value.strip().lower())
         if not equals or truth is None:
-            raise Mistake(f"--feature-gates: wanted NAME=true or NAME=false, found {gate!r}")
+            raise Mistake(f"--feature-gates: expected NAME=true or NAME=false, found {gate!r}")
         if name not in GATES:
             raise Mistake(f"--feature-gates: Kubernetes {kube} has no DRA gate {name!r}", nearest(name, GATES))
         chosen[name] = truth

@@ -22,5 +22,7 @@ def cut_off(documents: Sequence[Document]) -> Iterator[InputProblem]:
     ended = {one.origin.file for one in documents if one.tree.get("kind") == KIND}
     for file in begun:
         if file not in ended:
-            words = "the end of the snapshot is missing"
-            yield InputProblem(code="cut-off", message=words, position=Position(file, 1, 1), hint="take or copy it anew")
+            words = "the snapshot is truncated"
+            yield InputProblem(
+                code="cut-off", message=words, position=Position(file, 1, 1), hint="take or copy it again"
+            )

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
 
 
-_NO_CLAIMS = "the cluster serves no resource.k8s.io: there is no dynamic resource allocation (allot doctor --only D101)"
+_NO_CLAIMS = (
+    "the cluster does not serve resource.k8s.io: dynamic resource allocation is not available"
+    " (allot doctor --select D101)"
+)
 
 
 class Live(NamedTuple):
@@ -77,7 +80,7 @@ async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[Wanted
     except StatusError as error:
         if error.code != 403:
             raise
-        raise Failure(refusal(error), "allot rbac reader prints the least that must be allowed") from None
+        raise Failure(refusal(error), "allot rbac reader prints the required permissions") from None
 
 
 def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
@@ -87,7 +90,7 @@ def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterab
     for resource, reason in facts.unread.items():
         if resource != "gates":
             alike.setdefault(reason, []).append(resource)
-    notes += (f"not read, so not considered: {listed(names)} ({why})" for why, names in alike.items())
+    notes += (f"not readable, not considered: {listed(names)} ({why})" for why, names in alike.items())
     known = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
     values = (*values_of(trees, source_of(way)), facts)
     return Live(known, values, tuple(filter(None, notes)), facts)

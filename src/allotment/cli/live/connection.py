@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LAB = context_of(DEFAULT_NAME)
-_START = "start a lab with allot up, or name another cluster with --context"
-_ELSEWHERE = "is it up, and reached from here (network, VPN, proxy)? another cluster is named with --context"
-_STRANGER = "see certificate-authority-data of the cluster in the kubeconfig, and what stands between here and there"
+_START = "start a lab with allot up, or select another cluster with --context"
+_ELSEWHERE = "check that it runs and is reachable (network, VPN, proxy), or select another cluster with --context"
+_STRANGER = "check certificate-authority-data of the cluster in the kubeconfig, and proxies on the way"
 
 
 def way_to(arguments: Namespace) -> Target:
@@ -70,7 +70,7 @@ def namespace_of(arguments: Namespace, way: Target) -> str:
     """The namespace that is meant. Raises Failure for what is none."""
     namespace = arguments.namespace or way.namespace
     if "/" in namespace or namespace in (".", ".."):
-        raise Failure(f"error: {namespace!r} is no name of a namespace")
+        raise Failure(f"error: {namespace!r} is not a valid namespace name")
     return namespace
 
 
@@ -78,8 +78,8 @@ def announce(arguments: Namespace, way: Target) -> None:
     """Before something is written: say where, if nobody chose it and it is no lab."""
     ours = way.context.startswith(_LAB) and urlsplit(way.server).hostname in ("127.0.0.1", "::1", "localhost")
     if not arguments.context and not ours:
-        where = f"context {way.context!r}, the current one" if way.context else way.server
-        sys.stderr.write(f"no lab: using {where}\n")
+        where = f"context {way.context!r}, the current context" if way.context else way.server
+        sys.stderr.write(f"no running lab: using {where}\n")
 
 
 @asynccontextmanager
@@ -125,9 +125,9 @@ def _refused(way: Target, error: StatusError) -> Failure:
     where = f"context {way.context}" if way.context else way.server
     if error.code == 401:
         words = "error: You must be logged in to the server (Unauthorized)"
-        return Failure(words, f"{where}: its token, certificate or login is not accepted; log in anew")
+        return Failure(words, f"{where}: its token, certificate or login is not accepted; log in again")
     anonymous = error.code == 403 and '"system:anonymous"' in str(error)
-    return Failure(refusal(error), f"{where} says nothing of who you are: its user has no credentials" * anonymous)
+    return Failure(refusal(error), f"{where} has no credentials for its user" * anonymous)
 
 
 def _distrust(error: Unreachable) -> ssl.SSLCertVerificationError | None:
@@ -141,7 +141,7 @@ def _distrust(error: Unreachable) -> ssl.SSLCertVerificationError | None:
 def cause(error: Unreachable) -> str:
     """Why no answer came, without the request that was tried."""
     if isinstance(error.__cause__, ConnectionRefusedError):
-        return "nothing listens there"
+        return "nothing is listening on this address"
     if (distrust := _distrust(error)) is not None:
         return f"its certificate is not trusted: {distrust.verify_message.rstrip('.')}"
     # Of an error of the system, in "[Errno 2] words", what it says.

@@ -59,6 +59,8 @@ async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
 
 async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[AccessRequest] | None, str]:
     try:
-        return await permissions.missing(client, permissions.served(discovery, access_requests(COMPONENTS["reader"]))), ""
+        return await permissions.missing(
+            client, permissions.served(discovery, access_requests(COMPONENTS["reader"]))
+        ), ""
     except StatusError as error:
         return None, why(error)

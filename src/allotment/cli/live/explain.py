@@ -1,4 +1,4 @@
-"""``allot explain`` on a cluster that runs: the pods that wait there, one pod, or the pods of a workload.
+"""``allot explain`` on a cluster that runs: the pending pods there, one pod, or the pods of a workload.
 
 A pod that has its node is told with what it got; nothing is tried for it. A workload that has no pods yet is tried as
 its author wrote it. With ``--watch`` the answer is printed again whenever it is another one, until what was asked about
@@ -67,9 +67,9 @@ def answers(pods: Iterable[Pod], values: Sequence[Object]) -> list[Answer]:
 def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
     """What an allocated claim has, and who uses it."""
     users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
-    note = f"it is reserved for {', '.join(users)}" if users else "nobody uses it"
+    note = f"it is reserved for {', '.join(users)}" if users else "it is not in use"
     if is_contested(claim):
-        note = "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
+        note = "it was set aside: another scheduler also allocated its devices, and it is deleted when they are free"
     given = claim_allocation(claim, "", False, _devices(values))
     return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
 
@@ -119,7 +119,7 @@ _SETTLE_SECONDS = 0.3
 
 
 class Subject(NamedTuple):
-    """What somebody asks about: pods that wait, pods that are placed, a workload that has none, an allocated claim.
+    """What somebody asks about: pending pods, pods that are placed, a workload that has none, an allocated claim.
     ``expected``: so many pods there are to be."""
 
     waiting: tuple[Pod, ...] = ()
@@ -191,7 +191,7 @@ def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None
 
 
 def _of_claim(claim: ResourceClaim, pods: Iterable[Pod]) -> Subject | None:
-    """An allocated claim, or the pods that wait for one that is not."""
+    """An allocated claim, or the pending pods for one that is not."""
     if claim.status.allocation is not None:
         return Subject(claim=claim)
     name, namespace = claim.metadata.name, claim.metadata.namespace

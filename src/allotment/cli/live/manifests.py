@@ -30,7 +30,7 @@ def documents(arguments: Namespace) -> list[Document]:
     if loaded.problems:
         raise BadInput(loaded.problems, source)
     if not loaded.documents:
-        raise Mistake(f"no Kubernetes object in {', '.join(paths)}")
+        raise Mistake(f"no Kubernetes objects in {', '.join(paths)}")
     return loaded.documents
 
 
@@ -66,7 +66,7 @@ def place_of(document: Document, served: Served, arguments: Namespace, way: Targ
     metadata = document.tree.get("metadata")
     own = metadata.get("namespace") if isinstance(metadata, dict) else None
     if own and not isinstance(own, str):
-        raise Failure(f"error: {document.position(('metadata', 'namespace'))}: metadata.namespace is no string")
+        raise Failure(f"error: {document.position(('metadata', 'namespace'))}: metadata.namespace is not a string")
     if own and arguments.namespace and own != arguments.namespace:
         raise Failure(
             f'error: the namespace from the provided object "{own}" does not match the namespace '

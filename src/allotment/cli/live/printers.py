@@ -28,7 +28,7 @@ def printer(form: str) -> Printer | None:
     name, equals, text = form.partition("=")
     if name == "jsonpath" and equals:
         return _rendered(text)
-    raise Failure(f'error: unable to match a printer suitable for the output format "{form}"', f"there are: {FORMS}")
+    raise Failure(f'error: unable to match a printer suitable for the output format "{form}"', f"known: {FORMS}")
 
 
 def _rendered(text: str) -> Printer:

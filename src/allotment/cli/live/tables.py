@@ -115,7 +115,7 @@ async def one(client: HttpClient, resource: Resource, namespace: str, name: str)
 def path_of(resource: Resource, namespace: str, name: str) -> str:
     """The path of an object. Raises Failure for a name that would lead elsewhere."""
     if "/" in name or name in (".", ".."):
-        raise Failure(f"error: {name!r} is no name of an object")
+        raise Failure(f"error: {name!r} is not a valid object name")
     from urllib.parse import quote
 
     return resource.path(namespace, quote(name, safe=":@!$&'()*+,;=~"))

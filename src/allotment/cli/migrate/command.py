@@ -40,16 +40,16 @@ def target_of(arguments: Namespace) -> Target:
     old = found is not None and int(found[1]) < int(OLDEST.partition(".")[2])
     if old and (arguments.fleet or arguments.cluster or arguments.context or arguments.kubeconfig):
         raise Mistake(
-            f"--kube-version {version}: nothing can be tried on a release before {OLDEST}",
-            "leave --fleet and --cluster out, or give the release that you are going to",
+            f"--kube-version {version}: the fit cannot be tested on a release before {OLDEST}",
+            "omit --fleet and --cluster, or give the target release",
         )
     if old and found is not None:
-        return Target(kube=f"1.{int(found[1])}", features=None, way=arguments.to, shares=arguments.shares)
+        return Target(kube=f"1.{int(found[1])}", features=None, way=arguments.strategy, shares=arguments.shares)
     known, values = _cluster(arguments, version)
     return Target(
         kube=known.kube,
         features=known,
-        way=arguments.to,
+        way=arguments.strategy,
         known=values is not None,
         nodes=tuple(value for value in values or () if isinstance(value, Node)),
         slices=tuple(value for value in values or () if isinstance(value, ResourceSlice)),
@@ -57,7 +57,7 @@ def target_of(arguments: Namespace) -> Target:
         objects=tuple(values or ()),
         fleet=tuple(arguments.fleet or ()),
         shares=arguments.shares,
-        same=f"resource.kubernetes.io/{arguments.same}" if arguments.same else "",
+        same=f"resource.kubernetes.io/{arguments.match_attribute}" if arguments.match_attribute else "",
     )
 
 
@@ -65,7 +65,7 @@ def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Obj
     """The release with its gates, and the objects of the cluster, if one was given."""
     if arguments.context or arguments.kubeconfig:
         if arguments.fleet or arguments.cluster:
-            raise Mistake("--context: a cluster that runs, beside one of files", "give one of them")
+            raise Mistake("--context: not allowed with --cluster or --fleet", "give only one of them")
         from allotment.cli.live.cluster_state import read_live
         from allotment.cluster.inspection.snapshot import DEVICES, PODS
 
@@ -115,7 +115,7 @@ def run(arguments: Namespace) -> int:
     """Migrate, and return 0 when every workload has its way and nothing stands in it, else 1."""
     screen = open_screen()
     if arguments.shares < 0 or arguments.shares == 1:
-        raise Mistake(f"--shares: wanted a number of pods from 2 on, found {arguments.shares}")
+        raise Mistake(f"--shares: expected a number of pods >= 2, found {arguments.shares}")
     files = _read(arguments)
     target = with_expected(target_of(arguments))
     migration = migrate(files.documents, target, arguments.namespace or "default")
@@ -149,5 +149,5 @@ def _read(arguments: Namespace) -> Files:
     if files.problems:
         raise BadInput(files.problems, files.sources.get)
     if files.stdin and arguments.in_place:
-        raise Mistake("--in-place: standard input is no file", "write to a folder with -d DIR")
+        raise Mistake("--in-place: standard input is not a file", "write to a directory with -d DIR")
     return files

@@ -25,7 +25,7 @@ _STDIN_NAME = "migrated.yaml"
 def write_folder(folder: str, migration: Migration, trial: Comparison | None, files: Files) -> tuple[str, ...]:
     """Write every file to a folder, below it as they lie to each other; the paths written.
 
-    Beside them: the texts before of those that change, and a runbook, where any workload asks for something.
+    Beside them: the texts before of those that change, and a runbook, if any workload requires one.
     """
     new = migration.new_texts
     everything = {**files.sources, **new}
@@ -83,7 +83,7 @@ def _create(texts: Mapping[str, str]) -> None:
     """Make files that are not there yet: each appears whole, and when one cannot be made, none stays."""
     there = [file for file in texts if os.path.lexists(file)]
     if there:
-        raise Mistake(f"{there[0]}: is there already", "nothing was written: name another folder, or take it away")
+        raise Mistake(f"{there[0]}: already exists", "nothing was written: choose another directory, or remove it")
     made: list[Path] = []
     try:
         for file, text in texts.items():

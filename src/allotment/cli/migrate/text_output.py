@@ -47,7 +47,7 @@ def tell(
         tell_lines(screen, f"Wrote {', '.join(written)}.")
     elif shown and migration.new_texts:
         screen.line()
-        tell_lines(screen, "Nothing is written: -d DIR writes to a folder, --in-place changes the files.")
+        tell_lines(screen, "Nothing was written: -d DIR writes to a directory, --in-place changes the files.")
 
 
 def tell_lines(screen: Screen, text: str) -> None:
@@ -74,10 +74,10 @@ def _summary(migration: Migration) -> str:
     counts = Counter(one.decision.outcome for one in migration.workloads)
     total = sum(counts.values())
     if not total:
-        return "No workload asks a device plugin for a GPU that is known here: nothing changes."
+        return "No workload requests a known GPU resource of a device plugin: nothing to change."
     told = [counted(counts[outcome], one, many) for outcome, (one, many, _) in _COUNTED.items() if counts[outcome]]
-    subject = counted(total, "workload asks", "workloads ask")
-    return f"{subject} a device plugin for GPUs: {', '.join(told)}."
+    subject = counted(total, "workload requests", "workloads request")
+    return f"{subject} GPUs of a device plugin: {', '.join(told)}."
 
 
 def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[str], migration: Migration) -> None:
@@ -97,7 +97,7 @@ def _said(one: Migrated) -> tuple[str, ...]:
     texts = [decision.reason]
     texts += [f"hint: {decision.hint}"] if decision.hint else []
     told = {f"label {label.term}" for label in one.labels if label.expression or label.dropped}
-    texts += [f"decided on: {'; '.join(fact for fact in decision.basis if fact not in told)}"]
+    texts += [f"depends on: {'; '.join(fact for fact in decision.basis if fact not in told)}"]
     for label in one.labels:
         if label.expression:
             texts.append(f"{label.term} becomes {label.expression}")

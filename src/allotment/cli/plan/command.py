@@ -59,7 +59,9 @@ def run(arguments: Namespace) -> int:
     chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
     promised = place_nominated_pods(chosen.values, inputs.features)
     found, compared = _planned(arguments, promised.objects, offer, limits, inputs.features)
-    found = replace(found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.placements, *found.existing))
+    found = replace(
+        found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.placements, *found.existing)
+    )
     if arguments.picture:
         _draw(found, arguments.picture)
     _write(screen, arguments, found, offer, compared)
@@ -81,10 +83,10 @@ def _check(arguments: Namespace) -> None:
     if arguments.picture and Path(arguments.picture).suffix.lower() not in _PICTURES:
         hint = f"for example plan{_PICTURES[0]}"
         raise Mistake(
-            f"--picture: wanted a name that ends in {' or '.join(_PICTURES)}, found {arguments.picture!r}", hint
+            f"--picture: expected a name that ends in {' or '.join(_PICTURES)}, found {arguments.picture!r}", hint
         )
-    if arguments.seconds is not None and not 0 <= arguments.seconds < float("inf"):
-        raise Mistake(f"--seconds: wanted a number from 0 on, found {arguments.seconds:g}")
+    if arguments.time_limit is not None and not 0 <= arguments.time_limit < float("inf"):
+        raise Mistake(f"--time-limit: expected a number >= 0, found {arguments.time_limit:g}")
     if arguments.picture:
         _can_draw(Path(arguments.picture))
 
@@ -93,9 +95,9 @@ def _can_draw(path: Path) -> None:
     """Whether the picture can be written, asked before a plan is looked for."""
     folder = path.parent
     if not folder.is_dir():
-        raise Mistake(f"--picture {path}: there is no folder {folder}")
+        raise Mistake(f"--picture {path}: directory not found: {folder}")
     if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise Mistake(f"--picture {path}: it cannot be written")
+        raise Mistake(f"--picture {path}: not writable")
 
 
 def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
@@ -103,7 +105,8 @@ def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
     keys = [one.key for one in catalog]
     if pattern is not None and not any(fnmatchcase(key, pattern) or pattern in key for key in keys):
         raise Mistake(
-            f"--why: no type of the catalogue is {pattern!r}", nearest(pattern, keys) or "allot catalog lists them"
+            f"--why: no type of the catalog matches {pattern!r}",
+            nearest(pattern, keys) or "allot catalog lists all types",
         )
 
 
@@ -122,7 +125,7 @@ def _planned(
 ) -> tuple[ProvisioningPlan, Compared | None]:
     """The plan with its reasons and what concessions would save."""
     catalog = offer.catalog.types
-    seconds = seconds_for(values) if arguments.seconds is None else arguments.seconds
+    seconds = seconds_for(values) if arguments.time_limit is None else arguments.time_limit
     demand = read_demand(values, features)
     with watching(seconds) as watch:
         found = plan_demand(
@@ -132,9 +135,9 @@ def _planned(
         most = MAX_GROUPS if arguments.why is None else _ALL
         found = replace(found, choices=group_verdicts(demand, catalog, limits, features, most))
         compared = compare(demand, catalog, limits) if arguments.compare else None
-        if seconds and not watch.stopped:  # --seconds 0, as Ctrl-C, is no wish to wait for concessions
+        if seconds and not watch.stopped:  # with --time-limit 0 or after Ctrl-C, relaxations are skipped
             watch.restart(min(max(seconds, _CONCESSIONS[0]), _CONCESSIONS[1]))
-            watch.show("what one concession would save  (Ctrl-C: leave it out)")
+            watch.show("evaluating relaxations  (Ctrl-C: skip)")
             more = relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
             found = replace(found, relaxations=more)
     return found, compared
@@ -147,7 +150,9 @@ def _draw(found: ProvisioningPlan, path: str) -> None:
     sys.stderr.write(f"Drew {path}.\n")
 
 
-def _write(screen: Screen, arguments: Namespace, found: ProvisioningPlan, offer: Offered, compared: Compared | None) -> None:
+def _write(
+    screen: Screen, arguments: Namespace, found: ProvisioningPlan, offer: Offered, compared: Compared | None
+) -> None:
     match arguments.output:
         case "json" | "yaml":
             data = data_of(found, _problems(offer), compared.data if compared is not None else None)

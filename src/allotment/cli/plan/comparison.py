@@ -67,12 +67,12 @@ def _rival(question: Formulation, name: str, rule: Callable[[Problem, Feasibilit
 
 def comparison_lines(compared: Compared, plan: ProvisioningPlan) -> list[str]:
     """The comparison for a person."""
-    lines = ["By the rules of others, on the same catalogue:"]
+    lines = ["With the rules of other autoscalers, on the same catalog:"]
     for one in compared.rivals:
         times = ""
         if plan.total and one.total:
             factor = one.total / plan.total
-            times = " (as much)" if abs(factor - 1) < Decimal("0.005") else f" ({factor:.2f} times as much)"
-        left = f"; {one.left} not served" if one.left else ""
+            times = " (equal)" if abs(factor - 1) < Decimal("0.005") else f" ({factor:.2f} times as much)"
+        left = f"; {one.left} not placed" if one.left else ""
         lines.append(f"  {one.name}: {counted(one.machines, 'machine')}, {dollars(one.total)} USD/h{times}{left}")
     return lines

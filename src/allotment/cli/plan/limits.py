@@ -17,30 +17,34 @@ from allotment.tools.plan.limits import PlanLimits
 
 def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[InstanceType]) -> PlanLimits:
     """The limits that the options state. Raises Mistake for one that cannot be meant."""
-    types, without = _words(arguments.types), _words(arguments.without)
-    most = tuple(_most(text) for text in _words(arguments.most))
-    for option, patterns in (("--types", types), ("--without", without), ("--most", tuple(p for p, _ in most))):
+    types, without = _words(arguments.types), _words(arguments.exclude_types)
+    most = tuple(_most(text) for text in _words(arguments.max_per_type))
+    for option, patterns in (
+        ("--types", types),
+        ("--exclude-types", without),
+        ("--max-per-type", tuple(p for p, _ in most)),
+    ):
         known_types(option, patterns, catalog)
     zones = _words(arguments.zones)
     there = {zone for one in catalog for zone in one.zones}
     for zone in zones:
         if there and zone not in there:
-            raise Mistake(f"--zones: no type of the catalogue is in {zone!r}", nearest(zone, sorted(there)))
-    share = arguments.spot_at_most
-    if share is not None and arguments.capacity != "cheapest":
-        raise Mistake("--spot-at-most: wanted together with --capacity cheapest", "which allows both kinds")
-    if arguments.machines is not None and arguments.machines < 0:
-        raise Mistake(f"--machines: wanted a number from 0 on, found {arguments.machines}")
+            raise Mistake(f"--zones: no type of the catalog is available in {zone!r}", nearest(zone, sorted(there)))
+    share = arguments.max_spot
+    if share is not None and arguments.capacity_type != "cheapest":
+        raise Mistake("--max-spot: requires --capacity-type cheapest", "which allows on-demand and spot machines")
+    if arguments.max_machines is not None and arguments.max_machines < 0:
+        raise Mistake(f"--max-machines: expected a number >= 0, found {arguments.max_machines}")
     return PlanLimits(
         providers=tuple(providers),
         types=types,
         excluded_types=without,
         zones=zones,
-        capacity=arguments.capacity,
+        capacity=arguments.capacity_type,
         spot_share=None if share is None else _share(share),
         budget=None if arguments.budget is None else _amount("--budget", arguments.budget, "30 or 12.5"),
         max_by_pattern=most,
-        max_machines=arguments.machines,
+        max_machines=arguments.max_machines,
         modes=_modes(arguments.modes),
     )
 
@@ -56,13 +60,15 @@ def known_types(option: str, patterns: Iterable[str], catalog: Sequence[Instance
         if not any(fnmatchcase(key, pattern) for key in keys):
             bare = [key for key in keys if fnmatchcase(key.partition("/")[2], pattern)]
             hint = f"with the provider: {bare[0]}" if bare else nearest(pattern, keys)
-            raise Mistake(f"{option}: no type of the catalogue is {pattern!r}", hint or "allot catalog lists them")
+            raise Mistake(
+                f"{option}: no type of the catalog matches {pattern!r}", hint or "allot catalog lists all types"
+            )
 
 
 def _most(text: str) -> tuple[str, int]:
     pattern, equals, number = text.rpartition("=")
     if not equals or not pattern or not number.isdigit():
-        raise Mistake(f"--most: wanted TYPE=N, found {text!r}", "for example aws/p5*=2")
+        raise Mistake(f"--max-per-type: expected TYPE=N, found {text!r}", "for example aws/p5*=2")
     return pattern, int(number)
 
 
@@ -72,16 +78,16 @@ def _amount(option: str, text: str, example: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal(-1)
     if not amount.is_finite() or amount < 0:
-        raise Mistake(f"{option}: wanted a number from 0 on, found {text!r}", f"for example {example}")
+        raise Mistake(f"{option}: expected a number >= 0, found {text!r}", f"for example {example}")
     return amount
 
 
 def _share(text: str) -> Decimal:
     percent = text.endswith("%")
-    amount = _amount("--spot-at-most", text.removesuffix("%"), "50% or 0.5")
+    amount = _amount("--max-spot", text.removesuffix("%"), "50% or 0.5")
     share = amount / 100 if percent else amount
     if share > 1:
-        raise Mistake(f"--spot-at-most: wanted at most 100%, found {text!r}", "for example 50% or 0.5")
+        raise Mistake(f"--max-spot: expected at most 100%, found {text!r}", "for example 50% or 0.5")
     return share
 
 
@@ -90,6 +96,6 @@ def _modes(options: Iterable[str]) -> tuple[str, ...]:
     words = _words(options)
     for word in words:
         if word.partition("=")[0] not in known:
-            hint = nearest(word, known) or f"there are {', '.join(known)}"
+            hint = nearest(word, known) or f"known: {', '.join(known)}"
             raise Mistake(f"--modes: unknown mode {word!r}", hint)
     return words

@@ -35,6 +35,6 @@ def nodeclaims(machines: Sequence[PlannedMachine], words: Sequence[str] = ()) ->
     try:
         objects: Sequence[dict[str, Any]] = manifests(machines, settings)
     except NodeClassNotFoundError as error:
-        hint = "say --node-class GROUP/KIND/NAME, or plan for one cloud that has a Karpenter: --catalog aws"
+        hint = "use --node-class GROUP/KIND/NAME, or plan for one provider with Karpenter support: --catalog aws"
         raise Mistake(str(error), hint) from None
     return to_yaml(objects)

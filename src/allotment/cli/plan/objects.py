@@ -59,9 +59,9 @@ def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None
         waiting = [value for value in state if _waits(value)]
         state = [value for value in state if not _waits(value)]
         if waiting:
-            what = counted(len(waiting), "pod that waits", "pods that wait")
+            what = counted(len(waiting), "pending pod", "pending pods")
             verb = "is" if len(waiting) == 1 else "are"
-            notes.append(f"{what} in the cluster {verb} not planned for: name no files to plan for all that waits")
+            notes.append(f"{what} in the cluster {verb} not included: omit the files to plan for all pending pods")
     allocated = {identity(v) for v in state if isinstance(v, ResourceClaim) and v.status.allocation}
     new = [value for value in asked if identity(value) not in allocated]
     named = {identity(value) for value in new}
@@ -72,7 +72,9 @@ def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None
     silent = [v.metadata.name for v in values if isinstance(v, Node) and not v.status.allocatable]
     if silent:
         values = [_roomy(v) if isinstance(v, Node) and not v.status.allocatable else v for v in values]
-        notes.append(f"{listed(silent[:3])}{' …' if len(silent) > 3 else ''}: cpu and memory are taken as enough")
+        notes.append(
+            f"{listed(silent[:3])}{' …' if len(silent) > 3 else ''}: cpu and memory are assumed to be sufficient"
+        )
     return ToPlan(tuple(values), tuple(notes))
 
 
@@ -122,7 +124,7 @@ def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
     meant = {id(value) for value, spec in waiting if _is_meant(value, spec, kind.lower(), name)}
     if not meant:
         names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
-        raise Mistake(f"--only: nothing that waits is called {only!r}", nearest(name, names))
+        raise Mistake(f"--only: no pending pod, claim or workload is called {only!r}", nearest(name, names))
     others = {id(value) for value, _ in waiting} - meant
     return [value for value in values if id(value) not in others]
 

@@ -63,7 +63,7 @@ class Watch:
             return
         self._shown = now
         gap = f", gap {cost / bound - 1:.1%}" if bound else ""
-        text = f"{now - self._began:.0f} s: {_usd(cost)} USD/h, at least {_usd(bound)}{gap}  (Ctrl-C: take it)"
+        text = f"{now - self._began:.0f} s: {_usd(cost)} USD/h, at least {_usd(bound)}{gap}  (Ctrl-C: use this)"
         self.show(text)
 
     def show(self, text: str) -> None:

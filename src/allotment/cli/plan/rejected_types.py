@@ -26,12 +26,12 @@ def tell_choices(screen: Screen, plan: ProvisioningPlan, choices: Sequence[Group
                 screen.line()
             _all(screen, choice, why)
         return
-    screen.line("Why no other types:")
+    screen.line("Why other types were rejected:")
     for choice in sorted(choices, key=lambda one: -len(one.pods))[:_GROUPS]:
         _nearest(screen, choice, {machine.instance for machine in plan.machines if _on(choice, machine.seats)})
     more = len(choices) - _GROUPS
     if more > 0:
-        screen.line(f"  and of {counted(more, 'more group')} of pods: --why shows all")
+        screen.line(f"  and of {counted(more, 'more group')} of pods; --why shows all")
 
 
 def _on(choice: GroupVerdicts, seats: Sequence[object]) -> bool:
@@ -122,7 +122,7 @@ def _all(screen: Screen, choice: GroupVerdicts, pattern: str) -> None:
     screen.line(screen.paint(f"{title_of(choice)}:", "bold"))
     chosen = [one for one in choice.verdicts if fnmatchcase(one.instance, pattern) or pattern in one.instance]
     if not chosen:
-        screen.line(f"  no type of the catalogue is {pattern!r}")
+        screen.line(f"  no type of the catalog matches {pattern!r}")
         return
     rows = [(f"  {one.instance}", _price(one.per_hour), _verdict(one)) for one in chosen]
     _headless(screen, [("  TYPE", "USD/H", "VERDICT"), *rows], screen.width or _WIDTH)

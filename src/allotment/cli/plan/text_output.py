@@ -129,7 +129,7 @@ def tell(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared: Seque
 
 
 def _undecided(plan: ProvisioningPlan) -> tuple[GroupVerdicts, ...]:
-    """The choices of pods that are not on nodes that are there already: these needed none."""
+    """The choices of pods that are not on existing nodes already: these needed none."""
     housed = {seat.pod for seat in plan.existing}
     return tuple(choice for choice in plan.choices if not housed.issuperset(choice.pods))
 
@@ -144,13 +144,13 @@ def _answer(screen: Screen, plan: ProvisioningPlan) -> None:
     bought = sum(len(machine.seats) for machine in plan.machines)
     there, left = len(plan.existing), len(plan.unserved)
     if not bought and not there and not left:
-        screen.line("Nothing waits for a node or a device: no machine is needed.")
+        screen.line("No pod or claim is pending: no machine is needed.")
         return
     words = plan_summary(plan)
     screen.line(screen.paint(f"{words[0].upper()}{words[1:]}", "red" if left else "green"))
     parts = [f"{counted(bought, 'pod')} on new machines"] if bought else []
-    parts += [f"{counted(there, 'pod')} on nodes that are there"] if there else []
-    parts += [f"{counted(left, 'pod')} not served"] if left else []
+    parts += [f"{counted(there, 'pod')} on existing nodes"] if there else []
+    parts += [f"{counted(left, 'pod')} not placed"] if left else []
     _paragraph(screen, f"{', '.join(parts)}.")
 
 
@@ -254,7 +254,7 @@ def free_of(inside: MachineLayout) -> str:
 
 
 def _existing(screen: Screen, seats: Sequence[PodPlacement]) -> None:
-    screen.line("On nodes that are there:")
+    screen.line("On existing nodes:")
     by_node: dict[str, list[str]] = {}
     for seat in seats:
         by_node.setdefault(seat.node, []).append(str(seat.pod))
@@ -263,7 +263,7 @@ def _existing(screen: Screen, seats: Sequence[PodPlacement]) -> None:
 
 
 def _unserved(screen: Screen, plan: ProvisioningPlan) -> None:
-    screen.line(screen.paint("Not served:", "red"))
+    screen.line(screen.paint("Not placed:", "red"))
     for pods, one in _alike_unserved(plan.unserved):
         owner = f" ({one.owner})" if one.owner else ""
         _paragraph(screen, f"{_names(pods)}{owner}: {one.text} [{one.code}]", "  ")
@@ -271,7 +271,7 @@ def _unserved(screen: Screen, plan: ProvisioningPlan) -> None:
             _paragraph(screen, f"nearest: {', '.join(one.nearest[:3])}", "    ")
         for change in one.reasons.headline.changes[:1] if one.reasons is not None else ():
             where = f" ({change.object}: {change.path})" if change.object else ""
-            _paragraph(screen, f"it would be served: {change.text}{where}", "    ")
+            _paragraph(screen, f"would be placed with: {change.text}{where}", "    ")
 
 
 def _names(pods: Sequence[ObjectKey]) -> str:
@@ -290,7 +290,7 @@ def _alike_unserved(unserved: Iterable[UnservedPod]) -> Iterator[tuple[list[Obje
 
 
 def _relaxations(screen: Screen, plan: ProvisioningPlan) -> None:
-    screen.line("What one concession would save:")
+    screen.line("Savings by relaxing one requirement:")
     for one in plan.relaxations:
         _paragraph(screen, f"{one.what}: {saving_text(plan.total, one.total)}", "  ")
         where = f"{one.object}: {one.path}" if one.object else one.path

@@ -54,15 +54,15 @@ def question_of(arguments: Namespace) -> Experiment:
     """What is asked."""
     pods, nodes = _trace(arguments.trace, arguments.nodes)
     if not capacity_of(nodes):
-        raise Mistake(f"{arguments.nodes}: none of the nodes has a GPU", "a replay is about who gets GPUs")
-    if arguments.times and not any(pod.created is not None for pod in pods):
-        raise Mistake(f"{arguments.trace}: says of no pod when it came, so --times has nothing to go by")
+        raise Mistake(f"{arguments.nodes}: none of the nodes has a GPU", "a replay requires nodes with GPUs")
+    if arguments.use_times and not any(pod.created is not None for pod in pods):
+        raise Mistake(f"{arguments.trace}: no pod has an arrival time, which --use-times requires")
     found = opened(arguments.catalog)
     if found.problems:
         raise BadInput(found.problems, dict(found.texts).get)
     others = {node.model: products_named(node.model) for node in nodes if node.model not in PRODUCTS}
     prices = prices_of(found.types, {**others, **PRODUCTS})
-    return Experiment(pods, nodes, share_of(arguments.arrive), arguments.times, prices)
+    return Experiment(pods, nodes, share_of(arguments.load), arguments.use_times, prices)
 
 
 def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
@@ -70,10 +70,10 @@ def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[T
         own = sample_trace()
         return own[0], own[1] if nodes is None else _file(nodes, read_nodes)
     if not Path(trace).exists():
-        hint = nearest(trace, [SAMPLE]) or f"the packaged trace is called {SAMPLE}"
+        hint = nearest(trace, [SAMPLE]) or f"the name of the packaged trace is {SAMPLE}"
         raise Mistake(f"{trace}: no such file or directory", hint)
     if nodes is None:
-        raise Mistake("no nodes are given", "name the list of nodes with --nodes FILE")
+        raise Mistake("no nodes given", "give the list of nodes with --nodes FILE")
     return _file(trace, read_pods), _file(nodes, read_nodes)
 
 
@@ -81,7 +81,7 @@ def _file(file: str, read: Callable[[str, str], _Read]) -> _Read:
     try:
         text = Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise Mistake(f"{file}: wanted text (CSV in UTF-8)") from None
+        raise Mistake(f"{file}: expected a CSV file in UTF-8") from None
     try:
         return read(text, file)
     except TraceError as error:
@@ -94,7 +94,7 @@ def policies_of(names: list[str]) -> tuple[PlacementPolicy, ...]:
     for name in wanted:
         if find_policy(name) is None:
             known = [policy.name for policy in POLICIES]
-            hint = nearest(name, known) or f"wanted one of {', '.join(known)}"
+            hint = nearest(name, known) or f"expected one of {', '.join(known)}"
             raise Mistake(f"unknown policy {name!r}", hint)
     return tuple(policy for policy in POLICIES if not wanted or policy.name in wanted)
 
@@ -109,12 +109,12 @@ def seeds_of(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = _SEEDS.fullmatch(part.strip())
         if match is None:
-            raise Mistake(f"--seeds {text!r}: wanted numbers and ranges", "for example 42-51 or 1,2,7")
+            raise Mistake(f"--seeds {text!r}: expected numbers and ranges", "for example 42-51 or 1,2,7")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise Mistake(f"--seeds {text!r}: {part.strip()} ends before it begins", f"did you mean {last}-{first}?")
         if last - first + len(found) >= _MOST_SEEDS:
-            raise Mistake(f"--seeds {text!r}: wanted at most {_MOST_SEEDS:,} seeds")
+            raise Mistake(f"--seeds {text!r}: expected at most {_MOST_SEEDS:,} seeds")
         found.update(dict.fromkeys(range(first, last + 1)))
     return tuple(found)
 
@@ -128,6 +128,6 @@ def share_of(text: str) -> float:
     match = _SHARE.fullmatch(text.strip())
     if match is None or not 0 < float(match[1]) <= 100 * _MOST_SHARE:
         raise Mistake(
-            f"--arrive {text!r}: wanted per cent of the GPUs, up to {100 * _MOST_SHARE} %", "for example 130%"
+            f"--load {text!r}: expected a percentage of the GPUs, at most {100 * _MOST_SHARE} %", "for example 130%"
         )
     return float(match[1]) / 100

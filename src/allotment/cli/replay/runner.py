@@ -64,11 +64,11 @@ def run(arguments: Namespace) -> int:
     """Read, run what was not run before, write, draw, tell."""
     drawing = _drawing(arguments.picture) if arguments.picture is not None else None
     policies = policies_of(arguments.policy)
-    seeds = seeds_of(arguments.seeds or ("42" if arguments.times else "42-46"))
+    seeds = seeds_of(arguments.seeds or ("42" if arguments.use_times else "42-46"))
     if arguments.jobs is not None and arguments.jobs < 1:
-        raise Mistake(f"--jobs {arguments.jobs}: wanted 1 or more")
+        raise Mistake(f"--jobs {arguments.jobs}: expected a number >= 1")
     question = question_of(arguments)
-    folder = Folder(Path(arguments.out)) if arguments.out else None
+    folder = Folder(Path(arguments.output_dir)) if arguments.output_dir else None
     if folder is not None:
         folder.prepare()
     jobs = [Job(policy.name, seed) for policy in policies for seed in seeds]
@@ -91,9 +91,9 @@ def _drawing(file: str) -> Callable[[Sequence[Curve], Experiment], None]:
     """What draws the picture; that it cannot is found before hours of work, not after."""
     path = Path(file)
     if path.suffix.lower() not in _SUFFIXES:
-        raise Mistake(f"--picture {file}: wanted a name that ends in {' or '.join(_SUFFIXES)}")
+        raise Mistake(f"--picture {file}: expected a name that ends in {' or '.join(_SUFFIXES)}")
     if not path.absolute().parent.is_dir():
-        raise Mistake(f"--picture {file}: there is no folder {path.parent}")
+        raise Mistake(f"--picture {file}: directory not found: {path.parent}")
     from allotment.cli.charts.replay import draw
 
     return partial(draw, path=path)
@@ -117,7 +117,7 @@ def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, 
             found[done.job] = outcome
             teller.done(done)
     except Lost as error:
-        raise Mistake(str(error), "run it again, perhaps with fewer --jobs") from None
+        raise Mistake(str(error), "run the command again, with fewer --jobs if memory is short") from None
     finally:
         teller.close()
     return [found[job] for job in jobs]

@@ -27,7 +27,7 @@ class Teller:
         self._said = time.monotonic()
         self._open = False
         if kept:
-            self._line(f"{kept} of {runs} runs were made before")
+            self._line(f"{kept} of {runs} runs found in the output directory")
 
     def progress(self, job: Job, mark: CurvePoint) -> None:
         """A run has come so far."""
@@ -93,7 +93,7 @@ def _by_time(question: Experiment, steps: dict[str, CurveStep]) -> str:
     best = min(steps, key=lambda policy: steps[policy].refused.mean)
     step = steps[best]
     return (
-        f"{best} finds no place for {step.refused.mean:.2f} % of what pods ask of {question.capacity:,} GPUs as they "
+        f"{best} cannot place {step.refused.mean:.2f} % of the pods' requests for {question.capacity:,} GPUs as they "
         "come and go."
     )
 

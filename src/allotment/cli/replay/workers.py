@@ -100,8 +100,8 @@ def _received(pipe: Connection, worker: SpawnProcess) -> Done | tuple[Job, Curve
     except (EOFError, ConnectionResetError):
         worker.join()
         if worker.exitcode is not None and worker.exitcode >= 0:
-            raise Broken("a process that was making a run has failed") from None
-        raise Lost("a process that was making a run has ended: it was killed, or memory ran out") from None
+            raise Broken("a worker process failed") from None
+        raise Lost("a worker process was killed or ran out of memory") from None
     return message
 
 

@@ -24,8 +24,8 @@ COMPONENTS: Final = (
     alert(
         "AllotmentSeriesDropped", "info", "sum by (metric) (allotment_series_dropped) > 0", "15m",
         "{{ $value }} series of {{ $labels.metric }} are dropped",
-        "The metric has more than --most-series series, so sums over it are too low.",
-        "Raise --most-series, or turn off --per-claim. A driver that gives each device a product name of its own makes "
+        "The metric has more than --max-series series, so sums over it are too low.",
+        "Raise --max-series, or turn off --per-claim. A driver that gives each device a product name of its own makes "
         "a series for each device.",
     ),
     alert(
@@ -63,7 +63,7 @@ COMPONENTS: Final = (
         ' (rate(allotment_work_duration_seconds_bucket{work="schedule"}[10m]))) > 1', "15m",
         "The scheduler takes {{ $value | humanizeDuration }} for a pod",
         "1 % of the attempts take over a second.",
-        "Is it short of CPU? Long CEL selectors cost most. `--traces` shows where the time goes.",
+        "Is it short of CPU? Long CEL selectors cost most. `--otlp-endpoint` shows where the time goes.",
     ),
     alert(
         "AllotmentRequestsFail", "warning",

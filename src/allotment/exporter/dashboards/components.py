@@ -58,7 +58,7 @@ _EXPORTER: Final = (
         query("max(allotment_exporter_diagnosis_seconds)", "causes"), unit="s",
     ),
     lines(
-        "Dropped series", "Metrics with more than --most-series.",
+        "Dropped series", "Metrics with more than --max-series.",
         query("sum by (metric) (allotment_series_dropped)", "{{metric}}"),
     ),
 )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Carries decisions out: claims are written and settle, devices get ready, the pod is bound. Or all is taken back."""
+"""The binding cycle: writes and settles claims, waits for devices, binds the pod; on an error everything is reverted."""

@@ -1,4 +1,4 @@
-"""Devices that have to get ready before their pod may be bound (binding conditions, KEP-5007)."""
+"""Waits for devices that must become ready before their pod is bound (binding conditions, KEP-5007)."""
 
 from __future__ import annotations
 
@@ -16,50 +16,57 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.scheduler import device_readiness
-from allotment.scheduler.attempt import Chosen
-from allotment.scheduler.binding.errors import PRE_BIND, NotBound
-from allotment.scheduler.claim_ledger import Ledger
-from allotment.scheduler.idle_bindings import Resting
-from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.attempt import NodeAssignment
+from allotment.scheduler.binding.errors import PRE_BIND, BindError
+from allotment.scheduler.claim_ledger import ClaimLedger
+from allotment.scheduler.idle_bindings import IdleBindings
+from allotment.scheduler.pods import QueuedPod
 
 
-class Readying:
-    """Waits for devices, for ``timeout`` seconds at most."""
+class BindingConditionWaiter:
+    """Waits for devices, at most ``timeout`` seconds."""
 
     def __init__(
-        self, client: Client, ledger: Ledger, features: Features, clock: Clock, recorder: Recorder, stopping: Stopping,
-        resting: Resting, timeout: float,
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        ledger: ClaimLedger,
+        features: Features,
+        clock: Clock,
+        recorder: Recorder,
+        stopping: Stopping,
+        idle_bindings: IdleBindings,
+        timeout: float,
+    ) -> None:
         self._client = client
         self._ledger = ledger
         self._conditions = features.enabled("DRADeviceBindingConditions")
         self._clock = clock
         self._recorder = recorder
         self._stopping = stopping
-        self._resting = resting
+        self._idle_bindings = idle_bindings
         self._timeout = timeout
         self._watchers: defaultdict[ObjectKey, set[asyncio.Event]] = defaultdict(set)
 
     def changed(self, claim: ObjectKey) -> None:
-        """A claim has changed: whoever waits for its devices looks again."""
+        """Wake the bindings that wait for a claim's devices."""
         for watcher in self._watchers.get(claim, ()):
             watcher.set()
 
-    async def wait(self, pod: WaitingPod, chosen: Chosen) -> None:
-        """Until the devices of all claims are ready. Raises NotBound, and Left where it is to stop."""
-        keys = [*(claim.key for claim, _ in chosen.allocations), *(claim.key for claim in chosen.allocated)]
+    async def wait(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
+        """Wait until the devices of all claims are ready. Raises BindError, and Left on shutdown."""
+        keys = [*(claim.key for claim, _ in chosen.allocations), *(claim.key for claim in chosen.already_allocated)]
         keys = [key for key in keys if device_readiness.has_conditions(self._tree(key))]
         if not keys or not self._conditions:
             return
         text = f"waiting for binding conditions for device on node {chosen.node}"
         self._recorder.event(pod.tree, "Normal", "BindingConditionsPending", text, "Scheduling")
         await self._nominate(pod, chosen.node)
-        began = self._clock.seconds()
-        with self._resting.one():
+        started = self._clock.seconds()
+        with self._idle_bindings.idle():
             for key in keys:
-                await self._wait_for(key, began)
+                await self._wait_for(key, started)
 
-    async def _wait_for(self, key: ObjectKey, began: float) -> None:
+    async def _wait_for(self, key: ObjectKey, started: float) -> None:
         watcher = asyncio.Event()
         self._watchers[key].add(watcher)
         try:
@@ -69,13 +76,13 @@ class Readying:
                     state = device_readiness.of(self._tree(key))
                     if state.failure:
                         self._give_up(key)
-                        raise NotBound(f"{PRE_BIND}device binding failed: claim={key.name}, {state.failure}")
+                        raise BindError(f"{PRE_BIND}device binding failed: claim={key.name}, {state.failure}")
                     if state.ready:
                         return
-                    left = self._timeout - (self._clock.seconds() - began)
+                    left = self._timeout - (self._clock.seconds() - started)
                     if left <= 0:
                         self._give_up(key)
-                        raise NotBound(f"{PRE_BIND}device binding timeout: claim={key.name}")
+                        raise BindError(f"{PRE_BIND}device binding timeout: claim={key.name}")
                     if self._stopping.begun:
                         raise Left
                     alarm = self._clock.later(left, watcher.set)
@@ -88,8 +95,8 @@ class Readying:
             if not self._watchers[key]:
                 del self._watchers[key]
 
-    async def _nominate(self, pod: WaitingPod, node: str) -> None:
-        """Say where the pod is going while it takes long; nobody depends on it."""
+    async def _nominate(self, pod: QueuedPod, node: str) -> None:
+        """Set the pod's nominated node for the duration of the wait; errors are ignored."""
         patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
         with contextlib.suppress(StatusError, Unreachable):
             await self._client.patch(PODS, pod.key.name, patch, pod.key.namespace, subresource="status")

@@ -1,7 +1,7 @@
-"""Writes claims for a decision: finalizer, allocation and reservation; and takes back what came to nothing.
+"""Writes finalizer, allocation and reservation of claims, and reverts them if the binding fails.
 
-Every write names the state that it was decided on (resourceVersion); on a conflict the claim is read again and the
-decision checked against it.
+Every write carries the resourceVersion of the state that it was decided on; on a conflict the claim is read again and
+the decision is checked against it.
 """
 
 from __future__ import annotations
@@ -19,125 +19,131 @@ from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_consumer, is_group
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.binding.errors import PRE_BIND, NotBound
-from allotment.scheduler.claim_ledger import KnownClaim, Ledger
-from allotment.scheduler.pod_groups import Grouping
-from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.binding.errors import PRE_BIND, BindError
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
+from allotment.scheduler.pod_groups import PodGroups
+from allotment.scheduler.pods import QueuedPod
 
-#: How often a write that met a conflict is tried again.
+#: Retries of a write after conflicts.
 _RETRIES: Final = 5
 
 
-class Claims:
-    """Claims as they are written; ``known``: the cache that hears of it at once."""
+class ClaimWriter:
+    """Writes claims and updates ``claim_cache`` with each response."""
 
     def __init__(
-        self, client: Client, ledger: Ledger, groups: Grouping, features: Features, clock: Clock, known: Cache[Any]
+        self,
+        client: Client,
+        ledger: ClaimLedger,
+        groups: PodGroups,
+        features: Features,
+        clock: Clock,
+        claim_cache: Cache[Any],
     ) -> None:
         self._client = client
         self._ledger = ledger
         self._groups = groups
         self._clock = clock
-        self._known = known
+        self._claim_cache = claim_cache
         self._stamped = features.enabled("DRADeviceBindingConditions")
 
     @property
     def revision(self) -> int:
-        """Up to which revision all claims are known."""
-        return self._known.revision
+        """The revision up to which all claims are known."""
+        return self._claim_cache.revision
 
-    # --- giving ------------------------------------------------------------------------------------------------------
+    # --- writing -----------------------------------------------------------------------------------------------------
 
-    async def create(self, tree: Tree, namespace: str) -> KnownClaim:
-        """Make a claim. Raises StatusError and Unreachable."""
+    async def create(self, tree: Tree, namespace: str) -> CachedClaim:
+        """Create a claim. Raises StatusError and Unreachable."""
         made = await self._client.create(CLAIMS, tree, namespace)
-        self._known.noted(made)
-        return KnownClaim(made, self._ledger.spec(made.get("spec") or {}))
+        self._claim_cache.noted(made)
+        return CachedClaim(made, self._ledger.spec(made.get("spec") or {}))
 
-    async def write(self, claim: KnownClaim, pod: WaitingPod, allocation: Tree | None) -> str:
-        """Finalizer, allocation and reservation of one claim; returns the revision that it has then."""
+    async def write(self, claim: CachedClaim, pod: QueuedPod, allocation: Tree | None) -> str:
+        """Write finalizer, allocation and reservation of one claim; return its new resourceVersion."""
         try:
-            user = self._groups.user(pod, claim.key)
+            user = self._groups.consumer(pod, claim.key)
         except LookupError as error:
-            raise NotBound(f"{PRE_BIND}{error}") from error
+            raise BindError(f"{PRE_BIND}{error}") from error
         known = self._ledger.known.get(claim.key)
         tree = (known or claim).tree
-        doing = "add reservation to claim"
+        operation = "add reservation to claim"
         conflicts, again = 0, False
         while True:
             try:
                 if again:
-                    doing = "get updated claim"
+                    operation = "get updated claim"
                     tree = await self._client.get(CLAIMS, claim.key.name, claim.key.namespace)
                 if self._is_done(claim, tree, pod, allocation):
                     break
                 if allocation is not None and FINALIZER not in (tree["metadata"].get("finalizers") or ()):
-                    doing = "add finalizer to claim"
+                    operation = "add finalizer to claim"
                     metadata = tree["metadata"]
                     finalizers = [*(metadata.get("finalizers") or ()), FINALIZER]
                     tree = await self._client.update(
                         CLAIMS, {**tree, "metadata": {**metadata, "finalizers": finalizers}}
                     )
-                doing = "add allocation and reservation to claim" if allocation else "add reservation to claim"
+                operation = "add allocation and reservation to claim" if allocation else "add reservation to claim"
                 tree = await self._client.update(CLAIMS, self._reserved(tree, user, allocation), subresource="status")
                 break
             except StatusError as error:
                 if error.code == 404:
-                    raise NotBound(f"{PRE_BIND}claim {claim.key} got deleted in the meantime") from error
+                    raise BindError(f"{PRE_BIND}claim {claim.key} got deleted in the meantime") from error
                 conflicts += 1
                 if error.code != 409 or conflicts > _RETRIES:
-                    raise NotBound(f"{PRE_BIND}{doing} {claim.key}: {error}") from error
+                    raise BindError(f"{PRE_BIND}{operation} {claim.key}: {error}") from error
             except Unreachable:
                 await self._clock.sleep(0.5)
             again = True
-        self._known.noted(tree)
+        self._claim_cache.noted(tree)
         return str(tree["metadata"].get("resourceVersion", ""))
 
-    def _is_done(self, claim: KnownClaim, tree: Tree, pod: WaitingPod, allocation: Tree | None) -> bool:
-        """Whether the claim has what is to be written, from a write whose answer was lost; raises if it never can."""
+    def _is_done(self, claim: CachedClaim, tree: Tree, pod: QueuedPod, allocation: Tree | None) -> bool:
+        """Whether an earlier write, whose response was lost, succeeded. Raises BindError if the write cannot succeed."""
         metadata, status = tree["metadata"], tree.get("status") or {}
         there = status.get("allocation")
         decided = allocation if allocation is not None else claim.allocation
         if "deletionTimestamp" in metadata or metadata.get("uid", "") != claim.uid:
-            raise NotBound(f"{PRE_BIND}claim {claim.key} got deleted in the meantime")
+            raise BindError(f"{PRE_BIND}claim {claim.key} got deleted in the meantime")
         if there and decided and _devices(there) != _devices(decided):
-            raise NotBound(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
+            raise BindError(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
         if there and is_consumer(status.get("reservedFor") or (), pod.uid, self._groups.of(pod.tree)):
             return True
         if allocation is not None and there:
-            raise NotBound(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
+            raise BindError(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
         if allocation is None and not there:
-            raise NotBound(f"{PRE_BIND}claim {claim.key} got deallocated elsewhere in the meantime")
+            raise BindError(f"{PRE_BIND}claim {claim.key} got deallocated elsewhere in the meantime")
         return False
 
     def _reserved(self, tree: Tree, user: Tree, allocation: Tree | None) -> Tree:
         status = tree.get("status") or {}
         there = allocation if allocation is not None else status["allocation"]
-        # Kubernetes stamps every allocation that it reserves, also one made by hand without (which the API server
-        # then refuses, for an allocation cannot change).
+        # Kubernetes adds a timestamp to every allocation that it reserves, even to one written by hand without it
+        # (which the API server then rejects, because an allocation is immutable).
         if self._stamped and "allocationTimestamp" not in there:
             there = {**there, "allocationTimestamp": self._clock.now()}
         if allocation is not None:
-            self._ledger.stamp(ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]), there)
+            self._ledger.update_plan(ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]), there)
         users = status.get("reservedFor") or []
         if all(other.get("uid") != user["uid"] for other in users):
             users = [*users, user]
         return {**tree, "status": {**status, "allocation": there, "reservedFor": users}}
 
-    # --- taking back -------------------------------------------------------------------------------------------------
+    # --- reverting ---------------------------------------------------------------------------------------------------
 
-    async def take_back(self, key: ObjectKey, pod: WaitingPod, ours: bool) -> None:
-        """Undo a reservation, and an allocation that was made for this pod and that nobody else uses.
+    async def revert(self, key: ObjectKey, pod: QueuedPod, allocated_here: bool) -> None:
+        """Remove a reservation, and an allocation made for this pod that has no other consumer.
 
-        What a group has stays: others of it may be on their way.
+        The reservation for a pod group stays: other pods of the group may be about to use it.
         """
 
         def undone(status: Tree) -> Tree | None:
             users = status.get("reservedFor") or []
             left = [user for user in users if user.get("uid") != pod.uid]
-            if len(left) == len(users) and not (ours and not left and status.get("allocation")):
+            if len(left) == len(users) and not (allocated_here and not left and status.get("allocation")):
                 return None
-            if ours and not left:
+            if allocated_here and not left:
                 return {k: v for k, v in status.items() if k not in ("allocation", "reservedFor", "devices")}
             return {**status, "reservedFor": left}
 
@@ -148,13 +154,13 @@ class Claims:
         elif known is not None:
             await self._change_status(key, undone)
 
-    async def discard(self, claim: KnownClaim) -> bool:
-        """Delete a claim for extended resources that an earlier attempt of its pod left behind; whether it is done."""
+    async def discard(self, claim: CachedClaim) -> bool:
+        """Delete a claim for extended resources that an earlier attempt left behind; return whether that succeeded."""
         done = await self._change_status(claim.key, lambda status: {} if status else None)
         return done and await self.delete(claim)
 
-    async def deallocate(self, claim: KnownClaim, pod: WaitingPod) -> bool:
-        """Free a claim whose devices the pod cannot use where they are, if nobody else uses it; whether it is done."""
+    async def deallocate(self, claim: CachedClaim, pod: QueuedPod) -> bool:
+        """Free a claim whose devices the pod cannot use, unless it has another consumer; return whether that succeeded."""
 
         def freed(status: Tree) -> Tree | None:
             if any(user.get("uid") != pod.uid for user in status.get("reservedFor") or ()):
@@ -166,8 +172,10 @@ class Claims:
             self._ledger.unusable.discard(claim.uid)
         return done
 
-    async def unreserve(self, claim: KnownClaim, group: str) -> bool:
-        """Take a claim from a group, so that it can be freed; meanwhile nobody comes to it. Whether it is done."""
+    async def unreserve(self, claim: CachedClaim, group: str) -> bool:
+        """Remove a group's reservation, so that the claim can be freed; meanwhile no pod uses it. Return whether that
+        succeeded.
+        """
 
         def left(status: Tree) -> Tree | None:
             users = status.get("reservedFor") or []
@@ -182,7 +190,7 @@ class Claims:
         return done
 
     async def _change_status(self, key: ObjectKey, change: Callable[[Tree], Tree | None]) -> bool:
-        """Write a claim's status anew, unless ``change`` gives None; False if the server does not want it."""
+        """Write a claim's status unless ``change`` returns None; return False if the server rejects it."""
         known = self._ledger.known.get(key)
         if known is None:
             return True
@@ -194,7 +202,9 @@ class Claims:
                 status = change(tree.get("status") or {})
                 if status is None or tree["metadata"].get("uid", "") != known.uid:
                     return True
-                self._known.noted(await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status"))
+                self._claim_cache.noted(
+                    await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status")
+                )
                 return True
             except StatusError as error:
                 if error.code != 409:
@@ -203,9 +213,8 @@ class Claims:
                 await self._clock.sleep(0.5)
         return False
 
-    async def delete(self, claim: KnownClaim) -> bool:
-        """Delete a claim that was made for extended resources and is not used; the finalizer goes first. Whether it is
-        done."""
+    async def delete(self, claim: CachedClaim) -> bool:
+        """Delete an unused claim for extended resources, its finalizer first; return whether that succeeded."""
         for _ in range(_RETRIES + 1):
             try:
                 tree = await self._client.get(CLAIMS, claim.key.name, claim.key.namespace)
@@ -226,7 +235,7 @@ class Claims:
 
 
 def _devices(allocation: Tree) -> list[Tree]:
-    """Which devices an allocation names, and for what: where they are decides where the pod can run."""
+    """Return the devices of an allocation with their requests, without what only decides where the pod can run."""
     results = (allocation.get("devices") or {}).get("results") or ()
     return [
         {part: result.get(part) for part in ("request", "driver", "pool", "device", "shareID")} for result in results

@@ -1,4 +1,4 @@
-"""Pods between the decision and their node: each has its place on the node already, and gives it back if it fails."""
+"""Runs bindings concurrently: each pod counts on its node from the decision on, and leaves it if the binding fails."""
 
 from __future__ import annotations
 
@@ -11,108 +11,119 @@ from allotment.cluster.instrumentation import Observing
 from allotment.cluster.shutdown import Left
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
-from allotment.scheduler.attempt import Chosen
+from allotment.scheduler.attempt import NodeAssignment
 from allotment.scheduler.binding.binder import Binder
-from allotment.scheduler.binding.errors import NotBound
-from allotment.scheduler.claim_ledger import Ledger
-from allotment.scheduler.cluster_events import Happening
-from allotment.scheduler.coexistence.monitor import Watching
-from allotment.scheduler.idle_bindings import Resting
-from allotment.scheduler.pending_events import News
-from allotment.scheduler.pending_pods import Start, Waiting
-from allotment.scheduler.pods import WaitingPod, claim_keys
+from allotment.scheduler.binding.errors import BindError
+from allotment.scheduler.claim_ledger import ClaimLedger
+from allotment.scheduler.cluster_events import ClusterEvent
+from allotment.scheduler.coexistence.monitor import CoexistenceMonitor
+from allotment.scheduler.idle_bindings import IdleBindings
+from allotment.scheduler.pending_events import PendingEvents
+from allotment.scheduler.pending_pods import PendingPods, StartTask
+from allotment.scheduler.pods import QueuedPod, claim_keys
 
 _log = logging.getLogger(__name__)
 
-#: Bindings at a time; more decisions wait until some of them are done.
-_MOST: Final = 128
+#: Maximum number of concurrent bindings, idle ones excluded; further decisions wait.
+_MAX_BINDINGS: Final = 128
 
 
-class Carrying:
-    """Carries decisions out, many at once. ``assumed``: the pods (by uid) on their way, which others read;
-    ``heard`` waits until a pod (uid) has heard what it is being told.
+class BindingCycle:
+    """Runs bindings concurrently. ``assumed``: pods (by uid) that are being bound, shared with other components;
+    ``wait_reported`` waits until the current status report of a pod (uid) is written.
     """
 
     def __init__(
-        self, assumed: dict[str, WaitingPod], binder: Binder, waiting: Waiting, machines: Machines, ledger: Ledger,
-        resting: Resting, watching: Watching, pods: Cache[Any], demands: Demands, observing: Observing, news: News,
-        start: Start, heard: Callable[[str], Awaitable[None]],
-    ) -> None:  # fmt: skip
+        self,
+        assumed: dict[str, QueuedPod],
+        binder: Binder,
+        pending_pods: PendingPods,
+        machines: Machines,
+        ledger: ClaimLedger,
+        idle_bindings: IdleBindings,
+        monitor: CoexistenceMonitor,
+        pods: Cache[Any],
+        demands: Demands,
+        observing: Observing,
+        events: PendingEvents,
+        start: StartTask,
+        wait_reported: Callable[[str], Awaitable[None]],
+    ) -> None:
         self.pods = assumed
         self._binder = binder
-        self._waiting = waiting
+        self._pending_pods = pending_pods
         self._machines = machines
         self._ledger = ledger
-        self._resting = resting
-        self._watching = watching
+        self._idle_bindings = idle_bindings
+        self._monitor = monitor
         self._known = pods
         self._demands = demands
         self._observing = observing
-        self._news = news
+        self._events = events
         self._start = start
-        self._heard = heard
+        self._wait_reported = wait_reported
 
     @property
-    def full(self) -> bool:
-        """Whether no more can begin now."""
-        return len(self.pods) - self._resting.pods >= _MOST
+    def is_full(self) -> bool:
+        """Whether no more bindings can start now."""
+        return len(self.pods) - self._idle_bindings.count >= _MAX_BINDINGS
 
-    def begin(self, pod: WaitingPod, chosen: Chosen) -> None:
-        """Book what was decided, and carry it out."""
+    def start(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
+        """Book a decision and start its binding."""
         self._binder.plan(pod, chosen)
         self._machines.seat(pod.resident, chosen.node)
-        self._waiting.chosen(pod)
+        self._pending_pods.node_assigned(pod)
         self.pods[pod.uid] = pod
-        self._start(self._carry_out(pod, chosen), f"bind {pod.key}")
+        self._start(self._run(pod, chosen), f"bind {pod.key}")
 
-    async def _carry_out(self, pod: WaitingPod, chosen: Chosen) -> None:
+    async def _run(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
         try:
             with self._observing.work("bind", pod.uid) as work:
                 work.attributes |= {"pod": str(pod.key), "node": chosen.node}
                 try:
-                    await self._heard(pod.uid)
+                    await self._wait_reported(pod.uid)
                     await self._binder.bind(pod, chosen)
                     work.result = "bound"
                 except Left:
-                    work.result = "left"  # and on its way it stays, until somebody else takes it up
+                    work.result = "left"  # it stays assumed until another scheduler continues
                     return
-        except NotBound as error:
+        except BindError as error:
             del self.pods[pod.uid]
-            self._back(pod, str(error))
-        except Exception as error:  # noqa: BLE001 - one pod's trouble must not end the bindings of all others
+            self._return_to_queue(pod, str(error))
+        except Exception as error:  # noqa: BLE001 - an error of one pod must not end all other bindings
             _log.exception("binding pod %s", pod.key)
             self._binder.cancel(pod, chosen)
             del self.pods[pod.uid]
-            self._back(pod, f"internal error: {error}")
+            self._return_to_queue(pod, f"internal error: {error}")
         else:
             del self.pods[pod.uid]
             self._placed(pod)
-        self._news.wake()
+        self._events.wake()
 
-    def _placed(self, pod: WaitingPod) -> None:
-        self._waiting.forget_claims(pod)
+    def _placed(self, pod: QueuedPod) -> None:
+        self._pending_pods.forget_claims(pod)
         item = self._known.item(pod.key.namespace, pod.key.name)
         if item is None or item.uid != pod.uid:
-            self._leave(pod)  # it was deleted meanwhile
+            self._leave(pod)  # it was deleted in the meantime
         keys = claim_keys(pod.tree)
-        made = self._ledger.extended.get(pod.uid)
+        made = self._ledger.extended_claims.get(pod.uid)
         for key in (*keys, made) if made is not None else keys:
-            self._watching.look(key)
+            self._monitor.check(key)
 
-    def _back(self, pod: WaitingPod, text: str) -> None:
-        """A pod could not be bound: it leaves the node that was chosen, and is tried again if it is still there."""
-        self._waiting.forget_claims(pod)
+    def _return_to_queue(self, pod: QueuedPod, text: str) -> None:
+        """Remove a pod that could not be bound from its node, and retry it if it still exists."""
+        self._pending_pods.forget_claims(pod)
         item = self._known.item(pod.key.namespace, pod.key.name)
         if item is not None and item.uid == pod.uid and item.spec.get("nodeName"):
-            return  # it is bound, by whomever
+            return  # it is bound, here or by another scheduler
         self._machines.unseat(pod.uid)
-        self._news.happened(Happening.POD_GONE)
+        self._events.add(ClusterEvent.POD_GONE)
         if item is None or item.uid != pod.uid or item.deleting:
             return
-        again = WaitingPod(item.tree, self._demands.of(item.spec))
+        again = QueuedPod(item.tree, self._demands.of(item.spec))
         again.failures = pod.failures
-        self._waiting.failed(again, text)
+        self._pending_pods.back_off(again, text)
 
-    def _leave(self, pod: WaitingPod) -> None:
+    def _leave(self, pod: QueuedPod) -> None:
         if self._machines.unseat(pod.uid) is not None:
-            self._news.happened(Happening.POD_GONE)
+            self._events.add(ClusterEvent.POD_GONE)

@@ -1,4 +1,4 @@
-"""Why a decision was not carried out."""
+"""Errors of the binding cycle."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Final
 
 from allotment.model.meta import ObjectKey
 
-#: How Kubernetes begins to say so, where it is about claims.
+#: Prefix of Kubernetes' errors that concern claims.
 PRE_BIND: Final = 'running PreBind plugin "DynamicResources": '
 
 
-class NotBound(Exception):
-    """A decision could not be carried out; the text is Kubernetes'."""
+class BindError(Exception):
+    """Raised when a decision cannot be carried out; the text is Kubernetes'."""
 
 
-class Contested(NotBound):
-    """Somebody else was given a device of a claim, too. ``claim`` is ours."""
+class ContestedError(BindError):
+    """Raised when a device of ``claim`` was also allocated to another scheduler's claim."""
 
     def __init__(self, claim: ObjectKey, text: str) -> None:
         super().__init__(text)

@@ -1,1 +1,1 @@
-"""Other schedulers on the same devices: who they are, what they and we gave away twice, and who steps back."""
+"""Coexistence with other schedulers that allocate the same devices: detection, double allocations and their resolution."""

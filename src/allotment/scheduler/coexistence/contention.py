@@ -1,8 +1,8 @@
-"""Whether two claims were given what only one of them can have, which two schedulers can bring about.
+"""Detects devices that two schedulers allocated to more claims than the devices can serve.
 
-Each claim is an object of its own, and nothing in the API joins them: the API server takes both. Contested are a device
-that one claim holds whole and another holds, too; a shareable device of which more is consumed than it has (KEP-5075);
-and a device that draws from counters which are overdrawn (KEP-4815).
+Nothing in the API relates two claims to each other, so the API server accepts both. Contested are a device that one
+claim holds exclusively and another holds, too; a shareable device whose consumed capacity exceeds its capacity
+(KEP-5075); and a device that consumes counters which are overdrawn (KEP-4815).
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from allotment.model.meta import ObjectKey
 
 
 class Contest(NamedTuple):
-    """A device of a claim, and another claim that was given it, or what it is made of."""
+    """A device of a claim, and another claim that holds it or the counters it consumes."""
 
     device: DeviceID
     holder: ObjectKey
-    whole: bool
-    """Whether one of them holds it whole; else what it has, or is made of, is not enough for all."""
+    is_exclusive: bool
+    """Whether one of them holds it exclusively; otherwise its capacity or its counters are exceeded."""
 
 
 def contests(inventory: Inventory, claim: ObjectKey, node: str = "") -> list[Contest]:
-    """Who else holds what a claim holds; with admin access a claim uses devices and holds nothing.
+    """Return the other claims that hold what a claim holds; claims with admin access hold nothing.
 
-    ``node``: where its devices are used. Capacity and counters are looked at as that node sees them; without a node
-    that is known only whole devices are.
+    ``node``: where the devices are used. Capacity and counters are checked as that node sees them; without a known node
+    only exclusive devices are checked.
     """
     usage = inventory.usage
     allocation = usage.allocations.get(claim)
     if allocation is None:
         return []
     found: dict[ObjectKey, Contest] = {}
-    mine: list[DeviceID] = []
+    own: list[DeviceID] = []
     for result in allocation.devices.results:
         if result.admin_access:
             continue
         device = DeviceID(result.driver, result.pool, result.device)
-        mine.append(device)
+        own.append(device)
         whole = usage.exclusive.get(device, ())
         others = usage.holders(device) if claim in whole else whole
         for other in others:
@@ -50,20 +50,20 @@ def contests(inventory: Inventory, claim: ObjectKey, node: str = "") -> list[Con
     if node in inventory.nodes:
         view = inventory.view(node)
         if view.layout.shareable or view.layout.counters:
-            for contest in (*_overfull(inventory, view, mine), *_overdrawn(inventory, view, mine)):
+            for contest in (*_overfull(inventory, view, own), *_overdrawn(inventory, view, own)):
                 if contest.holder != claim:
                     found.setdefault(contest.holder, contest)
     return list(found.values())
 
 
 def devices_of(claim: dict[str, Any]) -> list[DeviceID]:
-    """The devices that a claim has been given, as the cluster has it."""
+    """Return the devices allocated to a claim according to its status."""
     results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
     return [DeviceID(result["driver"], result["pool"], result["device"]) for result in results]
 
 
 def _overfull(inventory: Inventory, view: NodeView, devices: list[DeviceID]) -> Iterable[Contest]:
-    """Shareable devices of which more is consumed than there is."""
+    """Return the shareable devices whose consumed capacity exceeds their capacity, with all holders."""
     usage = inventory.usage
     for slot, amounts in view.state(usage).consumed:
         record = view.records[slot]
@@ -74,7 +74,7 @@ def _overfull(inventory: Inventory, view: NodeView, devices: list[DeviceID]) -> 
 
 
 def _overdrawn(inventory: Inventory, view: NodeView, devices: list[DeviceID]) -> Iterable[Contest]:
-    """Devices that draw from counters with less than nothing left, by all that draw from them."""
+    """Return the devices that consume overdrawn counters, with all holders of these counters."""
     usage, layout = inventory.usage, view.layout
     empty = {number for number, left in enumerate(available(layout, view.state(usage))) if left < 0}
     if not empty:

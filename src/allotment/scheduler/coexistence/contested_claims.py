@@ -1,12 +1,13 @@
-"""Claims that were contested and stay allocated, so that another scheduler goes on seeing the device as taken.
+"""Contested claims that stay allocated, so that another scheduler continues to see their devices as in use.
 
-kube-scheduler (1.36) keeps the devices in use as a set, not as a count: when one of two claims on a device is freed it
-takes the device for free, whoever holds it still, and gives it to a third. So a contested allocation of ours is not
-taken back while somebody else holds any of its devices. The claim is set aside instead: it is no pod's any more, keeps
-its allocation and gets a label. The pod gets another claim of the same spec in its place. Once nobody has held its
-devices for a while the claim goes.
+kube-scheduler (1.36) keeps the devices in use as a set without counts: when one of two claims on a device is freed it
+considers the device free, even if the other claim still holds it, and allocates it to a third. A contested allocation
+of this scheduler is therefore kept while another claim holds any of its devices. The claim is detached instead: it
+loses its pod and its consumers, keeps its allocation, and gets a label. The pod gets a new claim with the same spec.
+Once no other claim has held the devices for a while the detached claim is deleted.
 
-Only a claim that was made for the pod can be replaced. One that a user named, or that belongs to a group, is freed.
+Only a claim that was generated for the pod can be replaced. One that a user named, or that belongs to a group, is
+freed.
 """
 
 from __future__ import annotations
@@ -25,25 +26,32 @@ from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.claim_ledger import EXTENDED, KnownClaim, Ledger
+from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION, CachedClaim, ClaimLedger
 from allotment.scheduler.coexistence.contention import contests, devices_of
-from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.pods import QueuedPod
 
 _log = logging.getLogger(__name__)
 
-#: On claims made from a template: the entry of the pod's claims that it is for.
-ENTRY: Final = POD_CLAIM_NAME
-#: Seconds for which nobody must have held a guard's devices. A scheduler that wants them takes them sooner.
-_FREE_SECONDS: Final = 10.0
-_EVERY_SECONDS: Final = 2.0
+#: The annotation of claims generated from a template: the entry of the pod's claims.
+CLAIM_ENTRY_ANNOTATION: Final = POD_CLAIM_NAME
+#: Seconds without another holder before a detached claim is deleted. A scheduler that wants the devices takes them
+#: sooner.
+_UNUSED_SECONDS: Final = 10.0
+_CHECK_INTERVAL: Final = 2.0
 _TRIES: Final = 5
 
 
-class Guards:
-    """Sets contested claims aside, and lets them go."""
+class ContestedClaims:
+    """Detaches contested claims and deletes them later."""
 
     def __init__(
-        self, client: Client, clock: Clock, ledger: Ledger, inventory: Inventory, claims: Cache[Any], pods: Cache[Any]
+        self,
+        client: Client,
+        clock: Clock,
+        ledger: ClaimLedger,
+        inventory: Inventory,
+        claims: Cache[Any],
+        pods: Cache[Any],
     ) -> None:
         self._client = client
         self._clock = clock
@@ -54,17 +62,17 @@ class Guards:
         self._free_since: dict[ObjectKey, float] = {}
         self._replacing: set[str] = set()
 
-    def can_replace(self, claim: KnownClaim, pod: WaitingPod) -> bool:
-        """Whether a claim was made for this pod, so that it can get another."""
+    def can_replace(self, claim: CachedClaim, pod: QueuedPod) -> bool:
+        """Whether a claim was generated for this pod, so that the pod can get a new one."""
         annotations = claim.tree["metadata"].get("annotations") or ()
-        return claim.is_made_for(pod.uid) and (ENTRY in annotations or claim.is_extended)
+        return claim.is_controlled_by(pod.uid) and (CLAIM_ENTRY_ANNOTATION in annotations or claim.is_extended)
 
-    def is_contested(self, claim: KnownClaim) -> bool:
-        """Whether somebody else holds a device of a claim as well: then to free it would mislead them."""
+    def is_contested(self, claim: CachedClaim) -> bool:
+        """Whether another claim holds a device of this claim; freeing it would then mislead the other scheduler."""
         return bool(contests(self._inventory, claim.key, claim.only_node() or ""))
 
-    async def replace(self, claim: KnownClaim, pod: WaitingPod) -> bool:
-        """Set a claim aside, and give its pod another; False if that cannot be done now: the pod must come up again."""
+    async def replace(self, claim: CachedClaim, pod: QueuedPod) -> bool:
+        """Detach a claim and give its pod a new one; return False if that failed and the pod must be retried."""
         if claim.uid in self._replacing:
             return True
         self._replacing.add(claim.uid)
@@ -81,10 +89,10 @@ class Guards:
             self._replacing.discard(claim.uid)
         return True
 
-    async def _replace(self, claim: KnownClaim, pod: WaitingPod) -> None:
-        entry = next((name for name, key in _entries(pod.tree).items() if key == claim.key.name), "")
-        if not entry:  # made for extended resources: the next attempt makes another
-            await self.set_aside(claim)
+    async def _replace(self, claim: CachedClaim, pod: QueuedPod) -> None:
+        entry = next((name for name, key in _claims_by_entry(pod.tree).items() if key == claim.key.name), "")
+        if not entry:  # created for extended resources: the next attempt creates a new one
+            await self.detach(claim)
             return
         metadata = claim.tree["metadata"]
         owners = [
@@ -93,18 +101,18 @@ class Guards:
         fresh = {
             "metadata": {
                 "generateName": metadata.get("generateName") or f"{pod.key.name}-{entry}-",
-                "annotations": {**(metadata.get("annotations") or {}), ENTRY: entry},
+                "annotations": {**(metadata.get("annotations") or {}), CLAIM_ENTRY_ANNOTATION: entry},
                 "labels": {name: value for name, value in (metadata.get("labels") or {}).items() if name != LABEL},
                 "ownerReferences": owners,
             },
             "spec": claim.tree["spec"],
         }  # fmt: skip
-        name = self._made_before(pod, entry)
+        name = self._existing_replacement(pod, entry)
         if not name:
             made = await self._client.create(CLAIMS, fresh, claim.key.namespace)
             self._claims.noted(made)
             name = made["metadata"]["name"]
-        await self.set_aside(claim)
+        await self.detach(claim)
         status = {"resourceClaimStatuses": [{"name": entry, "resourceClaimName": name}]}
         patch = {"metadata": {"uid": pod.uid}, "status": status}
         self._pods.noted(
@@ -113,18 +121,22 @@ class Guards:
             )
         )
 
-    def _made_before(self, pod: WaitingPod, entry: str) -> str:
+    def _existing_replacement(self, pod: QueuedPod, entry: str) -> str:
         for item in self._claims.items():
             known = self._ledger.known.get(ObjectKey(item.namespace, item.name))
-            if known is None or known.guards or known.key.namespace != pod.key.namespace or known.deleting:
+            if known is None or known.is_detached or known.key.namespace != pod.key.namespace or known.is_deleting:
                 continue
             annotations = known.tree["metadata"].get("annotations") or {}
-            if annotations.get(ENTRY) == entry and known.is_made_for(pod.uid) and known.allocation is None:
+            if (
+                annotations.get(CLAIM_ENTRY_ANNOTATION) == entry
+                and known.is_controlled_by(pod.uid)
+                and known.allocation is None
+            ):
                 return known.key.name
         return ""
 
-    async def set_aside(self, claim: KnownClaim) -> None:
-        """Make a claim nobody's, with its allocation as it is. Raises StatusError and Unreachable."""
+    async def detach(self, claim: CachedClaim) -> None:
+        """Remove a claim's owner and consumers and keep its allocation. Raises StatusError and Unreachable."""
         tree = claim.tree
         for attempt in range(_TRIES):
             if attempt:
@@ -133,7 +145,7 @@ class Guards:
                 return
             try:
                 if not is_contested_tree(tree):
-                    tree = await self._client.update(CLAIMS, {**tree, "metadata": _nobodys(tree["metadata"])})
+                    tree = await self._client.update(CLAIMS, {**tree, "metadata": _detached_metadata(tree["metadata"])})
                     self._claims.noted(tree)
                 if (tree.get("status") or {}).get("reservedFor"):
                     status = {name: value for name, value in tree["status"].items() if name != "reservedFor"}
@@ -145,20 +157,20 @@ class Guards:
                     raise
 
     async def run(self) -> None:
-        """Let guards go that guard nothing any more, for ever."""
+        """Delete detached claims whose devices have no other holder; runs until cancelled."""
         while True:
-            await self._clock.sleep(_EVERY_SECONDS)
+            await self._clock.sleep(_CHECK_INTERVAL)
             now = self._clock.seconds()
-            there = dict(self._ledger.guards)
+            there = dict(self._ledger.detached)
             for key in self._free_since.keys() - there.keys():
                 del self._free_since[key]
             for key, claim in there.items():
                 if any(self._inventory.usage.holders(device) for device in devices_of(claim.tree)):
                     self._free_since.pop(key, None)
-                elif now - self._free_since.setdefault(key, now) >= _FREE_SECONDS:
-                    await self._let_go(claim)
+                elif now - self._free_since.setdefault(key, now) >= _UNUSED_SECONDS:
+                    await self._delete(claim)
 
-    async def _let_go(self, claim: KnownClaim) -> None:
+    async def _delete(self, claim: CachedClaim) -> None:
         key = claim.key
         for _ in range(_TRIES):
             try:
@@ -167,7 +179,7 @@ class Guards:
                 if metadata.get("uid") != claim.uid:
                     return
                 if status.get("reservedFor"):
-                    return  # somebody uses it all the same
+                    return  # it has a consumer nevertheless
                 if status.get("allocation"):
                     tree = await self._client.update(CLAIMS, {**tree, "status": {}}, subresource="status")
                     metadata = tree["metadata"]
@@ -183,17 +195,21 @@ class Guards:
                 await self._clock.sleep(0.5)
 
 
-def _entries(pod: Tree) -> dict[str, str]:
-    """Claim by entry, for claims made from templates."""
+def _claims_by_entry(pod: Tree) -> dict[str, str]:
+    """Return claim names by entry, for claims generated from templates."""
     statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     return {status["name"]: status["resourceClaimName"] for status in statuses if status.get("resourceClaimName")}
 
 
-def _nobodys(metadata: Tree) -> Tree:
-    """The metadata of a claim that is set aside."""
+def _detached_metadata(metadata: Tree) -> Tree:
+    """Return the metadata of a claim after it is detached."""
     annotations = metadata.get("annotations") or {}
     return {
         **{name: value for name, value in metadata.items() if name != "ownerReferences"},
-        "annotations": {name: value for name, value in annotations.items() if name not in (ENTRY, EXTENDED)},
+        "annotations": {
+            name: value
+            for name, value in annotations.items()
+            if name not in (CLAIM_ENTRY_ANNOTATION, EXTENDED_RESOURCE_ANNOTATION)
+        },
         "labels": {**(metadata.get("labels") or {}), LABEL: "true"},
     }

@@ -1,7 +1,8 @@
-"""What other schedulers do with devices, as it is seen, and what follows for decisions of ours.
+"""Monitors the allocations of other schedulers and resolves contests with claims of this one.
 
-An allocation that somebody else wrote makes them a rival (see `rivals`), and may contest a claim of ours: one that
-still settles steps back by itself (see `settling`), and the pod of one that has been bound gives way (see `yielding`).
+An allocation that another scheduler wrote marks it as active (see `other_schedulers`) and may contest a claim of this
+one: a decision that still settles reverts itself (see `stabilization`), and a pod that has been bound is evicted if
+possible (see `eviction`).
 """
 
 from __future__ import annotations
@@ -15,101 +16,110 @@ from allotment.cluster.clock import Clock
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
-from allotment.scheduler.claim_ledger import KnownClaim, Ledger
+from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.coexistence.contention import Contest, contests
-from allotment.scheduler.coexistence.other_schedulers import LATELY, Rivals
-from allotment.scheduler.coexistence.stabilization import Settling
+from allotment.scheduler.coexistence.other_schedulers import ACTIVITY_WINDOW, OtherSchedulers
+from allotment.scheduler.coexistence.stabilization import SettlingPeriod
 
-GiveWay = Callable[[Item[Tree], KnownClaim, str], None]
+Evict = Callable[[Item[Tree], CachedClaim, str], None]
 
-_EVERYBODY_IS: Final = "default-scheduler"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
-class Watching:
-    """Follows claims and pods for the sake of devices that two schedulers want."""
+class CoexistenceMonitor:
+    """Follows claims and pods to find devices that two schedulers allocated."""
 
     def __init__(
-        self, ledger: Ledger, inventory: Inventory, pods: Cache[Any], clock: Clock, name: str, rivals: Rivals,
-        settling: Settling, *, node_of: Callable[[str], str | None], give_way: GiveWay,
-    ) -> None:  # fmt: skip
+        self,
+        ledger: ClaimLedger,
+        inventory: Inventory,
+        pods: Cache[Any],
+        clock: Clock,
+        name: str,
+        others: OtherSchedulers,
+        settling: SettlingPeriod,
+        *,
+        node_of: Callable[[str], str | None],
+        evict: Evict,
+    ) -> None:
         self._ledger = ledger
         self._inventory = inventory
         self._pods = pods
         self._clock = clock
         self._name = name
-        self._rivals = rivals
+        self._others = others
         self._settling = settling
         self._node_of = node_of
-        self._give_way = give_way
-        self._begun = False
+        self._evict = evict
+        self._started = False
 
-    def begin(self) -> None:
-        """All that was there has been told: look whether anything was contested while nobody looked."""
-        self._begun = True
-        for key in [key for key, claim in self._ledger.known.items() if claim.allocation and self._is_ours(claim)]:
-            self.look(key)
+    def start(self) -> None:
+        """Check all claims once after the initial state is known: devices may have been contested before the start."""
+        self._started = True
+        for key in [key for key, claim in self._ledger.known.items() if claim.allocation and self._is_own_claim(claim)]:
+            self.check(key)
 
     def pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
-        """A pod came, changed or went."""
-        self._rivals.pod_changed(old, new)
+        """Process an added, changed or deleted pod."""
+        self._others.pod_changed(old, new)
 
-    def claim_changed(self, before: KnownClaim | None, now: KnownClaim | None) -> None:
-        """A claim came, changed or went."""
+    def claim_changed(self, before: CachedClaim | None, now: CachedClaim | None) -> None:
+        """Process an added, changed or deleted claim."""
         had = before is not None and before.allocation is not None
         if now is None or now.allocation is None:
             if before is not None and had:
-                self._rivals.freed(before.users)
+                self._others.freed(before.users)
             return
         if had or now.key in self._ledger.in_flight:
             return
-        if not self._is_ours(now):
-            self._rivals.allocated(now, 0.0 if self._begun else self._age(now))
-        if self._begun:
-            self.look(now.key)
+        if not self._is_own_claim(now):
+            self._others.allocated(now, 0.0 if self._started else self._age(now))
+        if self._started:
+            self.check(now.key)
 
-    def look(self, key: ObjectKey) -> None:
-        """See whether a claim is contested, and to it that something is done about it."""
+    def check(self, key: ObjectKey) -> None:
+        """Check whether a claim is contested and start the resolution."""
         claim = self._ledger.known.get(key)
         if claim is None or claim.allocation is None:
             return
         found = contests(self._inventory, key, self._node(claim))
         for contest in found:
-            if self._settling.notice(key) or self._settling.notice(contest.holder):
+            if self._settling.notify(key) or self._settling.notify(contest.holder):
                 continue
-            if not self._yield(contest.holder, key, contest):
-                self._yield(key, contest.holder, contest)
-            if not contest.whole:
-                break  # that may have been enough
+            if not self._evict_users(contest.holder, key, contest):
+                self._evict_users(key, contest.holder, contest)
+            if not contest.is_exclusive:
+                break  # one eviction may be sufficient
 
-    def _yield(self, claim: ObjectKey, other: ObjectKey, contest: Contest) -> bool:
-        """Have the pods of a claim of ours give way; whether there are any."""
+    def _evict_users(self, claim: ObjectKey, other: ObjectKey, contest: Contest) -> bool:
+        """Evict the pods of this scheduler that use a claim; return whether there are any."""
         known = self._ledger.known.get(claim)
         if known is None:
             return False
-        pods = [pod for pod in self._users(known) if self._is_mine(pod) and self._node_of(pod.uid) is not None]
+        pods = [pod for pod in self._users(known) if self._is_own_pod(pod) and self._node_of(pod.uid) is not None]
         for pod in pods:
-            self._give_way(pod, known, f"device {contest.device} of claim {claim} was given to claim {other} as well")
+            self._evict(pod, known, f"device {contest.device} of claim {claim} was also allocated to claim {other}")
         return bool(pods)
 
-    def _users(self, claim: KnownClaim) -> Iterable[Item[Tree]]:
+    def _users(self, claim: CachedClaim) -> Iterable[Item[Tree]]:
         for user in claim.users:
             item = self._pods.item(claim.key.namespace, user["name"])
             if item is not None and item.uid == user["uid"]:
                 yield item
 
-    def _is_mine(self, pod: Item[Tree]) -> bool:
-        return bool(pod.spec.get("schedulerName", _EVERYBODY_IS) == self._name)
+    def _is_own_pod(self, pod: Item[Tree]) -> bool:
+        return bool(pod.spec.get("schedulerName", _DEFAULT_SCHEDULER) == self._name)
 
-    def _is_ours(self, claim: KnownClaim) -> bool:
-        """Whether all its users are pods of this scheduler, which then (or one before it) allocated it."""
+    def _is_own_claim(self, claim: CachedClaim) -> bool:
+        """Whether all its consumers are pods of this scheduler, so that this scheduler or a predecessor allocated it."""
         users = list(self._users(claim))
-        return len(users) == len(claim.users) > 0 and all(map(self._is_mine, users))
+        return len(users) == len(claim.users) > 0 and all(map(self._is_own_pod, users))
 
-    def _node(self, claim: KnownClaim) -> str:
-        """Where a claim is used, for what only that node can tell."""
+    def _node(self, claim: CachedClaim) -> str:
+        """Return the node where a claim is used, for checks that depend on the node; empty if unknown."""
         return claim.only_node() or next((n for pod in self._users(claim) if (n := self._node_of(pod.uid))), "")
 
-    def _age(self, claim: KnownClaim) -> float:
-        """Seconds since its allocation; one that does not say is old."""
+    def _age(self, claim: CachedClaim) -> float:
+        """Return the seconds since its allocation; without a timestamp it counts as old."""
         stamp = (claim.allocation or {}).get("allocationTimestamp")
-        return max(0.001, -self._clock.left(stamp)) if stamp else LATELY
+        return max(0.001, -self._clock.left(stamp)) if stamp else ACTIVITY_WINDOW

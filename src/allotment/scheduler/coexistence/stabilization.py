@@ -1,18 +1,18 @@
-"""Beside other schedulers: a pod is bound only after its claims were seen alone on their devices for a while.
+"""The settling period: a pod is bound only after its claims were the only holders of their devices for a while.
 
-Two schedulers can give one device to two claims, and no write of either conflicts. So ours writes a claim's allocation
-and does not bind the pod yet. It waits until its view of all claims has come to that write, and then for as long as
-`rivals` says. If another claim was given the same meanwhile, ours steps back (see `guards` for how, without misleading
-the rival) and tries again with what is left. Pods settle beside each other, and others are placed meanwhile: it costs
-time, and not throughput.
+Two schedulers can allocate one device to two claims without a write conflict. This scheduler therefore writes a claim's
+allocation without binding the pod, waits until its view of all claims includes that write, and then for the time that
+`other_schedulers` estimates. If another claim gets the same devices meanwhile, the decision is reverted (see
+`contested_claims` for how, without misleading the other scheduler) and the pod is scheduled again. Pods settle
+concurrently while others are scheduled: this costs latency, not throughput.
 
-What this guarantees, and what not. A rival that wrote before us, in the order of the API server, is always seen. One
-that writes after us is seen if it does so while we settle. A rival that writes later than that, on a view older than
-our write, is not: it never looks again, so nobody can stop it. It is noticed all the same. Then the pod of ours gives
-way if no container of it has started (see `yielding`), and otherwise both keep what they have, and an event says so.
-Who must be sure keeps schedulers apart: each its own nodes, by a label or a taint, or its own classes.
+Guarantees: a write of another scheduler before this one's, in the order of the API server, is always seen. A write after ours
+is seen if it happens during the settling period. A later write that is based on an older state cannot be
+prevented, because the other scheduler does not check again. It is detected: the pod of this scheduler is evicted if no
+container of it has started (see `eviction`); otherwise both keep their devices, and an event reports it. To exclude
+this, separate the schedulers: by node, with a label or taint, or by DeviceClass.
 
-Of two schedulers of this kind at least one notices: each looks after its own write, and one of them wrote last.
+Of two schedulers of this kind at least one notices: each checks after its own write, and one of them wrote last.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ from allotment.cluster.shutdown import Left, Stopping
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.scheduler.coexistence.contention import Contest, contests
-from allotment.scheduler.coexistence.other_schedulers import Rivals
-from allotment.scheduler.idle_bindings import Resting
+from allotment.scheduler.coexistence.other_schedulers import OtherSchedulers
+from allotment.scheduler.idle_bindings import IdleBindings
 
 
-class Settling:
-    """Decisions that are written and may still be taken back."""
+class SettlingPeriod:
+    """Decisions that are written and may still be reverted."""
 
     def __init__(
-        self, claims: Cache[Any], inventory: Inventory, rivals: Rivals, clock: Clock, stopping: Stopping,
-        resting: Resting,
+        self, claims: Cache[Any], inventory: Inventory, others: OtherSchedulers, clock: Clock, stopping: Stopping,
+        idle_bindings: IdleBindings,
     ) -> None:  # fmt: skip
         self._claims = claims
         self._inventory = inventory
-        self._rivals = rivals
+        self._others = others
         self._clock = clock
         self._stopping = stopping
-        self._resting = resting
+        self._idle_bindings = idle_bindings
         self._waiting: dict[ObjectKey, asyncio.Event] = {}
 
     async def settle(self, claims: Iterable[ObjectKey], revision: str, node: str) -> tuple[ObjectKey, Contest] | None:
-        """Wait until claims have settled; which of them is contested, and by whom, or None.
+        """Wait until claims have settled; return a contested one and its contest, or None.
 
-        ``revision``: of the last of them that was written. Raises Left where it is to stop: whoever comes next finds
-        the claims as they are, and has them settle.
+        ``revision``: resourceVersion of the last one written. Raises Left on shutdown: the next scheduler finds the
+        claims as they are and lets them settle.
         """
         keys = tuple(claims)
         changed = asyncio.Event()
-        with self._resting.one(), self._stopping.telling(changed.set):
+        with self._idle_bindings.idle(), self._stopping.telling(changed.set):
             try:
                 await self._claims.reached(revision)
-                began = self._clock.seconds()
+                started = self._clock.seconds()
                 self._waiting.update(dict.fromkeys(keys, changed))
                 while True:
                     for key in keys:
                         for contest in contests(self._inventory, key, node):
                             return key, contest
-                    left = began + self._rivals.seconds() - self._clock.seconds()
+                    left = started + self._others.settling_seconds() - self._clock.seconds()
                     if left <= 0:
                         return None
                     if self._stopping.begun:
@@ -79,8 +79,8 @@ class Settling:
                     if self._waiting.get(key) is changed:
                         del self._waiting[key]
 
-    def notice(self, claim: ObjectKey) -> bool:
-        """A claim is contested: wake whoever settles it; False if it does not settle any more."""
+    def notify(self, claim: ObjectKey) -> bool:
+        """Wake the decision that settles a contested claim; return False if none does."""
         waiting = self._waiting.get(claim)
         if waiting is not None:
             waiting.set()

@@ -1,1 +1,1 @@
-"""Pods of lower priority make room: which, and how they are sent away."""
+"""Preemption: selects pods of lower priority as victims and evicts them."""

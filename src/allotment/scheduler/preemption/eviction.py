@@ -1,4 +1,4 @@
-"""Sends pods away so that one of higher priority finds room: says why, then deletes them."""
+"""Evicts the victims of preemption: sets their DisruptionTarget condition, then deletes them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.assigned_pod import Resident
-from allotment.scheduler.pods import WaitingPod
-from allotment.scheduler.reporting.reporter import Teller
+from allotment.scheduler.pods import QueuedPod
+from allotment.scheduler.reporting.reporter import StatusReporter
 
 _log = logging.getLogger(__name__)
 
 
-class Sender:
-    """Carries out what `preemption` has chosen."""
+class PreemptionEvictor:
+    """Evicts the victims that `select_victims` returned."""
 
     def __init__(
-        self, client: Client, teller: Teller, clock: Clock, recorder: Recorder, pods: Cache[Any], name: str
+        self, client: Client, reporter: StatusReporter, clock: Clock, recorder: Recorder, pods: Cache[Any], name: str
     ) -> None:
         self._client = client
-        self._teller = teller
+        self._reporter = reporter
         self._clock = clock
         self._recorder = recorder
         self._pods = pods
         self._name = name
 
-    async def send_away(self, victim: Resident, pod: WaitingPod, node: str) -> bool:
-        """Mark a pod as preempted by another one, and delete it; False if the server does not want it."""
+    async def preempt(self, victim: Resident, pod: QueuedPod, node: str) -> bool:
+        """Mark a pod as preempted by another one and delete it; return False if that failed and must be retried."""
         item = self._pods.item(victim.namespace, victim.name)
         if item is None or item.uid != victim.uid or item.deleting:
             return True
@@ -47,7 +47,7 @@ class Sender:
             "lastTransitionTime": now,
         }
         key = ObjectKey(victim.namespace, victim.name)
-        await self._teller.patch(key, victim.uid, {"conditions": [condition]})
+        await self._reporter.patch(key, victim.uid, {"conditions": [condition]})
         try:
             await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
         except StatusError as error:

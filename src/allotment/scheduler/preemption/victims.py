@@ -1,8 +1,8 @@
-"""Which pods to send away so that one of higher priority finds room (KEP-268): pure, on the scheduler's own state.
+"""Selects the victims of preemption (KEP-268) on the scheduler's own state, without side effects.
 
-Devices are not freed this way: Kubernetes counts a claim that somebody holds as beyond preemption. What counts is, in
-this order: budgets that would be violated, the highest priority sent away, the sum of priorities, how many pods, and
-that the first to have begun of those with the highest priority has not long been at work.
+Preemption does not free devices: Kubernetes excludes claims in use. Nodes are compared, in this order, by violated
+disruption budgets, highest priority among the victims, sum of priorities, number of victims, and how recently the
+oldest victim of the highest priority started.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.label_selectors import matcher
 from allotment.node_fit.nodes import Machine, Machines
 from allotment.node_fit.podspec import LabelSelector
-from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL, counted
+from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL, count_texts
 
-#: Nodes that are tried out at most for one pod.
-_MOST_NODES: Final = 100
-#: Kubernetes adds this to every priority, so that many small ones weigh more than few.
+#: Maximum number of nodes tried for one pod.
+_MAX_NODES: Final = 100
+#: Kubernetes adds this to every priority, so that many victims of low priority cost more than a few.
 _OFFSET: Final = 2**31
 
 
 class Victims(NamedTuple):
-    """Pods to send away from a node."""
+    """Pods to evict from a node."""
 
     node: str
     pods: tuple[Resident, ...]
     violations: int
 
-    def since(self) -> str:
-        """When the first of those with the highest priority began."""
+    def earliest_start(self) -> str:
+        """Return the start time of the oldest victim of the highest priority."""
         highest = max((p.priority for p in self.pods), default=0)
         return min((p.started for p in self.pods if p.priority == highest), default="")
 
     def cost(self) -> tuple[int, int, int, int]:
-        """The smaller, the better."""
+        """Return the cost of these victims; smaller is better."""
         return (
             self.violations,
             max((p.priority for p in self.pods), default=-_OFFSET),
@@ -47,45 +47,45 @@ class Victims(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """The best victims, or why there are none, counted as Kubernetes words it."""
+    """The best victims, or the reasons why there are none, counted by Kubernetes' texts."""
 
     victims: Victims | None
     reasons: Mapping[str, int]
 
 
-Refuses = Callable[[Machine], Refusal | None]
-"""Whether the pod would do on a node as things are (with pods taken away, say)."""
+RefusalCheck = Callable[[Machine], Refusal | None]
+"""Returns why the pod does not fit on a node in its current (possibly simulated) state, or None."""
 
 
-def choose(
-    pod: Resident, refusals: Mapping[int, Refusal], machines: Machines, budgets: Sequence[Tree], refuses: Refuses
+def select_victims(
+    pod: Resident, refusals: Mapping[int, Refusal], machines: Machines, budgets: Sequence[Tree], refuses: RefusalCheck
 ) -> Preemption:
-    """Try every node on which sending pods away may help, and take the cheapest."""
+    """Try every node on which preemption may help; return the victims with the lowest cost."""
     texts: list[str] = []
     best: Victims | None = None
     tried = 0
     for place, refusal in refusals.items():
         machine = machines.at(place)
-        if machine is None or not refusal.preemption_may_help or tried >= _MOST_NODES:
+        if machine is None or not refusal.preemption_may_help or tried >= _MAX_NODES:
             texts.append(NOT_HELPFUL)
             continue
         tried += 1
         found = _on_node(pod, machine, machines, budgets, refuses)
         if isinstance(found, Victims):
-            if best is None or (found.cost(), best.since()) < (best.cost(), found.since()):
+            if best is None or (found.cost(), best.earliest_start()) < (best.cost(), found.earliest_start()):
                 best = found
         else:
             texts.extend(found)
-    return Preemption(best, counted(texts) if best is None else {})
+    return Preemption(best, count_texts(texts) if best is None else {})
 
 
 def _on_node(
-    pod: Resident, machine: Machine, machines: Machines, budgets: Sequence[Tree], refuses: Refuses
+    pod: Resident, machine: Machine, machines: Machines, budgets: Sequence[Tree], refuses: RefusalCheck
 ) -> Victims | tuple[str, ...]:
     lower = [other for other in machine.pods.values() if other.priority < pod.priority]
     if not lower:
         return (NO_VICTIMS,)
-    # The most important first: it is the first to be spared.
+    # Most important first: these are reprieved first.
     lower.sort(key=lambda other: (-other.priority, other.started))
     gone: dict[str, Resident] = {}
     try:
@@ -96,7 +96,7 @@ def _on_node(
         if refusal is not None:
             return refusal.texts
         violating = _violating(lower, budgets)
-        kept_out: list[Resident] = []
+        evicted: list[Resident] = []
         violations = 0
         for other in (*(o for o in lower if o.uid in violating), *(o for o in lower if o.uid not in violating)):
             machines.seat(other, machine.name)
@@ -104,17 +104,17 @@ def _on_node(
             if refuses(machine) is not None:
                 machines.unseat(other.uid)
                 gone[other.uid] = other
-                kept_out.append(other)
+                evicted.append(other)
                 violations += other.uid in violating
-        kept_out.sort(key=lambda other: (-other.priority, other.started))
-        return Victims(machine.name, tuple(kept_out), violations)
+        evicted.sort(key=lambda other: (-other.priority, other.started))
+        return Victims(machine.name, tuple(evicted), violations)
     finally:
         for other in gone.values():
             machines.seat(other, machine.name)
 
 
 def _violating(pods: Sequence[Resident], budgets: Sequence[Tree]) -> frozenset[str]:
-    """Pods (uids) whose going would violate a PodDisruptionBudget."""
+    """Return the uids of pods whose eviction would violate a PodDisruptionBudget."""
     left = [int((b.get("status") or {}).get("disruptionsAllowed") or 0) for b in budgets]
     selectors = [_selector(b) for b in budgets]
     found: set[str] = set()
@@ -126,7 +126,7 @@ def _violating(pods: Sequence[Resident], budgets: Sequence[Tree]) -> frozenset[s
             if not pod.labels or not matches(pod.labels):
                 continue
             if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
-                continue  # the API server has counted it already
+                continue  # already counted by the API server
             left[number] -= 1
             if left[number] < 0:
                 found.add(pod.uid)
@@ -134,7 +134,7 @@ def _violating(pods: Sequence[Resident], budgets: Sequence[Tree]) -> frozenset[s
 
 
 def _selector(budget: Tree) -> Callable[[Mapping[str, str]], bool] | None:
-    """None for a budget that selects nothing."""
+    """Return the budget's matcher, or None if the budget selects nothing."""
     tree = (budget.get("spec") or {}).get("selector")
     if not tree or not (tree.get("matchLabels") or tree.get("matchExpressions")):
         return None

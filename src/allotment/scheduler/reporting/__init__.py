@@ -1,1 +1,1 @@
-"""What pods that wait are told: Kubernetes' own sentence, and in front of it what it would take."""
+"""Reports why pods are pending: Kubernetes' message, preceded by what would make the pod schedulable."""

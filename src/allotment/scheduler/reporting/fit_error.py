@@ -1,6 +1,6 @@
-"""Kubernetes' own sentence about a pod that found no node, word for word (``framework.FitError``, 1.36).
+"""Kubernetes' message for a pod without a feasible node, to the letter (``framework.FitError``, 1.36).
 
-Dashboards, alerts and people search for these words; what we know beyond them is put in front (see `reasons`).
+Dashboards, alerts and people search for this text; additional findings are put in front of it (see `reasons`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
 VICTIM_LEAVING = "not eligible due to a terminating pod on the nominated node."
 
 
-def counted(texts: Iterable[str]) -> dict[str, int]:
-    """How often each text comes."""
+def count_texts(texts: Iterable[str]) -> dict[str, int]:
+    """Return the number of occurrences of each text."""
     found: dict[str, int] = {}
     for text in texts:
         found[text] = found.get(text, 0) + 1
     return found
 
 
-def unavailable(nodes: int, reasons: Mapping[str, int], before: str = "", after: str = "") -> str:
-    """The sentence. ``before`` is why no node was even looked at, ``after`` what was tried then.
+def fit_error_message(nodes: int, reasons: Mapping[str, int], before: str = "", after: str = "") -> str:
+    """Return the message. ``before``: why no node was checked; ``after``: the message of the post-filters.
 
     >>> unavailable(4, {"Insufficient cpu": 1, "cannot allocate all claims": 3})
     '0/4 nodes are available: 1 Insufficient cpu, 3 cannot allocate all claims.'
@@ -42,7 +42,7 @@ def unavailable(nodes: int, reasons: Mapping[str, int], before: str = "", after:
     return f"{text} {after}" if after else text
 
 
-def afterwards(claims: str, nodes: int, preemption: Mapping[str, int] | str) -> str:
-    """What was tried when no node would do: to free claims, and to preempt pods."""
-    tried = preemption if isinstance(preemption, str) else unavailable(nodes, preemption)
+def post_filter_message(claims: str, nodes: int, preemption: Mapping[str, int] | str) -> str:
+    """Return what was tried after no node was feasible: freeing claims, and preemption."""
+    tried = preemption if isinstance(preemption, str) else fit_error_message(nodes, preemption)
     return f"{claims}, preemption: {tried}"

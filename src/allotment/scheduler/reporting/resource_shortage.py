@@ -1,6 +1,6 @@
-"""What other than devices keeps a pod from nodes, in words with numbers: how much was asked, how much there is.
+"""Explains which resources other than devices a pod lacks on its nodes, with requested and available amounts.
 
-Kubernetes counts nodes by reason; people need the nearest of them to know what to change.
+Kubernetes counts nodes by reason; to fix the pod, people need to see the nearest node.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import Machine
 from allotment.node_fit.pod_requirements import Demand
 
-#: Names that are shown before the rest is counted.
+#: Names listed before the rest is only counted.
 _NAMES = 3
 
-Refused = list[tuple[Machine, Refusal]]
+RefusedNodes = list[tuple[Machine, Refusal]]
 
 
-def lines(demand: Demand, refused: Iterable[tuple[Machine, Refusal]]) -> list[str]:
-    """One line for each kind of refusal, the nodes that come nearest first."""
-    by_cause: dict[tuple[str, str], Refused] = {}
+def shortage_lines(demand: Demand, refused: Iterable[tuple[Machine, Refusal]]) -> list[str]:
+    """Return one line for each kind of refusal, the causes that are nearest to fitting first."""
+    by_cause: dict[tuple[str, str], RefusedNodes] = {}
     for machine, refusal in refused:
         for text in refusal.texts:
             by_cause.setdefault((refusal.cause, text), []).append((machine, refusal))
@@ -32,7 +32,7 @@ def lines(demand: Demand, refused: Iterable[tuple[Machine, Refusal]]) -> list[st
     return [line for _, _, line in sorted(found)]
 
 
-#: What is nearest to fitting comes first.
+#: Order of causes, nearest to fitting first.
 _RANK: Mapping[str, int] = {
     "resources": 0, "ports": 1, "spread": 2, "neighbours": 3, "nominated": 4, "unschedulable": 5, "taint": 6,
     "affinity": 7, "name": 8,
@@ -40,19 +40,19 @@ _RANK: Mapping[str, int] = {
 
 
 def _line(demand: Demand, cause: str, text: str, machines: list[Machine]) -> str:
-    where = named(machine.name for machine in machines)
+    where = summarize_names(machine.name for machine in machines)
     if cause == "resources" and text.startswith("Insufficient "):
         resource = text.removeprefix("Insufficient ")
-        asked = demand.requests.get(resource, 0)
+        requested = demand.requests.get(resource, 0)
         best = max(machines, key=lambda m: m.free.get(resource, 0))
         free, whole = best.free.get(resource, 0), best.allocatable.get(resource, 0)
         if not whole:
-            return f"{resource}: {_amount(resource, asked)} asked, there is none on {where}"
+            return f"{resource}: {_amount(resource, requested)} requested; {where} has none"
         most = f"{best.name} has {_amount(resource, max(free, 0))} free of {_amount(resource, whole)}"
-        return f"{resource}: {_amount(resource, asked)} asked, {most}, the most of {where}"
+        return f"{resource}: {_amount(resource, requested)} requested; {most}, the most of {where}"
     if cause == "resources":
         best = machines[0]
-        return f"pods: {where} may have no more pods ({len(best.pods)} of {best.pods_allowed} on {best.name})"
+        return f"pods: {where} cannot run more pods ({len(best.pods)} of {best.pods_allowed} on {best.name})"
     if cause == "taint":
         taint = untolerated(demand, machines[0])
         if taint is not None:
@@ -80,8 +80,8 @@ def _unmatched(demand: Demand, machines: list[Machine], where: str) -> str:
     return f"nodeSelector {key}={value} matches none of {where}; {there}"
 
 
-def named(names: Iterable[str]) -> str:
-    """Some names, and how many more.
+def summarize_names(names: Iterable[str]) -> str:
+    """Join some names, and the number of all if there are more.
 
     >>> named(["a", "b", "c", "d"])
     '4 nodes (a, b, c, …)'

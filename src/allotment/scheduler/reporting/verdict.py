@@ -1,4 +1,4 @@
-"""Why a group of pods waits, as a value: what Kubernetes says, and what is needed to say more."""
+"""The verdict on a group of pending pods, as a value: Kubernetes' message, and the data for an explanation."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from allotment.node_fit.filters.refusal import Refusal
 
 
 class Verdict(NamedTuple):
-    """``reason``: Unschedulable or SchedulerError, as the condition has it."""
+    """``reason``: Unschedulable or SchedulerError, as in the condition."""
 
     reason: str
     sentence: str
     pending: tuple[ResourceClaim, ...] = ()
-    """What was to be allocated."""
+    """The claims that had to be allocated."""
     refusals: dict[int, Refusal] | None = None
-    """By place; None if no node was looked at, or an error ended the attempt."""
-    group: str = ""
-    """The pod's PodGroup, if that is what is missing."""
-    full: tuple[str, int] | None = None
-    """A claim that takes no more users, and how many it has."""
-    elsewhere: tuple[str, ...] = ()
+    """By node index; None if no node was checked or the attempt ended with an error."""
+    missing_group: str = ""
+    """The pod's PodGroup, if it does not exist."""
+    full_claim: tuple[str, int] | None = None
+    """A claim with the maximum number of consumers, and their number."""
+    unreachable_claims: tuple[str, ...] = ()
     """Claims that are allocated where the pod cannot use them."""
-    nominated: str | None = None
-    """The node for which pods were preempted; empty to take an earlier nomination back, None to leave it."""
+    nominated_node: str | None = None
+    """The node on which pods were preempted; empty to clear an earlier nomination, None to keep it."""

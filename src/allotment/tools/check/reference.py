@@ -13,8 +13,8 @@ FOLDER: Final = "docs/rules"
 _FIXES: Final = {
     "": "none: the correction depends on the author's intent.",
     "safe": "with `--fix`.",
-    "unsafe": "with `--fix --unsafe`, because it guesses the intended meaning.",
-    "safe or unsafe": "with `--fix`; where the intended meaning must be guessed, with `--fix --unsafe`.",
+    "unsafe": "with `--fix --unsafe-fixes`, because it guesses the intended meaning.",
+    "safe or unsafe": "with `--fix`; where the intended meaning must be guessed, with `--fix --unsafe-fixes`.",
 }
 
 
@@ -49,7 +49,7 @@ def pages() -> Mapping[str, str]:
         "",
         "An *error* is rejected by the cluster, or can never work; a *warning* probably does not do what is intended;",
         "a *note* is useful to know, or cannot be decided from the input. A fix is *safe* if no other meaning is",
-        "possible; `--fix` applies safe fixes, `--fix --unsafe` all fixes.",
+        "possible; `--fix` applies safe fixes, `--fix --unsafe-fixes` all fixes.",
         "",
         "These pages are generated from the rules (`allotment.tools.check.rules.RULES`).",
     ]

@@ -82,7 +82,7 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
     """The ignore comments of a file, and findings for malformed ones."""
     comments = find_comments(source)
     lines = source.splitlines()
-    own_line = {comment.line for comment in comments.comments if comment.own_line}
+    standalone_lines = {comment.line for comment in comments.comments if comment.own_line}
     for comment in comments.comments:
         directive = _DIRECTIVE.fullmatch(comment.text.strip())
         if directive is None:
@@ -101,7 +101,7 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
         if codes is None and not _REASON.fullmatch(rest):
             yield _note(where, "codes must be in brackets; this comment has no effect", f"write # allot: {verb}[S102]")
             continue
-        covered = _covered_lines(verb, comment.line, own_line, comments, lines)
+        covered = _covered_lines(verb, comment.line, standalone_lines, comments, lines)
         if covered is None:
             what = "a document" if verb == "ignore-document" else "the file"
             yield _note(where, f"this comment has no effect: it must be above the first field of {what}")
@@ -111,16 +111,20 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
 
 
 def _covered_lines(
-    verb: str, line: int, own_line: set[int], comments: Comments, lines: list[str]
+    verb: str, line: int, standalone: set[int], comments: Comments, lines: list[str]
 ) -> tuple[int, int] | None:
     """The first and last line that a comment applies to; None if it is misplaced."""
     if verb == "ignore":
         comment = line
-        while line in own_line or (line > comment and line <= len(lines) and not lines[line - 1].strip()):
+        while line in standalone or (line > comment and line <= len(lines) and not lines[line - 1].strip()):
             line += 1
-        return next(((first, last) for first, last in comments.multiline_scalars if line in (first, last)), (line, line))
+        return next(
+            ((first, last) for first, last in comments.multiline_scalars if line in (first, last)), (line, line)
+        )
     start_line = next((start for start in comments.document_starts if start > line), len(lines) + 1)
-    if line not in own_line or not all(_BLANK_OR_COMMENT.fullmatch(text) for text in lines[line - 1 : start_line - 1]):
+    if line not in standalone or not all(
+        _BLANK_OR_COMMENT.fullmatch(text) for text in lines[line - 1 : start_line - 1]
+    ):
         return None
     if verb == "ignore-document":
         return start_line, next((start - 1 for start in comments.document_starts if start > start_line), len(lines) + 1)

@@ -1,4 +1,4 @@
-"""The case: what was found, looked up in all the ways in which checks need it, each made once."""
+"""``ClusterIndex``: the objects of a cluster snapshot with the cached indexes that checks use."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from allotment.tools.matches import ClassMatches, matches
 
 T = TypeVar("T", bound=Object)
 
-#: What is about to happen is no defect yet: a controller has so long.
+#: The time that a controller has to process a change before a check reports it.
 GRACE_PERIOD: Final = timedelta(minutes=1)
-#: How many changes are tried for pods that wait: a cause is worth more here than the way out, which `explain` has.
+#: Trials for changes that would help pending pods; here the cause is more important, and `explain` suggests changes.
 _MAX_TRIALS: Final = 40
 
 
 class PublishedDevice(NamedTuple):
-    """A device, and the slice that publishes it."""
+    """A device and its slice."""
 
     device: Device
     slice: ResourceSlice
 
 
 class ClassUser(NamedTuple):
-    """Who asks for a class: ``name`` of a claim or template. ``waits``: it is a claim without devices; ``otherwise``:
-    the class is one of several that will do (KEP-4816)."""
+    """A claim or template that requests a class. ``is_pending``: it is a claim that is not allocated;
+    ``is_alternative``: the class is one of several alternatives (KEP-4816)."""
 
     name: str
     is_pending: bool
@@ -58,10 +58,10 @@ class ClassUser(NamedTuple):
 
 
 class ClusterIndex:
-    """See the module. Nothing of it changes once it is made."""
+    """Indexes of an immutable snapshot, computed on first use."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
-        self.found = snapshot
+        self.snapshot = snapshot
         self.features = snapshot.features
 
     # --- objects -----------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class ClusterIndex:
     @cached_property
     def _by_type(self) -> Mapping[type[Object], list[Object]]:
         sorted_: defaultdict[type[Object], list[Object]] = defaultdict(list)
-        for value in self.found.values:
+        for value in self.snapshot.values:
             sorted_[type(value)].append(value)
         return sorted_
 
@@ -84,7 +84,7 @@ class ClusterIndex:
 
     @cached_property
     def slices(self) -> Sequence[ResourceSlice]:
-        """All slices, of whatever generation."""
+        """All slices of all generations."""
         return self.of(ResourceSlice)
 
     @cached_property
@@ -109,7 +109,7 @@ class ClusterIndex:
 
     @cached_property
     def pods(self) -> Sequence[Pod]:
-        """Pods, those first that are scheduled first."""
+        """Pods in scheduling order."""
         return self.of(Pod)
 
     @cached_property
@@ -129,12 +129,12 @@ class ClusterIndex:
 
     @cached_property
     def leases(self) -> Sequence[Lease]:
-        """Leases of programs."""
+        """Leases."""
         return self.of(Lease)
 
     @cached_property
     def events(self) -> Mapping[str, Sequence[Event]]:
-        """Events by the UID of what they are about."""
+        """Events by the UID of the involved object."""
         found: defaultdict[str, list[Event]] = defaultdict(list)
         for event in self.of(Event):
             found[event.involved_object.uid].append(event)
@@ -143,12 +143,12 @@ class ClusterIndex:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def age(self, since: str | None) -> timedelta | None:
-        """How long ago a time of an object was; None if that cannot be told."""
-        moment, now = time_of(since), self.found.now
+        """The duration since a timestamp of an object; None if it is unknown."""
+        moment, now = time_of(since), self.snapshot.now
         return None if moment is None or now is None else max(now - moment, timedelta())
 
     def is_old(self, since: str | None, min_age: timedelta = GRACE_PERIOD) -> bool:
-        """Whether something lasts longer than it should; what has no known age does."""
+        """Whether a state has lasted at least ``min_age``; true if its age is unknown."""
         known = self.age(since)
         return known is None or known >= min_age
 
@@ -156,7 +156,7 @@ class ClusterIndex:
 
     @cached_property
     def slices_by_pool(self) -> Mapping[PoolID, Sequence[ResourceSlice]]:
-        """All slices of each pool, those of one node beside those of others."""
+        """All slices of each pool, on all nodes."""
         found: defaultdict[PoolID, list[ResourceSlice]] = defaultdict(list)
         for one in self.slices:
             found[PoolID(one.spec.driver, one.spec.pool.name)].append(one)
@@ -164,7 +164,7 @@ class ClusterIndex:
 
     @cached_property
     def pools(self) -> Mapping[PoolID, Pool]:
-        """Each pool of its newest generation, as somebody sees it who sees all of its slices."""
+        """Each pool in its newest generation, with the slices of all nodes."""
         rules = PoolRules(
             self.features.enabled("DRAPartitionableDevices"), release(self.features).counters_everywhere
         )  # fmt: skip
@@ -173,22 +173,22 @@ class ClusterIndex:
 
     @cached_property
     def usable(self) -> frozenset[PoolID]:
-        """Pools of which schedulers take devices."""
+        """Pools whose devices schedulers can allocate."""
         return frozenset(id for id, pool in self.pools.items() if pool.status is PoolStatus.USABLE)
 
     @cached_property
     def newest(self) -> Sequence[ResourceSlice]:
-        """Slices of their pools' newest generations."""
+        """The slices of the newest generation of each pool."""
         last = {id: pool.generation for id, pool in self.pools.items()}
         return [s for s in self.slices if s.spec.pool.generation == last[PoolID(s.spec.driver, s.spec.pool.name)]]
 
     def is_orphaned(self, slice_: ResourceSlice) -> bool:
-        """Whether a slice is of a node that does not exist."""
+        """Whether the node of a slice does not exist."""
         return bool(slice_.spec.node_name) and slice_.spec.node_name not in self.nodes
 
     @cached_property
     def devices(self) -> Mapping[DeviceID, PublishedDevice]:
-        """The devices that are published."""
+        """The published devices by ID."""
         return {
             DeviceID(one.spec.driver, one.spec.pool.name, device.name): PublishedDevice(device, one)
             for one in self.newest
@@ -197,7 +197,7 @@ class ClusterIndex:
 
     @cached_property
     def drivers(self) -> Mapping[str, Sequence[str]]:
-        """The nodes of each driver that publishes slices, by name; some publish none for a single node."""
+        """The nodes with slices of each driver; empty for drivers without node-local slices."""
         found: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for one in self.slices:
             found[one.spec.driver].update({one.spec.node_name: None} if one.spec.node_name else {})
@@ -205,7 +205,7 @@ class ClusterIndex:
 
     @cached_property
     def drivers_on(self) -> Mapping[str, frozenset[str]]:
-        """The drivers that publish slices for a node, by the node's name."""
+        """The drivers that publish slices for each node."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for driver, nodes in self.drivers.items():
             for node in nodes:
@@ -214,7 +214,7 @@ class ClusterIndex:
 
     @cached_property
     def inventory(self) -> Inventory:
-        """The engine's state; nodes that only slices name have no labels but their name."""
+        """The inventory of the engine; nodes that only slices name have only a hostname label."""
         nodes = labels_by_node(self.nodes.values(), self.slices)
         return Inventory.of(
             self.features, nodes=nodes.items(), slices=self.slices, classes=self.classes.values(),
@@ -223,12 +223,12 @@ class ClusterIndex:
 
     @cached_property
     def matches(self) -> Mapping[str, ClassMatches]:
-        """What each class selects."""
+        """The devices that each class selects."""
         return {name: matches(one, self.inventory, self.features) for name, one in self.classes.items()}
 
     @cached_property
     def results(self) -> Mapping[DeviceID, Sequence[tuple[ResourceClaim, DeviceRequestAllocationResult]]]:
-        """Who has a device, those with admin access too; a claim that was set aside has none."""
+        """Claims and results by device, including admin access but not claims that were set aside."""
         found: defaultdict[DeviceID, list[tuple[ResourceClaim, DeviceRequestAllocationResult]]] = defaultdict(list)
         for claim in self.claims.values():
             for result in () if is_contested(claim) else results_of(claim):
@@ -237,7 +237,7 @@ class ClusterIndex:
 
     @cached_property
     def class_users(self) -> Mapping[str, Sequence[ClassUser]]:
-        """Claims without devices, and templates, by the class that they ask for."""
+        """Claims that are not allocated, and templates, by requested class."""
         asking: list[tuple[str, bool, ResourceClaimSpec]] = [
             (name_of(claim), True, claim.spec) for claim in self.claims.values() if claim.status.allocation is None
         ]
@@ -260,7 +260,7 @@ class ClusterIndex:
         return [pod for pod in self.pods if pod.is_pending]
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
-        """The claims that a pod uses, each with its name in the pod; those that are not there are left out."""
+        """The existing claims of a pod, with their names in the pod."""
         for entry in pod.spec.resource_claims:
             try:
                 name = claim_name(pod, entry)
@@ -277,7 +277,7 @@ class ClusterIndex:
 
     @cached_property
     def extended_resources(self) -> Mapping[str, str]:
-        """Extended resources that classes serve, and a class for each."""
+        """Extended resources that classes provide, with a class for each."""
         if not self.features.enabled("DRAExtendedResource"):
             return {}
         found = {f"deviceclass.resource.kubernetes.io/{name}": name for name in self.classes}
@@ -288,7 +288,7 @@ class ClusterIndex:
         }
 
     def requests_devices(self, pod: Pod) -> bool:
-        """Whether a pod has claims, or asks for an extended resource that a class serves."""
+        """Whether a pod has claims, or requests an extended resource that a class provides."""
         return bool(pod.spec.resource_claims) or any(
             name in self.extended_resources
             for container in (*pod.spec.init_containers, *pod.spec.containers)
@@ -297,5 +297,5 @@ class ClusterIndex:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Why pods wait that have no node."""
-        return explain(objects_to_explain(self.found.values, ()), self.features, _MAX_TRIALS)
+        """The explanation of pods without a node."""
+        return explain(objects_to_explain(self.snapshot.values, ()), self.features, _MAX_TRIALS)

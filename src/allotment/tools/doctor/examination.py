@@ -1,4 +1,4 @@
-"""Holds what was found against the checks."""
+"""Runs the checks on a cluster snapshot, and sorts, limits and confirms their findings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from allotment.tools.doctor.snapshot import ClusterSnapshot
 
 
 def verdict(found: ClusterSnapshot, findings: Sequence[ClusterFinding]) -> str:
-    """One sentence; what could not be read is not counted.
+    """A summary in one sentence; unreadable resources are not counted.
 
     >>> from allotment.model.features import Features
     >>> verdict(ClusterSnapshot(Features(kube="1.36")), [])
-    'Nothing wrong is seen in 0 nodes, 0 devices, 0 claims and 0 pods.'
+    'No problems found in 0 nodes, 0 devices, 0 claims and 0 pods.'
     """
     of = Counter(type(value) for value in found.values)
     devices = sum(len(value.spec.devices or ()) for value in found.values if isinstance(value, ResourceSlice))
@@ -31,43 +31,45 @@ def verdict(found: ClusterSnapshot, findings: Sequence[ClusterFinding]) -> str:
         "resourceclaims": counted(of[ResourceClaim], "claim"), "pods": counted(of[Pod], "pod"),
     }  # fmt: skip
     size = listed(words for kind, words in seen.items() if kind not in found.unread)
-    where = f" in {size}" if size else ", and hardly anything could be looked at"
+    where = f" in {size}" if size else ", but hardly anything could be checked"
     if not findings:
-        return f"Nothing wrong is seen{where}."
+        return f"No problems found{where}."
     bad = Counter(finding.severity for finding in findings)
     return f"{listed(counted(bad[one], one) for one in SEVERITIES if bad[one])}{where}."
 
 
-#: Of one check and severity.
+#: Maximum number of findings of one check and severity.
 MAX_FINDINGS_PER_CHECK: Final = 5
 
 
 def limit_findings(findings: Iterable[ClusterFinding]) -> Iterator[ClusterFinding]:
-    """Findings as sorted by `examine`; those of a check beyond the first few are one."""
+    """Findings sorted as by `run_checks`; more than the maximum of a check are combined into one."""
     for (code, severity), group in groupby(findings, lambda finding: (finding.code, finding.severity)):
-        groups = list(group)
-        if len(groups) <= MAX_FINDINGS_PER_CHECK:
-            yield from groups
+        of_check = list(group)
+        if len(of_check) <= MAX_FINDINGS_PER_CHECK:
+            yield from of_check
             continue
-        yield from groups[: MAX_FINDINGS_PER_CHECK - 1]
-        rest = groups[MAX_FINDINGS_PER_CHECK - 1 :]
+        yield from of_check[: MAX_FINDINGS_PER_CHECK - 1]
+        rest = of_check[MAX_FINDINGS_PER_CHECK - 1 :]
         names = [finding.subject for finding in rest]
         objects = tuple(name for finding in rest for name in finding.objects)
         yield ClusterFinding(
-            code, severity, f"{len(rest)} more", f"the same kind of trouble: {first_few(names)}",
-            f"To see them all:\n$ allot doctor --only {code} -o wide", objects,
+            code, severity, f"{len(rest)} more", f"same problem: {first_few(names)}",
+            f"To list all of them:\n$ allot doctor --select {code} -o wide", objects,
         )  # fmt: skip
 
 
-#: The worst first.
+#: Severities, the worst first.
 SEVERITIES: Final = ("error", "warning", "note")
 
 
 def run_checks(found: ClusterSnapshot, checks: Iterable[ClusterCheck] = CHECKS) -> tuple[ClusterFinding, ...]:
-    """Everything that the checks find, the worst first. A check whose objects could not be read finds nothing."""
+    """The findings of all checks, the worst first. Checks whose objects could not be read are skipped."""
     cluster = ClusterIndex(found)
     signs = (
-        ClusterFinding(check.code, sign.severity or check.severity, sign.subject, sign.evidence, sign.remedy, sign.objects)
+        ClusterFinding(
+            check.code, sign.severity or check.severity, sign.subject, sign.evidence, sign.remedy, sign.objects
+        )
         for check in checks
         if not any(kind in found.unread for kind in check.needs)
         for sign in check.find(cluster)
@@ -76,26 +78,26 @@ def run_checks(found: ClusterSnapshot, checks: Iterable[ClusterCheck] = CHECKS) 
 
 
 def skipped_checks(found: ClusterSnapshot, checks: Iterable[ClusterCheck] = CHECKS) -> tuple[ClusterCheck, ...]:
-    """Checks that could not be made, for want of what they need."""
+    """Checks that were skipped because required objects could not be read."""
     return tuple(check for check in checks if any(kind in found.unread for kind in check.needs))
 
 
 def needs_confirmation(findings: Iterable[ClusterFinding], checks: Iterable[ClusterCheck] = CHECKS) -> bool:
-    """Whether any of them may be of a moment only."""
-    fleeting = {check.code for check in checks if check.transient}
-    return any(finding.code in fleeting for finding in findings)
+    """Whether any of the findings may be transient."""
+    transient = {check.code for check in checks if check.transient}
+    return any(finding.code in transient for finding in findings)
 
 
 def confirmed(
     first: Iterable[ClusterFinding], second: Iterable[ClusterFinding], checks: Iterable[ClusterCheck] = CHECKS
 ) -> tuple[ClusterFinding, ...]:
-    """The findings of a second look, without what a moment before was true of other objects only."""
-    fleeting = {check.code for check in checks if check.transient}
+    """The findings of a second run, without transient ones that the first run did not report for any of the objects."""
+    transient = {check.code for check in checks if check.transient}
     seen = {(finding.code, name) for finding in first for name in finding.objects}
     return tuple(
         finding
         for finding in second
-        if finding.code not in fleeting or any((finding.code, name) in seen for name in finding.objects)
+        if finding.code not in transient or any((finding.code, name) in seen for name in finding.objects)
     )
 
 

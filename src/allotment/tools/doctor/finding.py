@@ -1,4 +1,4 @@
-"""What a check of a cluster finds."""
+"""``ClusterFinding``: a finding of a cluster check."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ Severity = Literal["error", "warning", "note"]
 
 
 class ClusterFinding(NamedTuple):
-    """Something to know.
+    """A problem, or a fact worth knowing.
 
-    ``code`` is stable (``D101``); ``subject`` the object as kubectl names it (``node/gpu-1``, ``claim ml/train``), how
-    many there are (``37 nodes``), or what it is about (``server``). ``evidence`` is what was seen, with figures and
-    names; ``remedy`` the next command or change, empty only for notes: sentences, and lines that begin with ``$ ``,
-    which are commands. ``objects`` are all that it is about, where there are several; texts name only some.
+    ``code`` is stable (``D101``). ``subject`` is the object as in kubectl (``node/gpu-1``, ``claim ml/train``), the
+    number of objects (``37 nodes``), or a topic (``server``). ``evidence`` describes the observation with numbers and
+    names. ``remedy`` is the next change or command, as sentences and lines that start with ``$ `` for commands; it is
+    empty only for notes. ``objects`` are all affected objects if there are several; the texts name only some.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""What an object says of itself: its name, what it holds, whether it is finished or down."""
+"""Names, times and states of objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.tools.doctor.objects import Event, Lease, Node, Pod
 
 
 def time_of(text: str | None) -> datetime | None:
-    """A time of an object; None where there is none, or none that can be read."""
+    """A timestamp of an object; None if it is missing or invalid."""
     if not text:
         return None
     try:
@@ -23,7 +23,7 @@ def time_of(text: str | None) -> datetime | None:
 
 
 def latest_time(values: Iterable[Object]) -> datetime | None:
-    """The last moment of which any object knows."""
+    """The latest timestamp in any object."""
     texts = {text for value in values for text in _times(value) if text}
     return max(filter(None, map(time_of, texts)), default=None)
 
@@ -45,34 +45,34 @@ _DOWN: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/un
 
 
 def name_of(value: Object) -> str:
-    """Namespace and name as people write them."""
+    """``namespace/name`` of an object."""
     return str(value.key)
 
 
 def allocated_at(claim: ResourceClaim) -> str | None:
-    """When a claim was allocated; where nothing tells, when it was made."""
+    """The time when a claim was allocated; if it is unknown, the time of its creation."""
     allocation = claim.status.allocation
     return (allocation.allocation_timestamp if allocation else None) or claim.metadata.creation_timestamp
 
 
 def results_of(claim: ResourceClaim) -> Iterable[DeviceRequestAllocationResult]:
-    """The devices that a claim has."""
+    """The device results of a claim."""
     allocation = claim.status.allocation
     return allocation.devices.results if allocation is not None else ()
 
 
 def is_finished(pod: Pod) -> bool:
-    """Whether nothing of a pod runs, nor will again."""
+    """Whether a pod has terminated."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def is_down(node: Node) -> bool:
-    """Whether a node's kubelet says that it is not ready, has fallen silent, or has never come."""
+    """Whether a node is not ready or its kubelet does not report."""
     if condition_of(node, "Ready"):
         return condition_of(node, "Ready") != "True"
     return any(taint.key in _DOWN for taint in node.spec.taints)
 
 
 def condition_of(value: Node | Pod, type: str) -> str:
-    """The status of a condition: True, False, Unknown; empty if nobody says."""
-    return next((one.status for one in value.status.conditions if one.type == type), "")
+    """The status of a condition: True, False, Unknown; empty if it is missing."""
+    return next((condition.status for condition in value.status.conditions if condition.type == type), "")

@@ -1,7 +1,7 @@
-"""Objects as a doctor looks at them: with the states that nobody else reads.
+"""Kubernetes objects with the additional fields that the checks read.
 
-Allocation needs no condition of a pod and no version of a kubelet, so the values of `allotment.model` have none. These
-are the same values with more fields: whatever takes a Pod takes one of these.
+Allocation does not need conditions of nodes or versions of kubelets, so the types of `allotment.model` do not have
+them. The types here are subclasses with more fields.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 
 
 class WaitingState(Value, frozen=True):
-    """Why a container does not run."""
+    """The reason why a container is not running."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerState(Value, frozen=True):
-    """Of a container; only what it waits for."""
+    """The state of a container, without running and terminated states."""
 
     waiting: WaitingState | None = None
 
@@ -39,14 +39,14 @@ class ResourceHealth(Value, frozen=True):
 
 
 class AllocatedResourceStatus(Value, frozen=True):
-    """Health of what a container has of one resource: ``claim:NAME/REQUEST`` for devices."""
+    """The health of a container's resource; the name is ``claim:NAME/REQUEST`` for devices."""
 
     name: str = ""
     resources: tuple[ResourceHealth, ...] = ()
 
 
 class ContainerStatus(core.ContainerStatus, frozen=True):
-    """With whether it runs, what it waits for, and the health of its devices."""
+    """The status of a container with its state and the health of its devices."""
 
     ready: bool = False
     restart_count: int = 0
@@ -55,26 +55,26 @@ class ContainerStatus(core.ContainerStatus, frozen=True):
 
 
 class PodStatus(core.PodStatus, frozen=True):
-    """With containers."""
+    """The status of a pod with its containers."""
 
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class HostPath(Value, frozen=True):
-    """A folder of the node."""
+    """A hostPath volume source."""
 
     path: str = ""
 
 
 class PodVolume(storage.PodVolume, frozen=True):
-    """A volume of a pod, also one of the node's."""
+    """A volume of a pod, including hostPath volumes."""
 
     host_path: HostPath | None = None
 
 
 class PodSpec(core.PodSpec, frozen=True):
-    """With all volumes that tell what a pod is."""
+    """The spec of a pod with volumes, by which drivers are recognized."""
 
     volumes: tuple[PodVolume, ...] = ()
 
@@ -87,13 +87,13 @@ class Pod(core.Pod, frozen=True):
 
 
 class NodeInfo(Value, frozen=True):
-    """What runs the node."""
+    """The versions of a node's software."""
 
     kubelet_version: str = ""
 
 
 class NodeStatus(core.NodeStatus, frozen=True):
-    """With conditions and versions."""
+    """The status of a node with conditions and versions."""
 
     conditions: tuple[Condition, ...] = ()
     node_info: NodeInfo = NodeInfo()
@@ -106,7 +106,7 @@ class Node(core.Node, frozen=True):
 
 
 class ObjectReference(Value, frozen=True):
-    """What an event is about."""
+    """A reference to the object of an event."""
 
     kind: str = ""
     namespace: str = ""
@@ -115,13 +115,13 @@ class ObjectReference(Value, frozen=True):
 
 
 class EventSource(Value, frozen=True):
-    """Who says so."""
+    """The component that created an event."""
 
     component: str = ""
 
 
 class Event(Object, frozen=True):
-    """Something that somebody said of an object."""
+    """A core/v1 Event."""
 
     involved_object: ObjectReference = ObjectReference()
     reason: str = ""
@@ -134,32 +134,32 @@ class Event(Object, frozen=True):
 
 
 class ResourceQuotaStatus(Value, frozen=True):
-    """What there may be, and what there is."""
+    """The limits and the usage of a quota."""
 
     hard: dict[str, Quantity] = {}
     used: dict[str, Quantity] = {}
 
 
 class ResourceQuota(Object, frozen=True):
-    """A limit of a namespace."""
+    """A ResourceQuota."""
 
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
 class LeaseSpec(Value, frozen=True):
-    """How long a Lease holds, and when it was last renewed."""
+    """The duration of a Lease and the time of its last renewal."""
 
     lease_duration_seconds: int | None = None
     renew_time: str | None = None
 
 
 class Lease(Object, frozen=True):
-    """Of a program that runs once: a scheduler, a controller manager."""
+    """The Lease of a component with leader election, such as a scheduler."""
 
     spec: LeaseSpec = LeaseSpec()
 
 
-#: The kinds that are read, by group and kind.
+#: The types of objects by group and kind.
 TYPES: Final[dict[tuple[str, str], type[Object]]] = {
     **VALUE_TYPES,
     ("", "Pod"): Pod,

@@ -1,7 +1,7 @@
-"""From trees, as a server or a file shows them, to the values of an examination.
+"""Decoding of object trees from a server or file to the values that checks use.
 
-An API server has judged the objects already, perhaps a newer one than we know: what is unknown is left out. An object
-that makes no sense all the same costs only itself.
+An API server has already validated the objects, possibly in a newer version: unknown fields are ignored, and an object
+that cannot be decoded is skipped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from allotment.tools.doctor.objects import TYPES
 
 
 class ReadObjects(NamedTuple):
-    """The values, in the order of trees but for pods, which stand first by priority and age, as they are scheduled.
+    """The values in the order of the trees, except pods, which come last in scheduling order (priority, then age).
 
-    ``failed``: objects that cannot be read, and why.
+    ``failed``: errors of objects that cannot be decoded.
     """
 
     values: tuple[Object, ...]
@@ -30,7 +30,7 @@ class ReadObjects(NamedTuple):
 
 
 def read_objects(trees: Iterable[Tree]) -> ReadObjects:
-    """The values of trees; kinds that nobody here looks at are left out."""
+    """The values of trees of known kinds; other kinds are ignored."""
     values: list[Object] = []
     failed: list[str] = []
     for tree in trees:

@@ -1,4 +1,4 @@
-"""The reference of the checks, made from them: the second half of ``docs/doctor.md``."""
+"""The generated reference of the checks: the second half of ``docs/doctor.md``."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Final
 from allotment.tools.doctor.check import ClusterCheck
 from allotment.tools.doctor.checks import CHECKS
 
-#: Where the page is, from the root of the project, and the line behind which the checks stand there.
+#: The path of the page in the repository, and the line after which the checks are inserted.
 PAGE: Final = "docs/doctor.md"
 MARK: Final = "<!-- What follows is made from allotment.tools.doctor.checks. -->\n"
 
 _FAMILIES: Final = {
-    "1": ("The server", "Does it offer what devices need, and to us?"),
-    "2": ("Nodes and drivers", "Do drivers run where GPUs are?"),
-    "3": ("Slices", "Is what they publish usable?"),
+    "1": ("The server", "Does the API server have the APIs, features and permissions that devices need?"),
+    "2": ("Nodes and drivers", "Do drivers run on all nodes with GPUs?"),
+    "3": ("Slices", "Are the published devices usable?"),
     "4": ("Classes", "Do classes select devices?"),
-    "5": ("Claims", "Is what is allocated right, and of use to anybody?"),
-    "6": ("Pods", "Why does a pod not run, or run badly?"),
+    "5": ("Claims", "Are allocations valid and in use?"),
+    "6": ("Pods", "Why does a pod not run, or not use its devices?"),
 }
 
 
 def page(before: str) -> str:
-    """The page ``before`` with the checks as they are now."""
+    """The page ``before`` with the current checks."""
     return before.partition(MARK)[0] + MARK + _checks()
 
 

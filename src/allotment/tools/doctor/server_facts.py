@@ -1,7 +1,7 @@
-"""What a server says of itself, as an object that a snapshot keeps among those of the cluster.
+"""``ServerFacts``: release, feature gates and served versions of an API server as an object in a snapshot.
 
-So a snapshot is examined, and explained, as the cluster was: with its release, its gates, and the moment at which it
-was taken. Whoever does not know the kind passes over it.
+With it, a snapshot is checked and explained with the release, gates and time of the cluster. Other tools ignore the
+kind.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ KIND: Final = "ServerFacts"
 
 
 class ServerFacts(Object, frozen=True):
-    """Facts that no object of a cluster tells. ``taken``: when the snapshot was taken.
+    """Facts about the server that no other object contains. ``taken``: the time of the snapshot.
 
-    ``version``: as the API server says (``v1.36.3``). ``served``: versions of ``resource.k8s.io`` and of PodGroups by
-    resource, the preferred first. ``gates``: those of devices, as the API server's metrics say; none if they could not
-    be read. ``unread``: what could not be read, by resource or topic, and why.
+    ``version``: version of the API server (``v1.36.3``). ``served``: versions of ``resource.k8s.io`` and of PodGroups
+    by resource, preferred first. ``gates``: feature gates of devices from the API server's metrics; empty if they could
+    not be read. ``unread``: the reason by resource or topic that could not be read.
     """
 
     taken: str = ""
@@ -34,29 +34,29 @@ class ServerFacts(Object, frozen=True):
 
 
 def facts_among(values: Iterable[Object]) -> ServerFacts | None:
-    """What a snapshot says of its server, if it does."""
+    """The ServerFacts of a snapshot, if it contains them."""
     return next((value for value in values if isinstance(value, ServerFacts)), None)
 
 
 def features_of(facts: ServerFacts) -> Features:
-    """The release, or the one that stands for it, with the gates that it says or that show in what it serves."""
+    """The modelled release of the server, with its feature gates from metrics and from the served resources."""
     reported = {name: on for name, on in facts.gates.items() if name in GATES}
     return Features(modelled_release(facts.version), {**served_gates(facts), **reported})
 
 
 def served_gates(facts: ServerFacts) -> dict[str, bool]:
-    """Gates that are on, for the server serves what it would not without them."""
+    """Gates that must be on because the server serves a resource that depends on them."""
     return {gate: True for plural, gate in GATED_RESOURCES.items() if facts.served.get(plural)}
 
 
 def serves_devices(facts: ServerFacts) -> bool:
-    """Whether the server has ``resource.k8s.io``, in whichever version."""
+    """Whether the server has ``resource.k8s.io`` in any version."""
     return any((GROUP, plural) in KNOWN_VERSIONS for plural in facts.served)
 
 
 def release_note(facts: ServerFacts) -> str:
-    """What to know where another release than the cluster's is what it is answered as; empty if none is."""
+    """A note if the cluster's release is modelled by another one; otherwise empty."""
     release = modelled_release(facts.version)
     if not facts.version or facts.version.removeprefix("v").startswith(f"{release}."):
         return ""
-    return f"the cluster is Kubernetes {facts.version}, which is answered as if it were {release}"
+    return f"the cluster is Kubernetes {facts.version}, which is modelled as {release}"

@@ -1,4 +1,4 @@
-"""What an examination works on: objects of a cluster, what its server says of itself, and what could not be seen."""
+"""``ClusterSnapshot``: the objects of a cluster, facts about its server, and the resources that could not be read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuot
 from allotment.tools.doctor.server_facts import facts_among
 from allotment.tools.permissions.access_reviews import AccessRequest
 
-#: What ``kubectl get`` gives of a cluster as we ask people for it; an absent kind is one of which there is none.
+#: Kinds that every snapshot from ``kubectl get`` contains; an absent kind has no objects.
 _REQUIRED_KINDS: Final[Mapping[str, type[Object]]] = {
     "nodes": Node, "pods": Pod, "resourceslices": ResourceSlice, "deviceclasses": DeviceClass,
     "resourceclaims": ResourceClaim, "resourceclaimtemplates": ResourceClaimTemplate,
 }  # fmt: skip
-#: Of these absence says nothing.
+#: Kinds that a snapshot may lack; an absent kind is unknown.
 _OPTIONAL_KINDS: Final[Mapping[str, type[Object]]] = {
     "devicetaintrules": DeviceTaintRule, "events": Event, "resourcequotas": ResourceQuota, "leases": Lease,
 }  # fmt: skip
@@ -28,30 +28,33 @@ _OPTIONAL_KINDS: Final[Mapping[str, type[Object]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """A cluster of nearly one moment, ``now``. What is ``None`` is not known, and no check takes it for absent."""
+    """A cluster at the time ``now``. ``None`` means unknown, which no check treats as absent."""
 
     features: Features
-    """The release as it is modelled, and gates that are known to differ."""
+    """The modelled release with the known feature gates."""
     values: Sequence[Object] = ()
     now: datetime | None = None
     version: str = ""
-    """The API server's, as it says: ``v1.36.3``."""
+    """The version of the API server: ``v1.36.3``."""
     served: Mapping[str, Sequence[str]] | None = None
-    """Versions of ``resource.k8s.io`` and of PodGroups by resource, the preferred first."""
+    """Versions of ``resource.k8s.io`` and of PodGroups by resource, preferred first."""
     gates: Mapping[str, bool] | None = None
-    """Feature gates of the API server, as its metrics say."""
+    """Feature gates of the API server, from its metrics."""
     denied: Sequence[AccessRequest] | None = None
-    """What we may not do of what the read-only tools need."""
+    """Permissions of the read-only tools that the user does not have."""
     unread: Mapping[str, str] = field(default_factory=dict)
-    """What could not be looked at, by resource (``pods``) or topic, and why."""
+    """The reason by resource (``pods``) or topic that could not be read."""
 
 
 def snapshot_of(
-    features: Features, values: Iterable[Object], denied: Sequence[AccessRequest] | None = None, denied_unknown: str = ""
+    features: Features,
+    values: Iterable[Object],
+    denied: Sequence[AccessRequest] | None = None,
+    denied_unknown: str = "",
 ) -> ClusterSnapshot:
-    """From the objects of a cluster; what its server says of itself, if anything, is among them.
+    """A snapshot from the objects of a cluster, which may include `ServerFacts`.
 
-    ``unasked``: why ``denied`` is not known.
+    ``denied_unknown``: the reason why ``denied`` is unknown.
     """
     listed = tuple(values)
     facts = facts_among(listed)

@@ -1,4 +1,4 @@
-"""How a node that has accelerators is recognised when no driver has published them, and who hands them out."""
+"""Detection of accelerators on nodes by labels and device plugins, and of driver pods."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from allotment.vocabulary.folders import of_driver
 
 
 class Vendor(NamedTuple):
-    """A maker of accelerators.
+    """A vendor of accelerators.
 
-    ``labels`` are set by node-feature-discovery, operators and clouds: the key, or ``key=beginning of the value``.
-    ``resources`` are what its device plugin offers, each the beginning of a name. ``driver`` is its DRA driver.
-    ``install`` is where to get that.
+    ``labels`` are set by node-feature-discovery, operators and clouds: a key, or ``key=prefix of the value``.
+    ``resources`` are prefixes of the resources of its device plugin. ``driver`` is the name of its DRA driver,
+    ``install`` the URL of the driver.
     """
 
     name: str
@@ -66,18 +66,18 @@ VENDORS: Final = (
 
 
 def accelerator_evidence(node: Node, vendor: Vendor) -> str:
-    """What shows that a node has a vendor's accelerators: a label or a resource; empty if nothing does."""
-    for wanted in vendor.labels:
-        key, _, beginning = wanted.partition("=")
+    """The label or resource that shows that a node has a vendor's accelerators; empty if there is none."""
+    for label in vendor.labels:
+        key, _, prefix = label.partition("=")
         value = node.metadata.labels.get(key)
-        if value is not None and value.startswith(beginning):
+        if value is not None and value.startswith(prefix):
             return f"label {key}={value}"
     offered = plugin_resources(node, vendor)
     return f"allocatable {offered[0]}" if offered else ""
 
 
 def plugin_resources(node: Node, vendor: Vendor) -> tuple[str, ...]:
-    """Resources of the vendor that a device plugin offers on the node, ``nvidia.com/gpu: 8``."""
+    """Resources of the vendor that a device plugin provides on the node, as ``nvidia.com/gpu: 8``."""
     return tuple(
         f"{name}: {amount}"
         for name, amount in node.status.allocatable.items()
@@ -86,18 +86,18 @@ def plugin_resources(node: Node, vendor: Vendor) -> tuple[str, ...]:
 
 
 def is_driver(pod: Pod, owner: str) -> bool:
-    """Whether a pod of a DaemonSet, by name, is a DRA driver."""
-    if allotment_driver(pod) or any(map(is_named_as_driver, (owner, *(one.image for one in pod.spec.containers)))):
+    """Whether a pod of the DaemonSet ``owner`` is a DRA driver."""
+    if allotment_driver(pod) or any(map(is_named_as_driver, (owner, *(c.image for c in pod.spec.containers)))):
         return True
     return of_driver(volume.host_path.path for volume in pod.spec.volumes if volume.host_path is not None)
 
 
-#: Drivers of ours, by the component of chart and kustomize.
+#: Drivers of Allotment by the component label of chart and kustomize.
 _ALLOTMENT_DRIVERS: Final = {"driver-nvidia": "gpu.nvidia.com", "driver-amd": "gpu.amd.com"}
 
 
 def allotment_driver(pod: Pod) -> str:
-    """The driver that a pod of ours is, by its labels; empty for all others."""
+    """The name of the driver if the pod is one of Allotment's drivers, by its labels; otherwise empty."""
     labels = pod.metadata.labels
-    ours = labels.get("app.kubernetes.io/name") == "allotment"
-    return _ALLOTMENT_DRIVERS.get(labels.get("app.kubernetes.io/component", ""), "") if ours else ""
+    is_allotment = labels.get("app.kubernetes.io/name") == "allotment"
+    return _ALLOTMENT_DRIVERS.get(labels.get("app.kubernetes.io/component", ""), "") if is_allotment else ""

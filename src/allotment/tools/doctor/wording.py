@@ -1,4 +1,4 @@
-"""Many names in few words: what is true of a thousand nodes is told once."""
+"""Texts of findings: subjects, lists of names, durations and commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MINOR: Final = re.compile(r"v?1\.([0-9]+)")
 
 
 def minor_of(version: str) -> int | None:
-    """The minor release of a version of Kubernetes; None of something else.
+    """The minor release of a Kubernetes version; None for other strings.
 
     >>> minor_of("v1.36.2-gke.100"), minor_of("")
     (36, None)
@@ -23,7 +23,7 @@ def minor_of(version: str) -> int | None:
 
 
 def subject(noun: str, names: Sequence[str]) -> str:
-    """One object by its name; of several how many there are.
+    """The subject of a finding: the name of a single object, or the number of objects.
 
     >>> subject("node", ["a"]), subject("claim", ["ml/a"]), subject("claim", ["ml/a", "ml/b"])
     ('node/a', 'claim ml/a', '2 claims')
@@ -34,7 +34,7 @@ def subject(noun: str, names: Sequence[str]) -> str:
 
 
 def named(noun: str, names: Sequence[str]) -> str:
-    """The same where a sentence goes on: with some of the names.
+    """Objects in a sentence: the name of a single object, or their number with some of the names.
 
     >>> named("node", ["a"]), named("node", ["a", "b"])
     ('node a', '2 nodes (a, b)')
@@ -43,7 +43,7 @@ def named(noun: str, names: Sequence[str]) -> str:
 
 
 def kubectl_args(namespaced: str) -> str:
-    """Arguments of kubectl for one object by its namespace and name.
+    """The kubectl arguments for an object with this name.
 
     >>> kubectl_args("ml/train"), kubectl_args("gpu-1")
     ('-n ml train', 'gpu-1')
@@ -53,19 +53,24 @@ def kubectl_args(namespaced: str) -> str:
 
 
 def commands(*lines: str) -> str:
-    """Commands as a remedy has them, a line each."""
+    """Commands in the format of a remedy, one per line."""
     return "\n".join(f"$ {line}" for line in lines)
 
 
 def remedy(sentence: str, *lines: str) -> str:
-    """What to do in words, then the commands for it."""
+    """A remedy: a sentence, followed by commands."""
     return "\n".join(filter(None, (sentence, commands(*lines))))
 
 
 def duration_text(span: timedelta) -> str:
-    """A duration, as roughly as it matters.
+    """A duration in its largest suitable unit.
 
-    >>> duration_text(timedelta(seconds=50)), duration_text(timedelta(minutes=40)), duration_text(timedelta(hours=5)), duration_text(timedelta(days=3))
+    >>> (
+    ...     duration_text(timedelta(seconds=50)),
+    ...     duration_text(timedelta(minutes=40)),
+    ...     duration_text(timedelta(hours=5)),
+    ...     duration_text(timedelta(days=3)),
+    ... )
     ('50s', '40m', '5h', '3d')
     """
     seconds = int(span.total_seconds())
@@ -76,5 +81,5 @@ def duration_text(span: timedelta) -> str:
 
 
 def unique(names: Iterable[str]) -> tuple[str, ...]:
-    """Names in their order, each once."""
+    """Names in their order, without duplicates."""
     return tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""Pods by what made them: whoever has five hundred pods that wait has one workload to look at."""
+"""Texts that summarize pods by their workloads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.tools.doctor.wording import named
 
 
 def pods_text(cluster: ClusterIndex, names: Sequence[str]) -> str:
-    """Pods, by their full names, in a sentence: ``12 pods of Deployment shop/web``."""
+    """Pods with these ``namespace/name`` in a sentence: ``12 pods of Deployment shop/web``."""
     if len(names) == 1:
         return f"pod {names[0]}"
     makers = Counter(workload_of(pod) for name in names if (pod := cluster.pods_by_name.get(name)) is not None)
@@ -24,12 +24,12 @@ def pods_text(cluster: ClusterIndex, names: Sequence[str]) -> str:
     ]
     if len(parts) == 1 and not alone:
         return f"{counted(len(names), 'pod')} of {parts[0]}"
-    return f"{counted(len(names), 'pod')} ({first_few([*parts, *([f'{alone} made by hand'] if alone else [])])})"
+    return f"{counted(len(names), 'pod')} ({first_few([*parts, *([f'{alone} without a workload'] if alone else [])])})"
 
 
 def workload_of(pod: Pod) -> str:
-    """The workload that a person wrote, as far as the pod tells; empty for a pod that somebody made by hand."""
-    owner = next((one for one in pod.metadata.owner_references if one.controller), None)
+    """The workload that owns the pod; empty for a pod without an owner."""
+    owner = next((ref for ref in pod.metadata.owner_references if ref.controller), None)
     if owner is None:
         return ""
     kind, name = owner.kind, owner.name

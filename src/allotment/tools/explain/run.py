@@ -111,7 +111,7 @@ class _Run:
     """The state of an explanation."""
 
     def __init__(self, input: ExplainInput, tries: int | None = None) -> None:
-        self.given = input
+        self.input = input
         self.slices = [s for s in input.slices if ("ResourceSlice", s.key) not in input.refused]
         self.nodes: dict[str, EligibilityNode] = eligibility_nodes(input.nodes, self.slices)
         self.inventory = Inventory.of(
@@ -139,7 +139,7 @@ class _Run:
 
     def pods(self) -> list[tuple[Pod, str]]:
         """The pods to try, with their workloads."""
-        return [(pod, owner_of(pod)) for value in self.given.workloads for pod in pods_of(value, nodes=self.nodes)]
+        return [(pod, owner_of(pod)) for value in self.input.workloads for pod in pods_of(value, nodes=self.nodes)]
 
     def unnamed(self) -> list[ObjectKey]:
         """Claims that no pod uses and that are not allocated."""
@@ -148,13 +148,13 @@ class _Run:
     def notes(self) -> list[str]:
         """Notes about the input."""
         found = []
-        for (kind, key), errors in self.given.refused.items():
+        for (kind, key), errors in self.input.refused.items():
             if kind == "ResourceSlice":
                 found.append(f"ResourceSlice {key} is ignored, because the API server rejects it: {errors[0]}")
-        if self.given.missing_nodes:
-            found.append(orphaned_note(self.given.missing_nodes))
+        if self.input.missing_nodes:
+            found.append(orphaned_note(self.input.missing_nodes))
         unknown = [name for name, node in self.nodes.items() if not node.has_object]
-        if unknown and self.given.nodes:
+        if unknown and self.input.nodes:
             found.append(f"no Node object for {first_few(unknown, 4)}: assumed to have no labels and no taints")
         return found
 
@@ -168,7 +168,7 @@ class _Run:
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
         eligible, exclusions = self._nodes_for(pod)
         plugins, eligible = self._plugin_resources(pod, template_of(pod, owner), eligible)
-        requested = pod_claims(pod, template_of(pod, owner), self.given, self.claims, plugins)
+        requested = pod_claims(pod, template_of(pod, owner), self.input, self.claims, plugins)
         if isinstance(requested, Obstacle):
             reasons = self._mended(pod, requested, template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
@@ -188,7 +188,7 @@ class _Run:
     def claim_alone(self, key: ObjectKey) -> Answer:
         """Try a claim as if it belonged to a pod that may run on any node."""
         claim = self.claims[key]
-        refused = _claim_refused(self.given, key, claim)
+        refused = _claim_refused(self.input, key, claim)
         if refused is not None:
             tried = ((way, self._node_for_claim(key, way)) for way in refused.changes)
             reasons = _with_first(refused.reasons, tried)
@@ -220,7 +220,7 @@ class _Run:
         return next((kind for kind in ordered if self._fits_with_plugins(pod, where, *kind)), ordered[0])
 
     def _fits_with_plugins(self, pod: Pod, where: tuple[str, str], plugins: frozenset[str], nodes: list[str]) -> bool:
-        requested = pod_claims(pod, where, self.given, self.claims, plugins)
+        requested = pod_claims(pod, where, self.input, self.claims, plugins)
         if isinstance(requested, Obstacle):
             return False
         for claim in requested.allocated:
@@ -230,7 +230,7 @@ class _Run:
 
     def _lacks_class(self, requested: PodClaims) -> bool:
         wanted = (request.device_class_name for claim in requested.pending for _, request in requests_of(claim))
-        return any(name not in self.given.classes for name in wanted)
+        return any(name not in self.input.classes for name in wanted)
 
     def _nodes_for(self, pod: Pod) -> tuple[list[str], dict[str, str]]:
         """The eligible nodes of a pod, and the reasons for excluded nodes; a daemon pod has only its own node."""
@@ -250,7 +250,7 @@ class _Run:
 
     def _node_for_pod(self, pod: Pod, change: SuggestedChange, where: tuple[str, str]) -> str:
         """The node of the pod after a change; empty if none fits."""
-        objects, claims = self.given, self.claims
+        objects, claims = self.input, self.claims
         if change.object == where[0]:
             pod = apply_change(pod, change.path.removeprefix(where[1]), change.becomes)
         elif (changed := with_change(objects, change)) is not None:
@@ -266,7 +266,7 @@ class _Run:
 
     def _node_for_claim(self, key: ObjectKey, change: SuggestedChange) -> str:
         """The node of a claim after a change; empty if none fits."""
-        objects = with_change(self.given, change)
+        objects = with_change(self.input, change)
         claim = objects.claims.get(key) if objects is not None else None
         if objects is None or claim is None or _claim_refused(objects, key, claim) is not None:
             return ""
@@ -274,7 +274,7 @@ class _Run:
 
     def _node_for(self, objects: ExplainInput, claims: list[ResourceClaim], nodes: Iterable[str]) -> str:
         """The node among ``nodes`` for claims with the classes of another input; empty if none fits."""
-        old = [self.given.classes[name] for name, c in objects.classes.items() if self.given.classes.get(name) is not c]
+        old = [self.input.classes[name] for name, c in objects.classes.items() if self.input.classes.get(name) is not c]
         for class_ in old:
             self.inventory.put_class(objects.classes[class_.metadata.name])
         try:

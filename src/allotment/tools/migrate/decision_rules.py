@@ -226,7 +226,7 @@ def _whole(case: Case) -> Course | None:
         return stays(case, "leave", f"A class can serve no device plugin's name: {state}.", state)
     if case.target.same and count > 1:
         name = case.target.same.rpartition("/")[2]
-        return templated(case, f"The claim makes sure that its {count} GPUs share their {name} (--same).")
+        return templated(case, f"The claim makes sure that its {count} GPUs share their {name} (--match-attribute).")
     if extended and _is_custom(case):
         reason = "It asks for whole GPUs by count, which the class serves under the old name." + _OTHERS_KIND
         return served(case, reason, state)
@@ -239,17 +239,17 @@ def _whole(case: Case) -> Course | None:
         reason = "An init container and the others use a GPU: in a claim it is the same one for both, by name."
         return templated(case, reason)
     if way == "claims":
-        return templated(case, "Claims are wanted for everything (--to claims); its GPUs are asked for by count alone.")
+        return templated(case, "Claims are wanted for everything (--strategy claims); its GPUs are asked for by count alone.")
     if extended:
         reason = "It asks for whole GPUs by count alone, which the class serves under the old name: nothing changes."
         return served(case, reason, state)
     reason = f"It asks for whole GPUs by count alone, where a claim gains nothing, and {state}."
     return stays(
-        case, "leave", reason, state, hint="Kubernetes 1.36 serves it through the class; --to claims forces it"
+        case, "leave", reason, state, hint="Kubernetes 1.36 serves it through the class; --strategy claims forces it"
     )
 
 
-_KEEPS: Final = "--to class keeps the manifest: the class serves it, on the nodes of its labels"
+_KEEPS: Final = "--strategy class keeps the manifest: the class serves it, on the nodes of its labels"
 _OTHERS_KIND: Final = " Its kind is not Kubernetes' own: whether it knows claims is not told, so nothing is changed."
 
 

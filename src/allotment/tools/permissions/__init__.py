@@ -1,1 +1,1 @@
-"""What each part of Allotment must be allowed to do in a cluster, and nothing more: the one place that says it."""
+"""The minimal permissions of each component of Allotment, from which roles, charts and documentation are generated."""

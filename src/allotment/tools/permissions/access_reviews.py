@@ -1,4 +1,4 @@
-"""A part's permissions as questions to a cluster, each as small as roles get: one verb, one resource, one name."""
+"""Permissions of a component as access reviews: one request per verb, resource and name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from allotment.tools.permissions.rule import ComponentPermissions, PermissionRul
 
 
 class AccessRequest(NamedTuple):
-    """May somebody do ``verb`` to a resource (with its ``subresource``), or to a ``path`` that is none?
+    """A request for ``verb`` on a resource (with its ``subresource``), or on a non-resource ``path``.
 
-    ``name``: to the object of that name, empty where it is about all. ``namespace``: empty where it is about all.
+    ``name`` and ``namespace`` are empty if the request is for all objects or all namespaces.
     """
 
     verb: str
@@ -26,29 +26,29 @@ class AccessRequest(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        """As Kubernetes writes resources: ``resourceclaims.resource.k8s.io/status``."""
+        """The resource as in kubectl: ``resourceclaims.resource.k8s.io/status``."""
         if self.path:
             return self.path
         whole = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{whole}/{self.subresource}" if self.subresource else whole
 
 
-def access_requests(part: ComponentPermissions, namespace: str = NAMESPACE) -> tuple[AccessRequest, ...]:
-    """All that a part needs; ``namespace`` is its home."""
-    everywhere = [ask for rule in part.cluster_wide for ask in _asks(rule, "")]
-    return (*everywhere, *(ask for rule in part.in_namespace for ask in _asks(rule, namespace)))
+def access_requests(component: ComponentPermissions, namespace: str = NAMESPACE) -> tuple[AccessRequest, ...]:
+    """All requests of a component that runs in ``namespace``."""
+    everywhere = [request for rule in component.cluster_wide for request in _requests(rule, "")]
+    return (*everywhere, *(request for rule in component.in_namespace for request in _requests(rule, namespace)))
 
 
-def review_attributes(ask: AccessRequest) -> Tree:
-    """The part of an access review's spec that says what is asked."""
-    if ask.path:
-        return {"nonResourceAttributes": {"path": ask.path, "verb": ask.verb}}
-    said = ask._asdict()
+def review_attributes(request: AccessRequest) -> Tree:
+    """The attributes in the spec of an access review for this request."""
+    if request.path:
+        return {"nonResourceAttributes": {"path": request.path, "verb": request.verb}}
+    values = request._asdict()
     fields = ("verb", "group", "resource", "subresource", "name", "namespace")
-    return {"resourceAttributes": {field: said[field] for field in fields if said[field]}}
+    return {"resourceAttributes": {field: values[field] for field in fields if values[field]}}
 
 
-def _asks(rule: PermissionRule, namespace: str) -> Iterator[AccessRequest]:
+def _requests(rule: PermissionRule, namespace: str) -> Iterator[AccessRequest]:
     for path in rule.paths:
         for verb in rule.verbs:
             yield AccessRequest(verb, "", "", "", "", "", path, rule.why)

@@ -1,8 +1,8 @@
-"""A driver's slices are those of its own node: what roles cannot say, an admission policy does.
+"""A ValidatingAdmissionPolicy that restricts a driver to the ResourceSlices of its own node.
 
-A role lets a driver write all slices or none. The token of a pod says on which node the pod runs, and a
-ValidatingAdmissionPolicy compares that with the slice's node; so whoever takes over one node cannot publish devices of
-another. Only the driver's own account is held to it.
+A role can only allow a driver to write all slices or none. The token of a pod contains the name of its node, which the
+policy compares with the node of the slice, so that an attacker on one node cannot publish devices of another node. The
+policy applies only to the driver's service account.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SLICE: Final = "(request.operation == 'DELETE' ? oldObject : object).spec.?node
 
 
 def own_node_policy(driver: ComponentPermissions, *, namespace: str = NAMESPACE, account: str = "") -> list[Tree]:
-    """The policy and its binding, for the account under which a driver runs."""
+    """The policy and its binding for the service account of a driver."""
     user = f"system:serviceaccount:{namespace}:{account or name_of(driver)}"
     metadata: Tree = {"name": f"{name_of(driver)}-own-node", "labels": labels_of(driver)}
     rule = {
@@ -36,11 +36,11 @@ def own_node_policy(driver: ComponentPermissions, *, namespace: str = NAMESPACE,
         "validations": [
             {
                 "expression": "variables.own != ''",
-                "message": "this token is of no pod on a node, so no slice is its own",
+                "message": "the token does not belong to a pod on a node, so it may not write slices",
             },
             {
                 "expression": "variables.own == variables.slices",
-                "messageExpression": "'the driver on node ' + variables.own + ' may write slices of that node only, "
+                "messageExpression": "'the driver on node ' + variables.own + ' may write only slices of that node, "
                 "not of ' + (variables.slices == '' ? 'all nodes' : 'node ' + variables.slices)",
             },
         ],

@@ -1,8 +1,8 @@
-"""The parts of Allotment and what each must be allowed to do: roles, charts, checks and pages are made of this table.
+"""The permissions of each component, from which roles, charts, checks and documentation are generated.
 
-Without any verb of any resource here something fails, or is not done. Reading needs ``list`` where objects are read
-once, and ``watch`` with it where they are followed (``allot explain --watch``); nobody has ``get`` for good measure.
-What every identity may do anyway stands nowhere: ``/version``, discovery, reviews of one's own permissions.
+Every verb is required: without it, something fails or is not done. Objects that are read once need ``list``; objects
+that are watched also need ``watch`` (``allot explain --watch``). Permissions that every identity has are not listed:
+``/version``, discovery, and reviews of its own permissions.
 """
 
 from __future__ import annotations
@@ -20,115 +20,121 @@ _LIST: Final = ("list",)
 _WATCH: Final = ("list", "watch")
 
 
-def lease_of(part: str) -> str:
-    """The Lease by which one of several copies of a part leads.
+def lease_of(component: str) -> str:
+    """The name of the Lease for leader election of a component.
 
     >>> lease_of("scheduler")
     'allotment-scheduler'
     """
-    return f"allotment-{part}"
+    return f"allotment-{component}"
 
 
-def _leading(part: str) -> tuple[PermissionRule, ...]:
+def _leading(component: str) -> tuple[PermissionRule, ...]:
     groups, resources = ("coordination.k8s.io",), ("leases",)
     return (
-        PermissionRule(groups, resources, ("create",), "the first copy makes the Lease; a name cannot limit who creates"),
-        PermissionRule(groups, resources, ("get", "update"), "one of several copies leads", names=(lease_of(part),)),
+        PermissionRule(groups, resources, ("create",), "creates the Lease; resourceNames cannot restrict create"),
+        PermissionRule(groups, resources, ("get", "update"), "leader election", names=(lease_of(component),)),
     )
 
 
-#: Who asks for metrics is looked up and asked for what they may: the cluster answers both.
+#: Authentication and authorization of clients that read metrics.
 _SERVING: Final = (
     PermissionRule(
         ("authentication.k8s.io",), ("tokenreviews",), ("create",),
-        "whose token it is, of those who ask for metrics over TLS",
+        "authentication of clients that read metrics over TLS",
     ),
     PermissionRule(
         ("authorization.k8s.io",), ("subjectaccessreviews",), ("create",),
-        "whether they may get /metrics",
+        "authorization of these clients for /metrics",
     ),
 )  # fmt: skip
 
 
 def _events(group: str, why: str) -> PermissionRule:
-    return PermissionRule((group,), ("events",), ("create", "patch"), f"{why}; repeated ones are counted")
+    return PermissionRule((group,), ("events",), ("create", "patch"), f"{why}; repeated events are counted")
 
 
 _OLD_EVENTS, _NEW_EVENTS = "", "events.k8s.io"
 
 _READER: Final = ComponentPermissions(
     "reader",
-    "the tools that only read: explain, free, doctor …",
+    "read-only tools: explain, free, doctor …",
     (
-        PermissionRule(_CORE, ("nodes",), _WATCH, "where devices are, and which nodes a pod may use"),
+        PermissionRule(_CORE, ("nodes",), _WATCH, "nodes with devices, and the nodes that a pod may use"),
         PermissionRule(
             _DRA, ("deviceclasses", "resourceslices", "resourceclaims"), _WATCH,
-            "which devices there are, and who has them",
+            "published devices and their allocations",
         ),
-        PermissionRule(_DRA, ("devicetaintrules",), _WATCH, "devices that an administrator has tainted"),
-        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "what the claims of pods will ask"),
-        PermissionRule(_CORE, ("pods",), _WATCH, "what asks for devices"),
-        PermissionRule(_CORE, ("namespaces",), _WATCH, "whether admin access is allowed there, and which match a selector"),
+        PermissionRule(_DRA, ("devicetaintrules",), _WATCH, "devices tainted by an administrator"),
+        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "requests of claims that will be generated"),
+        PermissionRule(_CORE, ("pods",), _WATCH, "pods that request devices"),
+        PermissionRule(_CORE, ("namespaces",), _WATCH, "whether admin access is allowed; namespace selectors"),
         PermissionRule(
             ("apps",), ("deployments", "replicasets", "statefulsets", "daemonsets"), _WATCH,
-            "the workloads that make pods",
+            "workloads of pods",
         ),
-        PermissionRule(("batch",), ("jobs", "cronjobs"), _WATCH, "the workloads that make pods"),
-        PermissionRule(_CORE, ("replicationcontrollers",), _WATCH, "the workloads that make pods"),
-        PermissionRule(("scheduling.k8s.io",), ("podgroups",), _WATCH, "pods that are placed together (gate GenericWorkload)"),
+        PermissionRule(("batch",), ("jobs", "cronjobs"), _WATCH, "workloads of pods"),
+        PermissionRule(_CORE, ("replicationcontrollers",), _WATCH, "workloads of pods"),
+        PermissionRule(
+            ("scheduling.k8s.io",), ("podgroups",), _WATCH, "pods that are scheduled together (gate GenericWorkload)",
+        ),
         PermissionRule(
             _CORE, ("persistentvolumes", "persistentvolumeclaims"), _LIST,
-            "volumes that keep a pod in a zone, for plans and snapshots",
+            "volumes that restrict a pod to a zone, for plans and snapshots",
         ),
-        PermissionRule(("storage.k8s.io",), ("storageclasses",), _LIST, "where volumes that are not there yet can be"),
-        PermissionRule(_CORE, ("events",), _LIST, "what was said about pods, for snapshots and doctor"),
-        PermissionRule(_CORE, ("resourcequotas",), _LIST, "what limits claims, for doctor"),
-        PermissionRule(("coordination.k8s.io",), ("leases",), _LIST, "which schedulers and controllers are there, for doctor"),
-        PermissionRule((), (), ("get",), "which feature gates the API server has on", paths=("/metrics",)),
+        PermissionRule(
+            ("storage.k8s.io",), ("storageclasses",), _LIST, "zones of volumes that are not provisioned yet",
+        ),
+        PermissionRule(_CORE, ("events",), _LIST, "events of pods, for snapshots and doctor"),
+        PermissionRule(_CORE, ("resourcequotas",), _LIST, "quotas for claims, for doctor"),
+        PermissionRule(("coordination.k8s.io",), ("leases",), _LIST, "running schedulers and controllers, for doctor"),
+        PermissionRule((), (), ("get",), "feature gates of the API server", paths=("/metrics",)),
     ),
 )  # fmt: skip
 
 _SCHEDULER: Final = ComponentPermissions(
     "scheduler",
-    "gives pods that name it their nodes and devices",
+    "schedules pods that name it, and allocates their devices",
     (
-        PermissionRule(_CORE, ("pods",), _WATCH, "pods that wait, and what is placed already"),
+        PermissionRule(_CORE, ("pods",), _WATCH, "pending pods, and pods that are already scheduled"),
         PermissionRule(
             _CORE, ("pods",), ("get",),
-            "whether a binding came through whose answer was lost, and whether a pod has started",
+            "whether a binding succeeded whose response was lost, and whether a pod has started",
         ),
         PermissionRule(
             _CORE, ("pods",), ("delete",),
-            "pods of lower priority make room; its own give way if their devices were given away twice",
+            "preemption of pods with lower priority; pods whose devices were also allocated by another scheduler",
         ),
-        PermissionRule(_CORE, ("pods/binding",), ("create",), "a pod is given its node"),
-        PermissionRule(_CORE, ("pods/status",), ("patch",), "a pod is told why it waits or goes, and which claims it has"),
-        PermissionRule(_CORE, ("nodes", "namespaces"), _WATCH, "where pods can go, and what selectors of namespaces match"),
+        PermissionRule(_CORE, ("pods/binding",), ("create",), "binding of pods to nodes"),
+        PermissionRule(_CORE, ("pods/status",), ("patch",), "conditions and claims in the status of pods"),
+        PermissionRule(_CORE, ("nodes", "namespaces"), _WATCH, "eligible nodes; namespace selectors"),
         PermissionRule(
             _DRA, ("resourceslices", "deviceclasses", "devicetaintrules", "resourceclaimtemplates"), _WATCH,
-            "which devices there are, and what pods will ask",
+            "published devices, and requests of claims that will be generated",
         ),
-        PermissionRule(_DRA, ("resourceclaims",), _WATCH, "what pods ask, and who has which devices"),
-        PermissionRule(_DRA, ("resourceclaims",), ("get",), "the claim as it is now, after a conflict or before it is undone"),
+        PermissionRule(_DRA, ("resourceclaims",), _WATCH, "requests of pods, and current allocations"),
+        PermissionRule(_DRA, ("resourceclaims",), ("get",), "the current claim, after a conflict or before a rollback"),
         PermissionRule(
             _DRA, ("resourceclaims",), ("update",),
-            "the finalizer that keeps an allocated claim, and the label of one that is set aside",
+            "the finalizer of allocated claims, and the label of claims that are set aside",
         ),
         PermissionRule(
             _DRA, ("resourceclaims",), ("create", "delete"),
-            "claims for extended resources that devices stand for, and in place of those that were set aside",
+            "claims for extended resources, and replacements of claims that were set aside",
         ),
-        PermissionRule(_DRA, ("resourceclaims/status",), ("update",), "a claim is allocated and reserved, or freed"),
+        PermissionRule(
+            _DRA, ("resourceclaims/status",), ("update",), "allocation, reservation and deallocation of claims",
+        ),
         PermissionRule(
             _DRA, ("resourceclaims/binding",), ("update",),
-            "the same, where allocations need a permission of their own (since Kubernetes 1.36)",
+            "the same, if allocations need a separate permission (since Kubernetes 1.36)",
         ),
-        PermissionRule(("policy",), ("poddisruptionbudgets",), _WATCH, "whom preemption spares"),
+        PermissionRule(("policy",), ("poddisruptionbudgets",), _WATCH, "pods protected from preemption"),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups",), _WATCH,
-            "pods that are placed together (gate GenericWorkload)",
+            "pods that are scheduled together (gate GenericWorkload)",
         ),
-        _events(_NEW_EVENTS, "pods hear where they go, or why they wait"),
+        _events(_NEW_EVENTS, "results of scheduling"),
         *_SERVING,
     ),
     _leading("scheduler"),
@@ -136,28 +142,38 @@ _SCHEDULER: Final = ComponentPermissions(
 
 _CLAIMS: Final = ComponentPermissions(
     "claims",
-    "makes pods' claims from templates, and frees them",
+    "generates claims of pods from templates, and deallocates them",
     (
-        PermissionRule(_CORE, ("pods",), _WATCH, "pods that need claims, and pods that are done with theirs"),
-        PermissionRule(_CORE, ("pods",), ("get",), "whether a pod that is not known is gone, before its claim is freed"),
-        PermissionRule(_CORE, ("pods/status",), ("patch",), "a pod's status names its claims"),
-        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "what claims are made from"),
-        PermissionRule(_DRA, ("resourceclaimtemplates",), ("get",), "a template so new that it is not known yet"),
-        PermissionRule(_DRA, ("resourceclaims",), _WATCH, "claims that are there"),
-        PermissionRule(_DRA, ("resourceclaims",), ("get",), "whether a claim that a pod names is really gone"),
-        PermissionRule(_DRA, ("resourceclaims",), ("create", "delete"), "claims are made for pods, and go with them"),
-        PermissionRule(_DRA, ("resourceclaims",), ("update",), "the finalizer goes when nobody uses the claim"),
-        PermissionRule(_DRA, ("resourceclaims/status",), ("update",), "a claim is freed, or reserved for a pod that has a node"),
+        PermissionRule(_CORE, ("pods",), _WATCH, "pods that need claims, and pods that have finished"),
+        PermissionRule(
+            _CORE, ("pods",), ("get",), "whether an unknown pod was deleted, before its claim is deallocated",
+        ),
+        PermissionRule(_CORE, ("pods/status",), ("patch",), "names of generated claims in the status of pods"),
+        PermissionRule(_DRA, ("resourceclaimtemplates",), _WATCH, "templates of claims"),
+        PermissionRule(_DRA, ("resourceclaimtemplates",), ("get",), "a new template that is not in the cache yet"),
+        PermissionRule(_DRA, ("resourceclaims",), _WATCH, "existing claims"),
+        PermissionRule(_DRA, ("resourceclaims",), ("get",), "whether a claim that a pod names was deleted"),
+        PermissionRule(
+            _DRA, ("resourceclaims",), ("create", "delete"), "claims are created for pods, and deleted with them",
+        ),
+        PermissionRule(_DRA, ("resourceclaims",), ("update",), "removal of the finalizer from unused claims"),
+        PermissionRule(
+            _DRA, ("resourceclaims/status",), ("update",),
+            "deallocation of claims, and reservation for pods that have a node",
+        ),
         PermissionRule(
             _DRA, ("resourceclaims/binding",), ("update",),
-            "the same, where allocations need a permission of their own (since Kubernetes 1.36)",
+            "the same, if allocations need a separate permission (since Kubernetes 1.36)",
         ),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups",), (*_WATCH, "get"),
-            "groups of pods that have claims (gate DRAWorkloadResourceClaims)",
+            "PodGroups with claims (gate DRAWorkloadResourceClaims)",
         ),
-        PermissionRule(("scheduling.k8s.io",), ("podgroups/status",), ("patch",), "a group's status names its claims"),
-        _events(_OLD_EVENTS, "pods hear why a claim could not be made"),
+        PermissionRule(
+            ("scheduling.k8s.io",), ("podgroups/status",), ("patch",),
+            "names of generated claims in the status of PodGroups",
+        ),
+        _events(_OLD_EVENTS, "reasons why a claim could not be created"),
         *_SERVING,
     ),
     _leading("claims"),
@@ -167,60 +183,68 @@ _TAINTS: Final = ComponentPermissions(
     "taints",
     "evicts pods from devices with NoExecute taints",
     (
-        PermissionRule(_CORE, ("pods",), _WATCH, "pods whose devices may be tainted"),
-        PermissionRule(_CORE, ("pods",), ("delete",), "they are evicted"),
-        PermissionRule(_CORE, ("pods/status",), ("update",), "they are told why, before they go"),
-        PermissionRule(_DRA, ("resourceslices", "devicetaintrules"), _WATCH, "which devices are tainted"),
-        PermissionRule(_DRA, ("resourceclaims",), _WATCH, "who uses them"),
-        PermissionRule(_DRA, ("devicetaintrules/status",), ("patch",), "a rule tells how far its eviction is"),
-        _events(_OLD_EVENTS, "pods hear that they are evicted"),
+        PermissionRule(_CORE, ("pods",), _WATCH, "pods with devices"),
+        PermissionRule(_CORE, ("pods",), ("delete",), "eviction of pods"),
+        PermissionRule(_CORE, ("pods/status",), ("update",), "the condition DisruptionTarget of evicted pods"),
+        PermissionRule(_DRA, ("resourceslices", "devicetaintrules"), _WATCH, "tainted devices"),
+        PermissionRule(_DRA, ("resourceclaims",), _WATCH, "allocations of tainted devices"),
+        PermissionRule(
+            _DRA, ("devicetaintrules/status",), ("patch",), "progress of the eviction in the status of rules"
+        ),
+        _events(_OLD_EVENTS, "evictions of pods"),
         *_SERVING,
     ),
     _leading("taints"),
 )
 
-#: Through Karpenter.
+#: Provisioning of machines with Karpenter.
 _MACHINES: Final = (
     PermissionRule(
         ("karpenter.sh",), ("nodeclaims",), ("create", "delete", "get", "list"),
-        "machines are ordered, looked after and given back",
+        "machines are provisioned, monitored and released",
     ),
-    PermissionRule(_CORE, ("events",), _LIST, "why Karpenter gave a machine up"),
+    PermissionRule(_CORE, ("events",), _LIST, "reasons of failed NodeClaims"),
     PermissionRule(
         _CORE, ("configmaps",), ("create", "get", "patch"),
-        "layouts for new machines that are cut by MIG; without, say --mig-config none",
+        "MIG layouts of new machines; not needed with --mig-config none",
         names=("allotment-mig-parted-config",),
     ),
 )  # fmt: skip
 
 _AUTOSCALER: Final = ComponentPermissions(
     "autoscaler",
-    "buys machines through Karpenter, gives them back",
+    "provisions machines with Karpenter, and releases them",
     (
-        PermissionRule(_CORE, ("pods", "nodes", "namespaces"), _WATCH, "what waits, and what there is"),
-        PermissionRule(_CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH, "volumes that keep a pod in a zone"),
-        PermissionRule(("storage.k8s.io",), ("storageclasses",), _WATCH, "where volumes that are not there yet can be"),
-        PermissionRule(("apps",), ("daemonsets",), _WATCH, "what will run on every new node"),
-        PermissionRule(("policy",), ("poddisruptionbudgets",), _WATCH, "which pods may be moved"),
+        PermissionRule(_CORE, ("pods", "nodes", "namespaces"), _WATCH, "pending pods, and existing nodes"),
+        PermissionRule(
+            _CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH, "volumes that restrict a pod to a zone",
+        ),
+        PermissionRule(
+            ("storage.k8s.io",), ("storageclasses",), _WATCH, "zones of volumes that are not provisioned yet",
+        ),
+        PermissionRule(("apps",), ("daemonsets",), _WATCH, "pods that will run on every new node"),
+        PermissionRule(("policy",), ("poddisruptionbudgets",), _WATCH, "which pods may be evicted"),
         PermissionRule(
             _DRA,
             ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"),
-            _WATCH, "what is asked of devices, and which there are",
+            _WATCH, "device requests, and published devices",
         ),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups",), _WATCH,
-            "pods that are placed together (gate GenericWorkload)",
+            "pods that are scheduled together (gate GenericWorkload)",
         ),
-        PermissionRule(_CORE, ("pods",), ("patch",), "a pod tolerates the taint that keeps a node for it"),
-        PermissionRule(_CORE, ("pods/status",), ("patch",), "a pod is nominated to the node that was bought for it"),
-        PermissionRule(_CORE, ("nodes",), ("patch",), "nodes are closed until they are complete, and cordoned before they go"),
-        PermissionRule(_CORE, ("pods/eviction",), ("create",), "pods leave a machine that is given back"),
-        _events(_NEW_EVENTS, "pods and nodes hear what is done for them"),
+        PermissionRule(_CORE, ("pods",), ("patch",), "the toleration for the taint of its reserved node"),
+        PermissionRule(_CORE, ("pods/status",), ("patch",), "nomination of pods to the node provisioned for them"),
+        PermissionRule(_CORE, ("nodes",), ("patch",), "taints of nodes that are not ready, and cordons before removal"),
+        PermissionRule(_CORE, ("pods/eviction",), ("create",), "eviction of pods from a machine that is released"),
+        _events(_NEW_EVENTS, "events of pods and nodes"),
         *_MACHINES,
         *_SERVING,
     ),
     (
-        PermissionRule(_CORE, ("configmaps",), ("create", "delete", "list", "patch"), "orders, and the report of the last plan"),
+        PermissionRule(
+            _CORE, ("configmaps",), ("create", "delete", "list", "patch"), "orders and the report of the last plan",
+        ),
         *_leading("autoscaler"),
     ),
 )  # fmt: skip
@@ -228,15 +252,17 @@ _AUTOSCALER: Final = ComponentPermissions(
 
 _CLUSTER_AUTOSCALER: Final = ComponentPermissions(
     "cluster-autoscaler",
-    "cluster-autoscaler's machines, and which to buy",
+    "cloud provider and expander of cluster-autoscaler",
     (
-        PermissionRule(_CORE, ("nodes",), _WATCH, "which machine a node is"),
-        PermissionRule(_CORE, ("pods", "namespaces"), _WATCH, "what waits, and who keeps others away from a node"),
-        PermissionRule(_CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH, "volumes that keep a pod in a zone"),
+        PermissionRule(_CORE, ("nodes",), _WATCH, "the machine of each node"),
+        PermissionRule(_CORE, ("pods", "namespaces"), _WATCH, "pending pods, and pods with anti-affinity"),
+        PermissionRule(
+            _CORE, ("persistentvolumes", "persistentvolumeclaims"), _WATCH, "volumes that restrict a pod to a zone",
+        ),
         PermissionRule(
             _DRA,
             ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"),
-            _WATCH, "which of the nodes to come would serve its claims",
+            _WATCH, "claims that a new node could satisfy",
         ),
         *_MACHINES,
     ),
@@ -244,20 +270,20 @@ _CLUSTER_AUTOSCALER: Final = ComponentPermissions(
 
 
 def driver_permissions(*drivers: str) -> ComponentPermissions:
-    """The part ``driver``, for drivers of these names (``gpu.nvidia.com``)."""
+    """The permissions of the component ``driver``, for drivers with these names (``gpu.nvidia.com``)."""
     return ComponentPermissions(
         "driver",
         "publishes and prepares the devices of its node",
         (
-            PermissionRule(_CORE, ("nodes",), _WATCH, "its own node, which owns the slices"),
-            PermissionRule(_DRA, ("resourceslices",), _WATCH, "what is published of its node"),
-            PermissionRule(_DRA, ("resourceslices",), ("create", "delete", "update"), "its devices are published"),
-            PermissionRule(_DRA, ("resourceclaims",), ("get",), "what a pod was given, when the kubelet asks to prepare it"),
-            PermissionRule(_DRA, ("resourceclaims/status",), ("patch",), "a claim's status tells of prepared devices"),
+            PermissionRule(_CORE, ("nodes",), _WATCH, "its own node, the owner of its slices"),
+            PermissionRule(_DRA, ("resourceslices",), _WATCH, "published slices of its node"),
+            PermissionRule(_DRA, ("resourceslices",), ("create", "delete", "update"), "publication of its devices"),
+            PermissionRule(_DRA, ("resourceclaims",), ("get",), "the allocation of a claim that the kubelet prepares"),
+            PermissionRule(_DRA, ("resourceclaims/status",), ("patch",), "prepared devices in the status of claims"),
             PermissionRule(
                 _DRA, ("resourceclaims/driver",), ("associated-node:patch",),
-                "the same, where devices' status needs a permission of its own (since Kubernetes 1.36): of this "
-                "driver, on the node of the pod whose token it is",
+                "the same, if the status of devices needs a separate permission (since Kubernetes 1.36): of this "
+                "driver, on its own node",
                 names=drivers,
             ),
             *_SERVING,
@@ -269,11 +295,13 @@ _EXPORTER: Final = ComponentPermissions(
     "exporter",
     "metrics of devices, claims and pods",
     (
-        PermissionRule(_CORE, ("nodes", "pods", "namespaces"), _WATCH, "where devices are, and what waits for them"),
+        PermissionRule(
+            _CORE, ("nodes", "pods", "namespaces"), _WATCH, "nodes with devices, and pods that request them",
+        ),
         PermissionRule(
             _DRA,
             ("resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates", "devicetaintrules"),
-            _WATCH, "which devices there are, who has them, and why pods wait",
+            _WATCH, "published devices, allocations, and reasons of pending pods",
         ),
         *_SERVING,
     ),
@@ -281,25 +309,25 @@ _EXPORTER: Final = ComponentPermissions(
 
 _ANNOTATOR: Final = ComponentPermissions(
     "annotator",
-    "explains in events why kube-scheduler's pods wait",
+    "explains pending pods of kube-scheduler in events",
     (
-        PermissionRule(_CORE, ("pods", "nodes", "namespaces"), _WATCH, "pods that wait, and where they could go"),
+        PermissionRule(_CORE, ("pods", "nodes", "namespaces"), _WATCH, "pending pods, and eligible nodes"),
         PermissionRule(
             _DRA,
             ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"),
-            _WATCH, "what they ask of devices, and which there are",
+            _WATCH, "device requests, and published devices",
         ),
-        _events(_NEW_EVENTS, "pods hear why they wait"),
-        PermissionRule(_CORE, ("events",), _LIST, "what they were told before it was started again"),
+        _events(_NEW_EVENTS, "reasons of pending pods"),
+        PermissionRule(_CORE, ("events",), _LIST, "events from before a restart"),
         *_SERVING,
     ),
     _leading("annotator"),
 )  # fmt: skip
 
-#: By name, in the order of use.
+#: Components by name, in the order of the documentation.
 COMPONENTS: Final[Mapping[str, ComponentPermissions]] = {
-    part.name: part
-    for part in (
+    component.name: component
+    for component in (
         _READER,
         _SCHEDULER,
         _CLAIMS,

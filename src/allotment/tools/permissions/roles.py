@@ -1,4 +1,4 @@
-"""Parts as the objects that Kubernetes grants permissions with: an account, its roles, and what binds them."""
+"""RBAC objects of a component: ServiceAccount, roles and bindings."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from allotment.model.trees import Tree
 from allotment.tools.permissions.rule import ComponentPermissions, PermissionRule
 
 GROUP: Final = "rbac.authorization.k8s.io"
-#: Where a part's account, Lease and records are, unless somebody says otherwise: a namespace that every cluster has.
+#: The default namespace of components, with their ServiceAccount, Lease and records.
 NAMESPACE: Final = "kube-system"
 
 
-def name_of(part: ComponentPermissions) -> str:
-    """What a part's objects are called, and its account unless somebody says otherwise."""
-    return f"allotment-{part.name}"
+def name_of(component: ComponentPermissions) -> str:
+    """The name of a component's objects, and the default name of its ServiceAccount."""
+    return f"allotment-{component.name}"
 
 
-def manifests(part: ComponentPermissions, *, namespace: str = NAMESPACE, account: str = "") -> list[Tree]:
-    """A part's ServiceAccount, ClusterRole and ClusterRoleBinding, and Role and RoleBinding where it has a home.
+def manifests(component: ComponentPermissions, *, namespace: str = NAMESPACE, account: str = "") -> list[Tree]:
+    """The ServiceAccount, ClusterRole and ClusterRoleBinding of a component, and Role and RoleBinding if it needs them.
 
-    ``account``: its name; of the part by default. In an order in which they can be created.
+    The objects are in creation order. ``account`` is the name of the ServiceAccount, by default that of the component.
     """
-    name, account = name_of(part), account or name_of(part)
+    name, account = name_of(component), account or name_of(component)
     who = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     found = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(part, account, namespace)},
-        _role("ClusterRole", _metadata(part, name), part.cluster_wide),
-        _binding("ClusterRole", _metadata(part, name), name, who),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(component, account, namespace)},
+        _role("ClusterRole", _metadata(component, name), component.cluster_wide),
+        _binding("ClusterRole", _metadata(component, name), name, who),
     ]
-    if part.in_namespace:
+    if component.in_namespace:
         found += [
-            _role("Role", _metadata(part, name, namespace), part.in_namespace),
-            _binding("Role", _metadata(part, name, namespace), name, who),
+            _role("Role", _metadata(component, name, namespace), component.in_namespace),
+            _binding("Role", _metadata(component, name, namespace), name, who),
         ]
     return found
 
 
 def rule_tree(rule: PermissionRule) -> Tree:
-    """A rule as roles hold it: a PolicyRule."""
+    """A rule as a PolicyRule of a role."""
     if rule.paths:
         return {"nonResourceURLs": list(rule.paths), "verbs": list(rule.verbs)}
     tree = {"apiGroups": list(rule.groups), "resources": list(rule.resources)}
@@ -48,21 +48,26 @@ def rule_tree(rule: PermissionRule) -> Tree:
     return {**tree, "verbs": list(rule.verbs)}
 
 
-def labels_of(part: ComponentPermissions) -> dict[str, str]:
-    """The labels of all that belongs to a part."""
+def labels_of(component: ComponentPermissions) -> dict[str, str]:
+    """The labels of all objects of a component."""
     return {
         "app.kubernetes.io/name": "allotment",
-        "app.kubernetes.io/component": part.name,
+        "app.kubernetes.io/component": component.name,
         "app.kubernetes.io/part-of": "allotment",
     }
 
 
-def _metadata(part: ComponentPermissions, name: str, namespace: str = "") -> Tree:
-    return {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels_of(part)}
+def _metadata(component: ComponentPermissions, name: str, namespace: str = "") -> Tree:
+    return {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels_of(component)}
 
 
 def _role(kind: str, metadata: Tree, rules: Iterable[PermissionRule]) -> Tree:
-    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "rules": [rule_tree(one) for one in rules]}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "rules": [rule_tree(rule) for rule in rules],
+    }
 
 
 def _binding(kind: str, metadata: Tree, role: str, who: Tree) -> Tree:

@@ -1,4 +1,4 @@
-"""A permission, and why it is needed."""
+"""Permissions of components, with the purpose of each rule."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 class PermissionRule(NamedTuple):
     """One rule of a role: ``verbs`` on ``resources`` of API ``groups`` ("" is the core one).
 
-    ``names`` limits it to objects of these names. ``paths`` are for what is no resource (``/metrics``); such a rule has
-    no groups and no resources. ``why`` is what fails, or is not seen, without it.
+    ``names`` restricts the rule to objects with these names. ``paths`` are non-resource URLs (``/metrics``); such a
+    rule has no groups and no resources. ``why`` is the purpose of the rule.
     """
 
     groups: tuple[str, ...]
@@ -21,10 +21,9 @@ class PermissionRule(NamedTuple):
 
 
 class ComponentPermissions(NamedTuple):
-    """A part of Allotment with an identity of its own: the read-only tools, or a component.
+    """The permissions of a component with its own identity, or of the read-only tools.
 
-    ``everywhere`` are rules of a ClusterRole; ``at_home`` those of a Role in the namespace of the part's Lease and
-    records.
+    ``cluster_wide`` are rules of a ClusterRole, ``in_namespace`` those of a Role in the component's own namespace.
     """
 
     name: str

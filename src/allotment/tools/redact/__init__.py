@@ -1,9 +1,9 @@
-"""``redact``: the objects of a cluster under pseudonyms, for people who may not see the names.
+"""``redact``: objects of a cluster with pseudonyms instead of names, to share with others.
 
-What is kept is listed, kind by kind; everything else is left out: commands, environment, volumes, addresses, texts that
-anybody may have written. Drivers, attributes, capacities, CEL, requests, classes, taints of devices and the shape of
-the cluster stay, so that the answers of the tools are the same. Order is kept, too: of two names the one that sorts
-first has the pseudonym that sorts first.
+Only listed fields of listed kinds are kept. Everything else is removed: commands, environment, volumes, addresses, free
+texts. Drivers, attributes, capacities, CEL expressions, requests, classes, device taints and the structure of the
+cluster are kept, so that the tools give the same results. The order is also preserved: pseudonyms sort like the
+original names.
 """
 
 from allotment.tools.redact.objects import redacted as redacted

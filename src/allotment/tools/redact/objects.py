@@ -1,4 +1,4 @@
-"""What is kept of each kind of object; a kind that is not listed here is left out whole."""
+"""Redaction of objects: the fields that are kept of each kind; other kinds are removed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _EVENT = (
     "reason", "type", "count", "firstTimestamp", "lastTimestamp", "eventTime", "series", "action",
     "reportingComponent",
 )  # fmt: skip
-#: Events whose sentences name only what is in the snapshot.
+#: Events whose messages contain only names of objects in the snapshot.
 _EVENTS_WITH_MESSAGE = frozenset({"FailedScheduling", "Scheduled", "Preempted", "FailedResourceClaimCreation"})
 
-#: Kinds and the sorts of their names; classes and their drivers are vendors' names, and requests use them.
+#: Kinds of pseudonyms by kind of object; names of classes are kept, because they are names of vendors.
 _NAME_KINDS = {
     "Namespace": "namespace", "Node": "node", "Pod": "pod", "ResourceClaim": "claim", "Event": "event",
     "ResourceClaimTemplate": "template", "ResourceSlice": "slice", "DeviceTaintRule": "rule",
@@ -35,12 +35,12 @@ _NAME_KINDS = {
     "Job": "job", "CronJob": "cronjob", "ReplicationController": "replicationcontroller",
     "PodGroup": "podgroup",
 }  # fmt: skip
-#: Who may use a claim, by the names of their resources.
+#: Kinds of pseudonyms by the resource of a claim's consumer.
 _USERS = {"pods": "pod", "podgroups": "podgroup"}
 
 
 def redacted(objects: Iterable[Tree]) -> list[Tree]:
-    """The objects under pseudonyms, in the same order. Trees that were given are not changed."""
+    """The redacted objects in the same order. The given trees are not modified."""
     listed = [tree for tree in objects if tree.get("kind") in _KINDS]
     names = Pseudonyms()
     seen = [_object(names, tree) for tree in listed]
@@ -49,7 +49,7 @@ def redacted(objects: Iterable[Tree]) -> list[Tree]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text at any depth, keys as well, but for sentences."""
+    """All texts and keys at any depth, except messages."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -72,7 +72,7 @@ def _object(names: Pseudonyms, tree: Tree) -> Tree:
 
 def _metadata(names: Pseudonyms, metadata: Tree, kind: str = "") -> Tree:
     found: Tree = {}
-    if metadata.get("name") and kind:  # a template's own name is nobody's
+    if metadata.get("name") and kind:  # the metadata of a template has no name
         found["name"] = names.of(_NAME_KINDS[kind], metadata["name"]) if kind in _NAME_KINDS else metadata["name"]
     if metadata.get("namespace"):
         found["namespace"] = names.of("namespace", metadata["namespace"])
@@ -87,7 +87,8 @@ def _metadata(names: Pseudonyms, metadata: Tree, kind: str = "") -> Tree:
     owners = metadata.get("ownerReferences")
     if owners:
         found["ownerReferences"] = [
-            {**one, "name": names.of(_NAME_KINDS.get(one.get("kind", ""), "owner"), one.get("name", ""))} for one in owners
+            {**one, "name": names.of(_NAME_KINDS.get(one.get("kind", ""), "owner"), one.get("name", ""))}
+            for one in owners
         ]
     return found
 
@@ -198,7 +199,7 @@ def _claim_spec(spec: Tree) -> Tree:
 
 
 def _without_parameters(tree: Tree) -> Tree:
-    """Of what a driver is told only the kind: what is in it is the driver's affair, and may be anything."""
+    """The tree with only apiVersion and kind of opaque driver parameters, which may contain anything."""
     if not tree.get("config"):
         return tree
     return {**tree, "config": [_config(one) for one in tree["config"]]}
@@ -235,13 +236,15 @@ def _event(names: Pseudonyms, tree: Tree) -> Tree:
     kept = only(about, ("kind", "apiVersion", "uid"))
     kept["namespace"] = names.of("namespace", about.get("namespace", ""))
     kept["name"] = names.of(_NAME_KINDS.get(about.get("kind", ""), "owner"), about.get("name", ""))
-    message = redact_message(names, str(tree.get("message") or "")) if tree.get("reason") in _EVENTS_WITH_MESSAGE else ""
+    message = (
+        redact_message(names, str(tree.get("message") or "")) if tree.get("reason") in _EVENTS_WITH_MESSAGE else ""
+    )
     source = only(tree.get("source") or {}, ("component",))
     return {"involvedObject": kept, **only(tree, _EVENT), "source": source, "message": message}
 
 
 def _quota(names: Pseudonyms, tree: Tree) -> Tree:
-    """Only of claims and devices: other keys may name what is nobody's business, such as storage classes."""
+    """Only limits of claims and devices: other keys may contain names, such as storage classes."""
     status = tree.get("status") or {}
     return {
         "status": {

@@ -1,4 +1,4 @@
-"""Pods and what pods are made from, without everything that neither a scheduler nor a driver looks at."""
+"""Redaction of pods and pod templates to the fields that schedulers and drivers read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _SPEC = (
     "hostNetwork", "terminationGracePeriodSeconds", "os",
 )  # fmt: skip
 _STATUS = ("phase", "qosClass", "startTime", "reason")
-#: What a pod or container has on its node, while it is resized.
+#: Resources of a pod or container on its node during a resize.
 _AMOUNTS = ("resources", "allocatedResources")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGeneration")
 
 
 def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
-    """What decides where a pod goes."""
+    """The fields of a pod's spec that affect scheduling."""
     found = only(spec, _SPEC)
-    names.keep("lease", spec.get("schedulerName") or "")  # by which its scheduler is known to run
+    names.keep("lease", spec.get("schedulerName") or "")  # the Lease of the scheduler has this name
     for field in ("initContainers", "containers"):
         if spec.get(field):
             found[field] = [_container(names, one) for one in spec[field]]
@@ -41,7 +41,7 @@ def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
     if spec.get("resourceClaims"):
         found["resourceClaims"] = [claim_entry(names, one) for one in spec["resourceClaims"]]
     for volume in spec.get("volumes") or ():
-        # Left out, but a scheduler's sentence may name it.
+        # Volumes are removed, but a message of a scheduler may name one.
         names.of("volume", (volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
     folders = [(volume.get("hostPath") or {}).get("path") or "" for volume in spec.get("volumes") or ()]
     kept = [told for folder in folders if (told := telling(folder))]
@@ -61,21 +61,21 @@ def _container(names: Pseudonyms, container: Tree) -> Tree:
 
 
 def keyed(names: Pseudonyms, one: Tree) -> Tree:
-    """A taint or toleration of nodes, its value as a label's."""
+    """A taint or toleration of a node, with its value redacted like that of a label."""
     return {**one, "value": names.value(str(one.get("key", "")), one["value"])} if one.get("value") else dict(one)
 
 
 def claim_entry(names: Pseudonyms, entry: Tree) -> Tree:
-    """What names a claim or a template."""
+    """An entry that refers to a claim or template."""
     found = dict(entry)
-    for field, sort in (("resourceClaimName", "claim"), ("resourceClaimTemplateName", "template")):
+    for field, kind in (("resourceClaimName", "claim"), ("resourceClaimTemplateName", "template")):
         if entry.get(field):
-            found[field] = names.of(sort, entry[field])
+            found[field] = names.of(kind, entry[field])
     return found
 
 
 def pod_status(names: Pseudonyms, status: Tree) -> Tree:
-    """What has been decided, and the scheduler's words."""
+    """The status of a pod, with the message of its scheduler."""
     found = only(status, (*_STATUS, *_AMOUNTS))
     if status.get("conditions"):
         found["conditions"] = [condition(names, one) for one in status["conditions"]]
@@ -98,7 +98,7 @@ def pod_status(names: Pseudonyms, status: Tree) -> Tree:
 
 
 def _container_status(names: Pseudonyms, status: Tree) -> Tree:
-    """Whether it runs, what it waits for, and the health of its devices."""
+    """The status of a container: readiness, waiting reason, and the health of its devices."""
     kept = only(status, ("ready", "restartCount", *_AMOUNTS))
     found: Tree = {"name": names.of("container", status.get("name", "")), **kept}
     waiting = (status.get("state") or {}).get("waiting")
@@ -113,7 +113,7 @@ def _container_status(names: Pseudonyms, status: Tree) -> Tree:
 
 
 def condition(names: Pseudonyms, one: Tree) -> Tree:
-    """A condition; only the scheduler's sentence is kept, of which we know what it may name."""
+    """A condition; only the message of PodScheduled is kept, because its possible names are known."""
     found = only(one, _CONDITION)
     if one.get("type") == "PodScheduled" and one.get("message"):
         found["message"] = redact_message(names, str(one["message"]))

@@ -1,4 +1,4 @@
-"""Pseudonyms: collected in a first pass, given in order, and the same in every place."""
+"""Pseudonyms of names: collected in a first pass, assigned in sort order, and used consistently."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from allotment.model.core import HOSTNAME_LABEL
 from allotment.model.trees import Tree
 from allotment.vocabulary.driver_detection import telling
 
-#: Names that everybody's cluster has tell nothing.
+#: Names that every cluster has are kept.
 _COMMON = {
     "namespace": frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}),
     "priority": frozenset({"system-cluster-critical", "system-node-critical"}),
     "account": frozenset({"default"}),
     "lease": frozenset({"kube-scheduler", "kube-controller-manager"}),
 }
-#: Labels and taints whose values are Kubernetes', a vendor's or a cloud's words: what a machine is, and has.
+#: Keys of labels and taints whose values are defined by Kubernetes, vendors or clouds.
 _PLAIN_KEY = re.compile(
     r"(beta\.)?kubernetes\.io/(arch|os)|(node|beta)\.kubernetes\.io/instance-type|(nvidia|amd)\.com/.+"
     r"|karpenter\.k8s\.aws/instance-.+|karpenter\.sh/capacity-type|eks\.amazonaws\.com/capacityType"
     r"|cloud\.google\.com/gke-(accelerator|gpu-.+)|k8s\.amazonaws\.com/accelerator"
     r"|kubernetes\.azure\.com/(accelerator|scalesetpriority)"
 )
-#: Yes, no, a small number, and what our own parts are called.
+#: Booleans, small numbers, and names of Allotment's own components.
 _PLAIN_VALUE = re.compile(r"|true|false|[0-9]{1,6}|allotment|driver-nvidia|driver-amd")
-#: In a text a word may be the name of several things; which of them is meant, nobody can tell.
+#: Order in which the kinds of a name are tried for a word in a message.
 _KINDS = (
     "pod", "claim", "node", "template", "namespace", "pool", "slice", "volume", "deployment", "statefulset", "job",
     "replicaset", "daemonset", "cronjob", "podgroup", "quota", "rule", "owner",
@@ -34,7 +34,7 @@ _KINDS = (
 
 
 class Pseudonyms:
-    """Original names by sort, and their pseudonyms once all are known.
+    """Original names by kind, and their pseudonyms after all names are collected.
 
     >>> names = Pseudonyms()
     >>> names.of("pod", "web-1"), names.of("pod", "db-0")
@@ -46,43 +46,43 @@ class Pseudonyms:
 
     def __init__(self) -> None:
         self._known: dict[str, set[str]] = {}
-        self._given: dict[str, dict[str, str]] | None = None
+        self._assigned: dict[str, dict[str, str]] | None = None
         self._words: dict[str, str] = {}
         self._kept: frozenset[str] = frozenset()
         self._plain: dict[str, set[str]] = {}
 
     def assign(self, kept: frozenset[str] = frozenset()) -> None:
-        """Everything has been seen: from now on pseudonyms are told. ``kept``: texts that stay as they are."""
-        self._kept = kept.difference(*(known for sort, known in self._known.items() if sort != "word"))
+        """Assign pseudonyms after all names were collected. ``kept``: texts that are not replaced."""
+        self._kept = kept.difference(*(known for kind, known in self._known.items() if kind != "word"))
         given: dict[str, dict[str, str]] = {}
-        for sort, names in self._known.items():
+        for kind, names in self._known.items():
             width = len(str(len(names)))
-            given[sort] = {
-                name: f"{sort}-{number:0{width}}{_driver(sort, name)}" for number, name in enumerate(sorted(names), 1)
+            given[kind] = {
+                name: f"{kind}-{number:0{width}}{_driver(kind, name)}" for number, name in enumerate(sorted(names), 1)
             }
-        # A node's own pool is called like the node.
+        # A pool with the name of its node gets the same pseudonym.
         nodes = given.get("node", {})
         given["pool"] = {name: nodes.get(name, alias) for name, alias in given.get("pool", {}).items()}
-        self._given = given
-        for sort in reversed(_KINDS):
-            self._words |= given.get(sort, {})
+        self._assigned = given
+        for kind in reversed(_KINDS):
+            self._words |= given.get(kind, {})
 
-    def of(self, sort: str, name: Any) -> str:
-        """The pseudonym of a name; in the first pass the name itself."""
+    def of(self, kind: str, name: Any) -> str:
+        """The pseudonym of a name; during collection the name itself."""
         text = str(name)
-        if not text or text in _COMMON.get(sort, ()) or text in self._plain.get(sort, ()):
+        if not text or text in _COMMON.get(kind, ()) or text in self._plain.get(kind, ()):
             return text
-        if self._given is None:
-            self._known.setdefault(sort, set()).add(text)
+        if self._assigned is None:
+            self._known.setdefault(kind, set()).add(text)
             return text
-        return self._given[sort][text]
+        return self._assigned[kind][text]
 
-    def keep(self, sort: str, name: str) -> None:
-        """This name is told elsewhere, and stays."""
-        self._plain.setdefault(sort, set()).add(name)
+    def keep(self, kind: str, name: str) -> None:
+        """Keep this name, because it is also contained in kept fields."""
+        self._plain.setdefault(kind, set()).add(name)
 
     def value(self, key: str, value: Any) -> str:
-        """The pseudonym of a label's value; yes, no and small numbers are no secret."""
+        """The pseudonym of a label's value; booleans and small numbers are kept."""
         text = str(value)
         if key == HOSTNAME_LABEL:
             return self.of("node", text)
@@ -91,19 +91,19 @@ class Pseudonyms:
         return text if _PLAIN_KEY.fullmatch(key) or is_plain(text) else self.of("value", text)
 
     def labels(self, labels: Mapping[str, Any] | None) -> dict[str, str]:
-        """Labels with their values replaced."""
+        """Labels with redacted values."""
         return {key: self.value(key, value) for key, value in (labels or {}).items()}
 
-    def known(self, text: str, sort: str = "") -> str:
-        """The pseudonym of something of that sort, else of any; empty if the text is no name, and in the first pass."""
-        return (self._given or {}).get(sort, {}).get(text) or self._words.get(text, "")
+    def known(self, text: str, kind: str = "") -> str:
+        """The pseudonym of a name of that kind, else of any kind; empty for other texts and during collection."""
+        return (self._assigned or {}).get(kind, {}).get(text) or self._words.get(text, "")
 
     def is_kept(self, text: str) -> bool:
-        """Whether the text stands as it is in what is kept; in the first pass that is not known of any."""
+        """Whether the text is contained in the kept fields; false during collection."""
         return text in self._kept
 
     def selectors(self, value: Any) -> Any:
-        """Affinities, label and node selectors, spread constraints: whatever selects by labels, at any depth."""
+        """A value with redacted label selectors, node selectors and affinities at any depth."""
         if isinstance(value, list):
             return [self.selectors(item) for item in value]
         if not isinstance(value, dict):
@@ -130,17 +130,17 @@ class Pseudonyms:
         return {**one, "values": [self.value(key, each) for each in values]}
 
 
-def _driver(sort: str, name: str) -> str:
-    """By these a driver's program is known, so that much of them stays."""
-    word = telling(name) if sort in ("daemonset", "image") else ""
+def _driver(kind: str, name: str) -> str:
+    """A suffix that preserves the part of a name by which driver pods are recognized."""
+    word = telling(name) if kind in ("daemonset", "image") else ""
     return f"-{word}" if word else ""
 
 
 def is_plain(value: str) -> bool:
-    """Whether a value is nothing that somebody has thought of."""
+    """Whether a value is generic, so that it can be kept."""
     return _PLAIN_VALUE.fullmatch(value) is not None
 
 
 def only(tree: Tree, keys: Iterable[str]) -> Tree:
-    """The part of an object that is harmless as it is."""
+    """The mapping restricted to these keys."""
     return {key: tree[key] for key in keys if key in tree}

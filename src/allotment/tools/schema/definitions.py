@@ -1,4 +1,4 @@
-"""Shapes of Kubernetes' types to definitions of a schema, each once, by its name."""
+"""Conversion of Kubernetes types to schema definitions by name."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _CONTAINER_CLAIM: Final = frozenset({"name", "request"})
 
 
 def _name(shape: TypeShape) -> str:
-    """The name by which a type is described; Kubernetes has two types that are called ResourceClaim."""
+    """The name of a type's definition; Kubernetes has two types with the name ResourceClaim."""
     return "ContainerClaim" if shape.fields.keys() == _CONTAINER_CLAIM else shape.bare_name
 
 
 class Definitions:
-    """The definitions that some kinds need; what is there already is not built again."""
+    """The definitions of some kinds; each type is built once."""
 
     def __init__(self, features: Features) -> None:
         self.built: dict[str, Tree] = {}
@@ -55,7 +55,7 @@ class Definitions:
         return reference
 
     def _struct(self, shape: TypeShape) -> str:
-        # Types of one name in several groups (v1.Condition) are told apart by their package.
+        # Types with the same name in several groups (v1.Condition) are distinguished by their package.
         key = f"{shape.package}.{shape.bare_name}"
         if key in self._names:
             return f"#/definitions/{self._names[key]}"
@@ -65,16 +65,16 @@ class Definitions:
         self._names[key] = name
         definition: Tree = {"type": "object", "additionalProperties": False}
         self.built[name] = definition
-        meaning = DESCRIPTIONS.get(_name(shape))
-        if meaning is not None:
-            definition["description"] = meaning.text
+        description = DESCRIPTIONS.get(_name(shape))
+        if description is not None:
+            definition["description"] = description.text
         definition["properties"] = {
             field: self._field(shape, field) for field in shape.fields if f"{_name(shape)}.{field}" not in SERVER_WRITES
         }
-        # These are taken from whoever has read an object, but nobody writes them.
+        # The server sets these fields: they are accepted in objects that were read, but not described.
         for field in shape.fields.keys() - definition["properties"].keys():
             definition["properties"][field] = True
-        required = [field for field, one in shape.fields.items() if one.required]
+        required = [name for name, field in shape.fields.items() if field.required]
         if required:
             definition["required"] = required
         if shape.bare_name in STRUCTS:
@@ -87,16 +87,16 @@ class Definitions:
         name = f"{_name(owner)}.{field}"
         suggested = FIELDS.get(name)
         built = suggested() if suggested is not None else self._value(owner.fields[field].shape)
-        meaning = DESCRIPTIONS.get(name)
-        if meaning is None:
+        description = DESCRIPTIONS.get(name)
+        if description is None:
             return built
-        told = meaning.text
-        if meaning.gate and not self._features.enabled(meaning.gate):
+        text = description.text
+        if description.gate and not self._features.enabled(description.gate):
             where = f"Kubernetes {self._features.kube}"
-            known = meaning.gate in GATES and self._features.kube in GATES[meaning.gate]
-            told += f" {where} {'needs its gate' if known else 'has no gate'} {meaning.gate} for it."
-        # Beside a reference draft-07 reads nothing else.
-        return {"description": told, "allOf": [built]} if "$ref" in built else {"description": told, **built}
+            known = description.gate in GATES and self._features.kube in GATES[description.gate]
+            text += f" {where} {'needs its gate' if known else 'has no gate'} {description.gate} for it."
+        # draft-07 ignores other keywords next to $ref.
+        return {"description": text, "allOf": [built]} if "$ref" in built else {"description": text, **built}
 
     def _value(self, shape: TypeShape) -> Tree:
         if shape.form == "struct":

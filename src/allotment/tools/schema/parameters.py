@@ -1,4 +1,4 @@
-"""Kinds of drivers' parameters as definitions: which kinds a driver has, and the fields of each."""
+"""Schema definitions of driver parameters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from allotment.vocabulary.parameters import kinds_of
 
 
 def drivers_with_parameters() -> tuple[str, ...]:
-    """The drivers of which kinds of parameters are known."""
+    """The drivers with known parameter kinds."""
     return tuple(driver for driver in drivers() if kinds_of(driver))
 
 
 def parameter_definitions() -> dict[str, Tree]:
-    """A definition for each driver's parameters and for each of their kinds."""
+    """A definition for the parameters of each driver, and for each parameter kind."""
     found: dict[str, Tree] = {}
     for driver in drivers_with_parameters():
         kinds = kinds_of(driver) or {}

@@ -1,4 +1,4 @@
-"""What an editor offers in fields whose values Kubernetes or the known drivers decide."""
+"""Suggested values of fields, from Kubernetes and from known drivers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _QUALIFIED: Final = r"^[^/]+/[A-Za-z_][A-Za-z0-9_]*$"
 
 
 def _known_or(names: Iterable[str], pattern: str) -> Tree:
-    """Names that are known, or any other of that form."""
+    """Known names, or any other name that matches the pattern."""
     return {"anyOf": [{"enum": sorted(set(names))}, {"type": "string", "pattern": pattern}]}
 
 
 @cache
 def _terms() -> tuple[tuple[str, str], ...]:
-    """Attributes and capacities of every driver in its newest release, with an example of a condition."""
+    """Attributes and capacities of every driver in its newest release, each with an example condition."""
 
     def found() -> Iterator[tuple[str, str]]:
         for driver in drivers():
@@ -46,7 +46,7 @@ def _classes() -> Tree:
 
 
 def _expression() -> Tree:
-    """A string; editors that know snippets offer conditions."""
+    """A CEL expression with conditions as snippets for editors that support them."""
     snippets = [
         {"label": name, "description": condition, "body": condition.replace("$", r"\$")} for name, condition in _terms()
     ]
@@ -76,7 +76,7 @@ _QUALIFIED_NAME: Final = r"^[^/]+/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 _MODE: Final = {"enum": ["ExactCount", "All"], "default": "ExactCount"}
 _COUNT: Final = {"type": "integer", "minimum": 1, "default": 1}
 
-#: By type and field.
+#: Schemas by type and field.
 FIELDS: Final[Mapping[str, Callable[[], Tree]]] = {
     "DeviceRequest.name": lambda: {"type": "string", "pattern": _LABEL, "maxLength": 63},
     "DeviceSubRequest.name": lambda: {"type": "string", "pattern": _LABEL, "maxLength": 63},
@@ -103,7 +103,7 @@ def _one_of(*fields: str) -> Callable[[], Tree]:
 
 
 def _by_driver() -> Tree:
-    """The parameters of drivers whose parameters are known."""
+    """Rules for the parameters of known drivers."""
     return {
         "allOf": [
             {
@@ -115,7 +115,7 @@ def _by_driver() -> Tree:
     }
 
 
-#: What a type as a whole must hold.
+#: Additional schemas of whole types.
 STRUCTS: Final[Mapping[str, Callable[[], Tree]]] = {
     "DeviceRequest": _one_of("exactly", "firstAvailable"),
     "DeviceConstraint": _one_of("matchAttribute", "distinctAttribute"),

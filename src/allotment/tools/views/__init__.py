@@ -1,7 +1,7 @@
-"""Claims, classes and pods as they are written, in whatever version and shape: what an author can only have meant.
+"""Lenient views of claims, classes and pods in manifests of any version, with the path of every field.
 
-A view never fails: what is missing or of the wrong type is empty. It keeps the path at which each thing stands, as
-written, so that a finding can point there and a fix can change it.
+A view never fails: missing fields and fields of the wrong type are empty. The paths are those in the document, so that
+findings can point to them and fixes can change them.
 """
 
 from allotment.tools.views.claims import ClaimKind as ClaimKind
@@ -15,10 +15,10 @@ from allotment.tools.views.claims import claim_view as claim_view
 from allotment.tools.views.claims import class_view as class_view
 from allotment.tools.views.claims import fragment_views as fragment_views
 from allotment.tools.views.claims import selectors_of as selectors_of
+from allotment.tools.views.pods import ClaimUseView as ClaimUseView
 from allotment.tools.views.pods import ContainerView as ContainerView
 from allotment.tools.views.pods import EntryView as EntryView
 from allotment.tools.views.pods import PodView as PodView
-from allotment.tools.views.pods import ClaimUseView as ClaimUseView
 from allotment.tools.views.pods import pod_views as pod_views
 from allotment.tools.views.trees import at as at
 from allotment.tools.views.trees import is_dra as is_dra

@@ -1,4 +1,4 @@
-"""Claims, templates and classes as they are written, with the path of everything in them."""
+"""Lenient views of claims, templates and classes, with the paths of their fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ClaimKind: TypeAlias = Literal["ResourceClaim", "ResourceClaimTemplate"]
 class SelectorView(NamedTuple):
     """A CEL expression that selects devices. ``path`` is that of the string; ``class_name`` the request's class.
 
-    ``where`` tells what it belongs to; of a fragment nothing else is known.
+    ``where`` is the kind of its owner; for a fragment the owner is unknown.
     """
 
     document: Document
@@ -31,8 +31,8 @@ class SelectorView(NamedTuple):
 class RequestView:
     """One request, or one alternative of a request (``firstAvailable``).
 
-    ``path`` is that of the request or alternative, ``body`` the path at which its fields stand: ``path`` itself where
-    they stand beside the name, one step further under ``exactly``. ``name`` is ``main`` or ``main/alternative``.
+    ``path`` is the path of the request or alternative, ``body`` the path of its fields: ``path`` itself if they are
+    next to the name, or the path of ``exactly``. ``name`` is ``main`` or ``main/alternative``.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class ConstraintView(NamedTuple):
 
 
 class ConfigView(NamedTuple):
-    """Parameters for a driver; ``parameters`` is None where they are no mapping."""
+    """Parameters for a driver; ``parameters`` is None if they are not a mapping."""
 
     path: Path
     driver: str
@@ -88,7 +88,7 @@ class ClassView(NamedTuple):
 
 
 def claim_view(document: Document, namespace: str = "default") -> ClaimView | None:
-    """The claim or template that a document holds, if it holds one."""
+    """The claim or template in a document, if it is one."""
     kind = document.kind
     if not is_dra(document) or kind not in ("ResourceClaim", "ResourceClaimTemplate"):
         return None
@@ -114,7 +114,7 @@ def claim_view(document: Document, namespace: str = "default") -> ClaimView | No
 
 
 def class_view(document: Document) -> ClassView | None:
-    """The DeviceClass that a document holds, if it holds one."""
+    """The DeviceClass in a document, if it is one."""
     if not is_dra(document) or document.kind != "DeviceClass":
         return None
     spec = mapping(document.tree.get("spec"))
@@ -124,7 +124,7 @@ def class_view(document: Document) -> ClassView | None:
 
 
 def selectors_of(document: Document, namespace: str = "default") -> Iterator[SelectorView]:
-    """Every selector of a claim, template or class."""
+    """All selectors of a claim, template or class."""
     claim = claim_view(document, namespace)
     if claim is not None:
         for request in claim.requests:
@@ -135,7 +135,7 @@ def selectors_of(document: Document, namespace: str = "default") -> Iterator[Sel
 
 
 def fragment_views(document: Document) -> Iterator[SelectorView]:
-    """The selectors of a document that is a piece of a claim: it has selectors, and neither version nor kind."""
+    """The selectors of a fragment of a claim: a document with selectors but without apiVersion and kind."""
     if not document.api_version and not document.kind:
         yield from _selectors(document, ("selectors",), document.tree.get("selectors"), "fragment")
 
@@ -150,7 +150,7 @@ def _requests(document: Document, path: Path, request: dict[str, Any]) -> Iterat
         return
     exactly = request.get("exactly")
     if isinstance(exactly, dict):
-        # What stands beside `exactly` by mistake is still what the author asked for.
+        # Fields next to `exactly` are misplaced, but still show the request that the author intended.
         beside = {key: value for key, value in request.items() if key not in ("name", "exactly")}
         body: Path = (*path, "exactly")
         yield _request(document, path, body, name, exactly if exactly or not beside else beside)

@@ -1,7 +1,7 @@
-"""Where an object keeps the specs of the pods that are made of it.
+"""Locations of pod specs in workload objects.
 
-Kubernetes' own kinds have one place each. Kinds of others (PyTorchJob, RayCluster, JobSet, LeaderWorkerSet, Notebook,
-Volcano's Job, KServe's InferenceService) have several, anywhere: what has ``containers`` as a pod has them is one.
+Built-in kinds have one pod spec at a known path. Third-party kinds (PyTorchJob, RayCluster, JobSet, LeaderWorkerSet,
+Notebook, Volcano's Job, KServe's InferenceService) may have several at any path, which are detected by ``containers``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from allotment.model.fields import GROUP
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 
-#: Where Kubernetes' own kinds keep the template of their pods.
+#: Paths of the pod template in built-in kinds.
 _TEMPLATES: Final[dict[str, Path]] = {
     "Pod": (),
     "PodTemplate": ("template",),
@@ -22,23 +22,23 @@ _TEMPLATES: Final[dict[str, Path]] = {
         ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"), ("spec", "template")
     ),
 }
-#: What tells a fragment of a pod's spec.
+#: Fields by which a fragment of a pod spec is recognized.
 _OF_PODS: Final = ("containers", "resourceClaims")
-#: What containers have beside their name.
+#: Fields by which a container is recognized, besides its name.
 _OF_CONTAINERS: Final = frozenset(("image", "resources", "command", "args", "env", "volumeMounts", "ports"))
-#: Fields by which an item of a list goes by a name.
+#: Fields that contain the name of a list item.
 _NAMES: Final = ("name", "groupName")
-#: Steps that do not tell whose pods they are.
+#: Path steps that do not identify the pods.
 _GENERIC_STEPS: Final = frozenset(("spec", "template", "jobTemplate"))
-#: Deeper than any kind has its pods.
+#: Maximum depth of the search; no known kind has deeper pod specs.
 _MAX_DEPTH: Final = 16
 
 
 class PodSpecLocation(NamedTuple):
-    """A pod's spec: its ``path``, and how many such pods run at once (0 where that is not known).
+    """The location of a pod spec: its ``path``, and the number of pods that run at the same time (0 if unknown).
 
-    ``custom``: its kind is not Kubernetes' own. Such an object may have several; ``part`` tells them apart (``Worker``,
-    ``gpu-group``), and is empty where there is nothing to tell it by.
+    ``custom``: a third-party kind. Such an object may have several pod specs; ``part`` distinguishes them (``Worker``,
+    ``gpu-group``) and is empty if there is no suitable name.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class PodSpecLocation(NamedTuple):
 
 
 def pod_specs(document: Document) -> Iterator[PodSpecLocation]:
-    """The specs of pods in a document, in its order; a fragment of a pod's spec is one."""
+    """The pod specs in a document, in its order; a fragment of a pod spec counts as one."""
     kind, group = document.kind, document.api_version.rpartition("/")[0]
     if not kind and not document.api_version:
         if any(isinstance(document.tree.get(field), list) for field in _OF_PODS):
@@ -60,7 +60,7 @@ def pod_specs(document: Document) -> Iterator[PodSpecLocation]:
 
 
 def _replicas(tree: dict[str, Any], kind: str) -> int:
-    """How many pods of a kind of Kubernetes run at once; of a DaemonSet that is not known."""
+    """The number of pods of a built-in kind that run at the same time; 0 for a DaemonSet, because it is unknown."""
     if kind == "DaemonSet":
         return 0
     spec = tree.get("spec")
@@ -76,16 +76,16 @@ def _replicas(tree: dict[str, Any], kind: str) -> int:
 
 
 def _job_parallelism(spec: dict[str, Any]) -> int:
-    """How many pods of a Job run at once."""
+    """The number of pods of a Job that run at the same time."""
     wanted = [number for number in (spec.get("parallelism") or 1, spec.get("completions")) if type(number) is int]
     return min(wanted, default=1)
 
 
-# --- kinds of others -------------------------------------------------------------------------------------------------
+# --- third-party kinds -----------------------------------------------------------------------------------------------
 
 
 def _found(tree: Any, path: Path, above: tuple[Any, ...]) -> Iterator[PodSpecLocation]:
-    """The specs below a tree; ``above`` are the mappings and lists that it is in, the outermost first."""
+    """The pod specs in a tree; ``above`` are its enclosing mappings and lists, the outermost first."""
     if len(path) > _MAX_DEPTH:
         return
     if isinstance(tree, list):
@@ -106,15 +106,15 @@ def _has_containers(tree: dict[str, Any]) -> bool:
     return (
         isinstance(containers, list)
         and bool(containers)
-        and all(isinstance(one, dict) and one.keys() & _OF_CONTAINERS for one in containers)
+        and all(isinstance(container, dict) and container.keys() & _OF_CONTAINERS for container in containers)
     )
 
 
 def _copies(trees: tuple[Any, ...]) -> int:
-    """How many pods run at once, by the mappings that the spec is in, itself the last.
+    """The number of pods that run at the same time, from the enclosing mappings of the spec, which is the last one.
 
-    That is the nearest ``replicas``, times what runs at once of a Job, times the pods of a group that counts as one:
-    LeaderWorkerSet's (``size``, with its leader) and Ray's (``numOfHosts``).
+    It is the product of the nearest ``replicas``, the parallelism of a Job, and the size of a group that counts as one
+    replica: ``size`` of LeaderWorkerSet (with its leader) or ``numOfHosts`` of Ray.
     """
     number = 1
     for tree, inner in zip(reversed(trees), (None, *reversed(trees)), strict=False):
@@ -134,7 +134,7 @@ def _copies(trees: tuple[Any, ...]) -> int:
 
 
 def _part(path: Path, above: tuple[Any, ...]) -> str:
-    """The last step that tells whose pods they are; of an item in a list its name."""
+    """The last path step that identifies the pods; for a list item its name."""
     number = ""
     for step, tree in zip(reversed(path), reversed(above), strict=True):
         if isinstance(step, int):

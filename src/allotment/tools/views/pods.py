@@ -1,4 +1,4 @@
-"""Pods, and the pods that workloads make, as they are written, with the path of everything in them."""
+"""Lenient views of pods and pod templates of workloads, with the paths of their fields."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from allotment.tools.views.trees import at, items, key_of, mapping, text
 
 
 class EntryView(NamedTuple):
-    """An entry of ``spec.resourceClaims``: the claim or the template that it names, by whatever spelling.
+    """An entry of ``spec.resourceClaims`` with its reference to a claim or template, in any API version.
 
-    ``name_path`` is the path of that name.
+    ``name_path`` is the path of the referenced name.
     """
 
     path: Path
@@ -46,10 +46,10 @@ class ContainerView(NamedTuple):
 
 
 class PodView(NamedTuple):
-    """A pod, or the pods that a workload makes: ``spec`` is the path of the pod's spec.
+    """A pod, or the pod template of a workload: ``spec`` is the path of the pod spec.
 
-    ``replicas`` is how many of them run at once (a DaemonSet's are not known: 0). ``custom``: the kind is not
-    Kubernetes' own, and may make pods of several specs: each is a view, and ``part`` tells whose pods (``Worker``).
+    ``replicas`` is the number of pods that run at the same time (0 for a DaemonSet: unknown). ``custom``: a third-party
+    kind, which may have several pod specs: each one is a view, and ``part`` names it (``Worker``).
     """
 
     document: Document
@@ -70,13 +70,13 @@ class PodView(NamedTuple):
 
 
 def pod_views(document: Document, namespace: str = "default") -> Iterator[PodView]:
-    """The pods that a document makes, by their specs; a fragment of a pod's spec makes one."""
-    for one in pod_specs(document):
-        yield _pod(document, namespace, one)
+    """The pods of a document, one per pod spec; a fragment of a pod spec counts as one."""
+    for location in pod_specs(document):
+        yield _pod(document, namespace, location)
 
 
-def _pod(document: Document, namespace: str, one: PodSpecLocation) -> PodView:
-    spec = one.path
+def _pod(document: Document, namespace: str, location: PodSpecLocation) -> PodView:
+    spec = location.path
     tree = mapping(at(document.tree, spec))
     containers = [
         _container((*spec, field, number), container, field == "initContainers")
@@ -90,16 +90,16 @@ def _pod(document: Document, namespace: str, one: PodSpecLocation) -> PodView:
         key_of(document, namespace),
         spec,
         tree,
-        one.replicas,
+        location.replicas,
         tuple(entries),
         tuple(containers),
-        one.custom,
-        one.part,
+        location.custom,
+        location.part,
     )
 
 
 def _entry(path: Path, entry: dict[str, Any]) -> EntryView:
-    # Until Kubernetes 1.31 the names stood under `source`.
+    # Until Kubernetes 1.31 the names were fields of `source`.
     for base, fields in (((), entry), (("source",), mapping(entry.get("source")))):
         if isinstance(fields.get("resourceClaimTemplateName"), str):
             name_path = (*path, *base, "resourceClaimTemplateName")

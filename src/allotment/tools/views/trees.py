@@ -1,4 +1,4 @@
-"""Reading trees that may hold anything: what is missing or of the wrong type is empty."""
+"""Lenient access to trees of any content: missing values and values of the wrong type are empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.model.meta import ObjectKey
 
 
 def is_dra(document: Document) -> bool:
-    """Whether a document is of ``resource.k8s.io``, in any version, also one that never was."""
+    """Whether a document is of the group ``resource.k8s.io``, in any version."""
     return document.api_version.partition("/")[0] == GROUP
 
 
@@ -23,7 +23,7 @@ def key_of(document: Document, namespace: str = "default") -> ObjectKey:
 
 
 def at(tree: Any, path: Path) -> Any:
-    """The value at a path; None where there is none."""
+    """The value at a path, or None if it does not exist."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(tree, list) or not 0 <= step < len(tree):
@@ -37,12 +37,12 @@ def at(tree: Any, path: Path) -> Any:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A mapping; empty where the value is none."""
+    """The value if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The mappings in a list, with their numbers."""
+    """The mappings in a list, with their indexes."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             if isinstance(item, dict):
@@ -55,5 +55,5 @@ def strings(value: Any) -> tuple[str, ...]:
 
 
 def text(value: Any) -> str:
-    """A string; empty where the value is none."""
+    """The value if it is a string, otherwise an empty one."""
     return value if isinstance(value, str) else ""

@@ -35,7 +35,7 @@ def test_without_words_every_type_that_can_be_planned_with_the_cheapest_first(al
     prices = [line.split()[-3] for line in ran.out.splitlines()[1:] if "/" in line.split(" ")[0]]
     known = [float(price) for price in prices if price != "?"]
     assert known == sorted(known)
-    assert "26 more cannot be planned with (--all shows them, and why)." in ran.out
+    assert "26 more are not available to plans (--all lists them with the reason)." in ran.out
 
 
 def test_it_fits_eighty_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_it_fits_eighty_columns(allot: Allot, monkeypatch: pytest.MonkeyPatch) -
     for words in (["list"], ["list", "azure"], ["list", "--all"], ["show", "aws/p5.48xlarge"]):
         out = allot("catalog", *words).out
         assert max(map(len, out.splitlines())) <= 80
-    assert "Not on a screen so narrow: SPOT, CPU, RAM, AS-OF (-o wide)." in allot("catalog").out
+    assert "Hidden because the terminal is too narrow: SPOT, CPU, RAM, AS-OF (-o wide)." in allot("catalog").out
 
 
 def test_the_cases_of_the_readme_of_prices(allot: Allot) -> None:
@@ -101,11 +101,11 @@ def test_show_tells_sources_and_what_differs_between_cloud_and_driver(allot: All
     out = allot("catalog", "show", "p5.48xlarge").out
     assert "On-demand:     55.04 USD per hour\nAs of:         2026-07-20\n" in out
     assert "Memory:        81559Mi each, as the driver counts" in out
-    assert "80Gi each, says the cloud: the driver counts less" in out
+    assert "80Gi each according to the provider; the driver reports less" in out
     assert "Topology:      as on hgx-h100-aws-p5\n" in out
     assert "Unverified:    lowest power limit, NUMA nodes\n" in out
     out = allot("catalog", "show", "aws/g5.12xlarge").out
-    assert "22.35Gi each, says the cloud: the driver counts more" in out
+    assert "22.35Gi each according to the provider; the driver reports more" in out
     assert "which GPUs share a PCIe root" in out
     out = allot("catalog", "show", "gcp/a4-highgpu-8g").out
     assert "Price:         unknown\n" in out
@@ -116,7 +116,7 @@ def test_show_tells_sources_and_what_differs_between_cloud_and_driver(allot: All
 
 
 def test_slices_of_a_node_that_does_not_exist(allot: Allot) -> None:
-    ran = allot("catalog", "slices", "aws/p4d.24xlarge", "--mode", "static-mig=1g.5gb:7", "--node", "n")
+    ran = allot("catalog", "slices", "aws/p4d.24xlarge", "--mode", "static-mig=1g.5gb:7", "--node-name", "n")
     (one,) = yaml.safe_load_all(ran.out)
     assert one["spec"]["pool"] == {"name": "n", "generation": 1, "resourceSliceCount": 1}
     assert len(one["spec"]["devices"]) == 56
@@ -160,13 +160,13 @@ def test_words_that_mean_nothing_are_explained(allot: Allot, tmp_path: Path) -> 
     for words, problem, hint in [
         (["show", "aws/p5.48xlarg"], "unknown instance type 'aws/p5.48xlarg'", "did you mean aws/p5.48xlarge?"),
         (["slices", "aws/p4d.24xlarge", "--mode", "static-mig=1g.5gb:8"], "holds at most 7", ""),
-        (["slices", "aws/m6i.xlarge"], "publishes no devices: it has no GPU", ""),
+        (["slices", "aws/m6i.xlarge"], "publishes no devices: it has no GPUs", ""),
         (["slices", "aws/g6f.large"], "publishes no devices: it has a part of a GPU", ""),
         (["list", "--provider", "awz"], "unknown provider 'awz'", "did you mean aws?"),
         (["list", "nothing"], "no instance type has 'nothing' in its name", ""),
         (["list", "--gpu", "a1000"], "unknown GPU 'a1000'", "did you mean"),
         (["list", "--memory", "lots"], "--memory: wanted an amount", ""),
-        (["list", "--gpus", "-1"], "--gpus: wanted a number from 0 on, found -1", ""),
+        (["list", "--gpus", "-1"], "--gpus: expected a number >= 0, found -1", ""),
         (
             ["slices", "g5.xlarge", "--zone", "us-east1-a"],
             "--zone: aws/g5.xlarge is listed for us-east-1",
@@ -174,11 +174,11 @@ def test_words_that_mean_nothing_are_explained(allot: Allot, tmp_path: Path) -> 
         ),
         (["list", "--max-price", "free"], "--max-price: wanted USD per hour", ""),
         (["export", "kwok", "--nodes", "0"], "--nodes: wanted 1 to", ""),
-        (["export", "karpenter", "lambda"], "nothing is left to export", ""),
+        (["export", "karpenter", "lambda"], "no instance type to export", ""),
         (["export", "karpenter", "--mode", "shared"], "--mode: Karpenter's objects say nothing", ""),
         (["export", "karpenter", "--node-class", "C"], "--node-class: wanted GROUP/KIND/NAME", ""),
         (["list", "--catalog", "none.csv"], "none.csv: no such file", ""),
-        (["list", "--catalog", str(binary)], "wanted text (CSV in UTF-8)", ""),
+        (["list", "--catalog", str(binary)], "expected a CSV file in UTF-8", ""),
     ]:
         ran = allot("catalog", *words)
         assert ran.code == 2, words

@@ -34,7 +34,7 @@ def test_an_svg_is_well_formed_and_names_everything(tmp_path: Path) -> None:
         "notebook",
         "9Gi",
         "3 machines",
-        "1 pod not served",
+        "1 pod not placed",
     ):
         assert f"<!-- {words}" in text or words in text, words
 
@@ -88,7 +88,7 @@ def test_an_empty_plan_is_a_picture_too(tmp_path: Path) -> None:
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"wanted a name that ends in \.svg or \.png"):
+    with pytest.raises(ValueError, match=r"expected a name that ends in \.svg or \.png"):
         draw(mixed(), tmp_path / "plan.gif")
 
 

@@ -93,7 +93,7 @@ def test_a_failure_while_preparing_touches_no_file(three: list[Path], monkeypatc
 
 def test_a_file_that_changed_meanwhile_is_left_alone(three: list[Path]) -> None:
     three[1].write_text("somebody else's\n")
-    with pytest.raises(Mistake, match=r"b.yaml: changed while it was being checked"):
+    with pytest.raises(Mistake, match=r"b.yaml: the file changed during the check"):
         write(three)
     assert texts(three) == ["old a\n", "somebody else's\n", "old c\n"]
 

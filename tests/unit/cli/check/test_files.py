@@ -34,7 +34,7 @@ def test_folders_hold_files_of_many_programs(allot: Allot, write: Write) -> None
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
         "The object in 1 file is fine.\n"
-        "Left out 2 templates, as templates/a.yaml: check what it makes: helm template … | allot check -\n"
+        "Left out 2 templates, as templates/a.yaml: check their output: helm template … | allot check -\n"
     )
 
 
@@ -68,7 +68,7 @@ def test_a_template_that_is_named_is_called_one(allot: Allot, write: Write) -> N
     write({"templates/a.yaml": CHART})
     ran = allot("check", "templates/a.yaml")
     assert ran.code == 1
-    assert "  help: a template? Check what it makes: helm template … | allot check -\n" in ran.out
+    assert "  help: if it is a template, check its output: helm template … | allot check -\n" in ran.out
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "broken.yaml", "list.yaml", "templates/a.yaml"])
@@ -148,7 +148,7 @@ def test_a_tab_is_called_one(allot: Allot, write: Write) -> None:
 
 def test_nothing_in_a_file_is_fine(allot: Allot, write: Write) -> None:
     write({"a.yaml": ""})
-    assert allot("check", "a.yaml") == (0, "Nothing to check: no Kubernetes object here.\n", "")
+    assert allot("check", "a.yaml") == (0, "Nothing to check: no Kubernetes objects found.\n", "")
 
 
 def test_a_missing_file_is_bad_input(allot: Allot, write: Write) -> None:

@@ -36,7 +36,7 @@ a.yaml:6:7 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
   help: words have a meaning that others must know, too, or they are of no use to anybody
   unsafe fix: write guess, which is nearest
 
-Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --fix --unsafe.
+Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --fix --unsafe-fixes.
 """
     )
     assert (folder / "a.yaml").read_text() == NEW + GUES + NOTE
@@ -47,7 +47,7 @@ Fixed 3 findings in 2 files; 1 warning and 1 note remain. 1 fixable with --fix -
 
 def test_what_is_guessed_is_said(allot: Allot, write: Write) -> None:
     folder = write({"a.yaml": OLD + GUES})
-    ran = allot("check", "--fix", "--unsafe")
+    ran = allot("check", "--fix", "--unsafe-fixes")
     assert ran == (
         0,
         (
@@ -64,7 +64,7 @@ def test_what_is_guessed_is_said(allot: Allot, write: Write) -> None:
 def test_what_is_silenced_or_not_asked_for_is_not_fixed(allot: Allot, write: Write) -> None:
     quiet = OLD.replace("kept, too", "allot: ignore[S191]")
     folder = write({"a.yaml": quiet, "b.yaml": OLD + GUES})
-    assert allot("check", "--fix", "--unsafe", "--select", "V").code == 0
+    assert allot("check", "--fix", "--unsafe-fixes", "--select", "V").code == 0
     assert (folder / "a.yaml").read_text() == quiet
     assert (folder / "b.yaml").read_text() == f"{OLD}note: guess\n"
 
@@ -72,7 +72,7 @@ def test_what_is_silenced_or_not_asked_for_is_not_fixed(allot: Allot, write: Wri
 def test_what_remains_decides_the_exit_code(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD + GUES})
     assert allot("check", "--fix", "--fail-on", "warning").code == 1
-    assert allot("check", "--fix", "--fail-on", "warning", "--unsafe").code == 0
+    assert allot("check", "--fix", "--fail-on", "warning", "--unsafe-fixes").code == 0
 
 
 def test_a_diff_changes_nothing(allot: Allot, write: Write) -> None:
@@ -93,14 +93,14 @@ def test_a_diff_changes_nothing(allot: Allot, write: Write) -> None:
  note: gues
 """
     )
-    assert ran.err == "\nWould fix 1 finding in 1 file; 1 warning remains. 1 fixable with --fix --unsafe.\n"
+    assert ran.err == "\nWould fix 1 finding in 1 file; 1 warning remains. 1 fixable with --fix --unsafe-fixes.\n"
     assert (folder / "a.yaml").read_text() == OLD + GUES
     assert allot("check", "b.yaml", "--diff") == (0, "", "Would fix nothing; nothing is left.\n")
 
 
 def test_a_diff_says_which_changes_are_guesses(allot: Allot, write: Write) -> None:
     write({"a.yaml": OLD + GUES, "b.yaml": OLD})
-    err = allot("check", "--diff", "--unsafe").err
+    err = allot("check", "--diff", "--unsafe-fixes").err
     assert err == (
         "\na.yaml: guessed (V391, line 6): write guess, which is nearest\n"
         "Would fix 3 findings in 2 files; nothing is left.\n"

@@ -56,9 +56,9 @@ def test_rules_are_chosen_by_code_beginning_name_and_family(
 @pytest.mark.parametrize(
     ("words", "problem", "hint"),
     [
-        (["--select", "S191,W9"], "--select: no rule is called 'W9'", ""),
-        (["--ignore", "old-nam"], "--ignore: no rule is called 'old-nam'", "did you mean old-name?"),
-        (["--unsafe"], "--unsafe: says which fixes to take, and none are asked for", "--fix --unsafe"),
+        (["--select", "S191,W9"], "--select: unknown rule 'W9'", ""),
+        (["--ignore", "old-nam"], "--ignore: unknown rule 'old-nam'", "did you mean old-name?"),
+        (["--unsafe-fixes"], "--unsafe-fixes: requires --fix or --diff", "--fix --unsafe-fixes"),
         (["--kube-version", "1.20"], "--kube-version: wanted one of", ""),
         (["--driver", "gpu.nvidia.com"], "--driver: wanted NAME=RELEASE", ""),
         (["--driver", "gpu.nvidia.co=25.8"], "nothing is known of a driver", "did you mean gpu.nvidia.com"),
@@ -128,7 +128,7 @@ exclude = ["charts", "old/*.yaml"]
     assert ran.out.splitlines()[0].startswith("kept/a.yaml:5:7 V391")
     assert len(ran.out.splitlines()) == 2
     assert codes(allot, "charts/a.yaml") == ["S191"], "what is named is meant"
-    assert allot("check", "charts/a.yaml", "--force-exclude").out == "Nothing to check: no Kubernetes object here.\n"
+    assert allot("check", "charts/a.yaml", "--force-exclude").out == "Nothing to check: no Kubernetes objects found.\n"
 
 
 def test_what_is_wrong_with_a_configuration_is_shown_in_its_place(allot: Allot, write: Write) -> None:
@@ -153,14 +153,14 @@ selct = ["S"]
     assert (
         ran.err
         == """\
-pyproject.toml:5:1: wrong-type: kube-version: wanted a release in quotes, as "1.36", found 1.36
+pyproject.toml:5:1: wrong-type: kube-version: expected a release in quotes, as "1.36", found 1.36
     5 | kube-version = 1.36
       | ^
-pyproject.toml:6:1: unknown-key: no such key: selct
+pyproject.toml:6:1: unknown-key: unknown key: selct
     6 | selct = ["S"]
       | ^
   did you mean select?
-pyproject.toml:8:23: wrong-type: per-file-ignores: wanted a list of strings, found a table
+pyproject.toml:8:23: wrong-type: per-file-ignores: expected a list of strings, found a table
     8 | [tool.allotment.check.per-file-ignores]
       |                       ^
 Found 3 errors.
@@ -173,16 +173,16 @@ Found 3 errors.
     [
         ("[check]\nselect = [\n", "not TOML"),
         ("[chek]\n", "did you mean check?"),
-        ("check = 3\n", "check: wanted a table"),
-        ('[check]\nselect = ["Q"]\n', "no rule is called 'Q'"),
-        ('[check]\nfail-on = "eror"\n', "wanted one of error, warning, note, never"),
-        ('[check]\nkube-version = "1.12"\n', "wanted one of 1.34"),
-        ("[check]\nexclude = [1]\n", "wanted a list of strings"),
-        ("[check]\ndriver-gates = {A = 1}\n", "wanted a table of true and false"),
-        ("[check]\ndrivers = 'x'\n", "wanted a table of releases"),
+        ("check = 3\n", "check: expected a table"),
+        ('[check]\nselect = ["Q"]\n', "unknown rule 'Q'"),
+        ('[check]\nfail-on = "eror"\n', "expected one of error, warning, note, never"),
+        ('[check]\nkube-version = "1.12"\n', "expected one of 1.34"),
+        ("[check]\nexclude = [1]\n", "expected a list of strings"),
+        ("[check]\ndriver-gates = {A = 1}\n", "expected a table of true and false"),
+        ("[check]\ndrivers = 'x'\n", "expected a table of releases"),
         ("[check]\ndrivers = {x = '1'}\n", "allotment.toml: driver: nothing is known of a driver 'x'"),
         ("[check]\nfleet = 'dgx'\n", "allotment.toml: fleet entry 'dgx': unknown hardware"),
-        ("[check]\nignore = ['Q']\n", "allotment.toml: ignore: no rule is called 'Q'"),
+        ("[check]\nignore = ['Q']\n", "allotment.toml: ignore: unknown rule 'Q'"),
         ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: Kubernetes 1.36 has no DRA gate"),
     ],
 )

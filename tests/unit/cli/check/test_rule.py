@@ -29,7 +29,7 @@ V391  warning  [?]  No word
 Meaning: Does the object do what its author intends?
 M491  note          Nothing in it
 
-[*] mended by --fix, [?] by --fix --unsafe. allot rule S102 says more about one.
+[*] fixed by --fix, [?] by --fix --unsafe-fixes. allot rule CODE explains a rule.
 """
     )
 

@@ -57,7 +57,7 @@ b.yaml:8:5 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
   unsafe fix: write guess, which is nearest
 
 Found 2 errors, 1 warning and 1 note in 2 files. [*] 2 fixable with --fix, [?] 1
-  more with --fix --unsafe.
+  more with --fix --unsafe-fixes.
 """
     )
     assert max(map(len, ran.out.splitlines())) <= 80
@@ -71,7 +71,7 @@ def test_one_a_line(allot: Allot, write: Write) -> None:
 b.yaml:3:1 M491 note: nothing is specified
 b.yaml:5:9 S191 [*] `old` is an old name
 b.yaml:8:5 V391 [?] warning: nobody knows a word "gues". Did you mean "guess"?
-Found 1 error, 1 warning and 1 note in 1 file. [*] 1 fixable with --fix, [?] 1 more with --fix --unsafe.
+Found 1 error, 1 warning and 1 note in 1 file. [*] 1 fixable with --fix, [?] 1 more with --fix --unsafe-fixes.
 """
     )
 
@@ -87,7 +87,7 @@ Found 1 error, 1 warning and 1 note in 1 file. [*] 1 fixable with --fix, [?] 1 m
             },
             "All 3 objects in 2 files are fine.\n",
         ),
-        ({"ci.yaml": "on: push\n"}, "Nothing to check: no Kubernetes object here.\n"),
+        ({"ci.yaml": "on: push\n"}, "Nothing to check: no Kubernetes objects found.\n"),
     ],
 )  # fmt: skip
 def test_what_is_fine_is_told_in_a_sentence(allot: Allot, write: Write, files: dict[str, str], sentence: str) -> None:

@@ -85,7 +85,7 @@ def test_the_head_of_a_file_speaks_for_what_cannot_be_read(allot: Allot, write: 
 
 def test_what_was_silenced_is_counted(allot: Allot, write: Write) -> None:
     write({"a.yaml": f"{OLD}  # allot: ignore[S191]\n"})
-    assert allot("check").out == "The object in 1 file is fine.\n1 finding silenced by comments.\n"
+    assert allot("check").out == "The object in 1 file is fine.\n1 finding suppressed by comments.\n"
 
 
 def test_what_a_file_is_excused_from_leaves_no_comment_idle(allot: Allot, write: Write) -> None:

@@ -71,7 +71,7 @@ def test_kinds_and_names_as_kubectl_has_them(there: str) -> None:
 
 def test_other_names_of_a_cluster(there: str) -> None:
     assert there in offered("get", "-n", "")
-    assert offered("driver", "verify", "dra.sock", "--node", "") == ["t4-4x-pcie-1"]
+    assert offered("driver", "verify", "dra.sock", "--node-name", "") == ["t4-4x-pcie-1"]
     assert "gpu.nvidia.com" in offered("driver", "verify", "dra.sock", "--device-class", "")
     assert offered("logs", "-n", there, "") == ["web-0"]
     assert offered("logs", "-n", there, "web-0", "-c", "") == ["nginx\tnginx:1", "log\tlog:1"]

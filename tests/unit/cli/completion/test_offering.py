@@ -28,7 +28,7 @@ _FREE = {
 }  # fmt: skip
 #: Options of these names are free, too, where the value is called NAME.
 _NEW_NAMES = {
-    "--name", "--account", "--node", "--host-name", "--lease-name", "--scheduler-name", "--stdin-filename",
+    "--name", "--service-account", "--node-name", "--tls-san", "--lease-name", "--scheduler-name", "--stdin-filename",
     "vocabulary NAME",
 }  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_options_that_have_not_been_said() -> None:
     assert offered("check", "--select", "S", "--sel") == (["--select"], ":4"), "may be said again"
     assert offered("get", "--wat") == (["--watch"], ":4"), "other spellings are not shown"
     assert offered("plan", "--", "--") == ([], ":0"), "behind -- there are files only"
-    assert told("up", "--hos") == ["--host\twho can reach it (127.0.0.1: only you)"]
+    assert told("up", "--hos") == ["--bind-address\twho can reach it (127.0.0.1: only you)"]
 
 
 def test_values_of_options_in_every_spelling() -> None:
@@ -80,7 +80,7 @@ def test_files_and_folders_are_left_to_the_shell() -> None:
     files = (["check", ""], ["explain", "-f", ""], ["explain", "-f", "a.yaml", ""], ["get", "--kubeconfig", ""])
     for words in files:
         assert offered(*words) == ([], ":0"), words
-    for words in (["up", "--data", ""], ["metrics", "alerts", "-d", ""], ["migrate", "-d", ""]):
+    for words in (["up", "--data-dir", ""], ["metrics", "alerts", "-d", ""], ["migrate", "-d", ""]):
         assert offered(*words) == ([], ":16"), words
     assert offered("replay", "s") == (["sample"], ":0")
 
@@ -89,7 +89,7 @@ def test_files_and_folders_are_left_to_the_shell() -> None:
     ("words", "some"),
     [
         (["rule", "S10"], "S102"),
-        (["doctor", "--only", "D1"], "D101"),
+        (["doctor", "--select", "D1"], "D101"),
         (["rbac", ""], "scheduler"),
         (["rbac", "reader", "sch"], "scheduler"),
         (["fleet", "show", "dgx"], "dgx-a100-40gb"),
@@ -102,7 +102,7 @@ def test_files_and_folders_are_left_to_the_shell() -> None:
         (["rbac", "driver", "--driver", "gpu"], "gpu.amd.com"),
         (["explain", "--kube-version", "1.3"], "1.36"),
         (["explain", "--feature-gates", "DRAAdm"], "DRAAdminAccess=false"),
-        (["up", "--without", "sch"], "scheduler"),
+        (["up", "--disable", "sch"], "scheduler"),
         (["replay", "sample", "--policy", "random,fg"], "random,fgd"),
         (["schema", "Device"], "DeviceClass"),
         (["completion", ""], "fish"),
@@ -118,7 +118,7 @@ def test_contexts_are_those_of_the_configuration_that_is_named(tmp_path: Path) -
     names = ["production", "staging"]
     contexts = [{"name": name, "context": {"cluster": name}} for name in names]
     file.write_text(json.dumps({"kind": "Config", "current-context": "staging", "contexts": contexts}))
-    assert told("get", "--kubeconfig", str(file), "--context", "") == ["production", "staging\tthe current one"]
+    assert told("get", "--kubeconfig", str(file), "--context", "") == ["production", "staging\tthe current context"]
     file.write_text("{")
     assert told("get", "--kubeconfig", str(file), "--context", "") == []
 

@@ -41,10 +41,10 @@ def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: p
     assert "applied with allot apply in" in ran.out
     assert lines[-5:-2] == [
         "9 run, 7 wait, 4 refused; all as intended.",
-        "Mended, 11 of the 11 others run, too.",
-        "Without a machine, 4 of 4 run on just the machines that were planned.",
+        "Mended, 11 of the 11 others run as well.",
+        "Starting without machines, 4 of 4 run on exactly the planned machines.",
     ]
-    mended = ran.out.partition("Mended by allot check --fix --unsafe, and applied again:")[2]
+    mended = ran.out.partition("Fixed by allot check --fix --unsafe-fixes, and applied again:")[2]
     assert "10  V303 renamed-name" in mended
     assert "20  M401 all-devices" in mended
     assert "does not run" not in mended
@@ -66,7 +66,7 @@ def test_an_example_that_surprises_fails_the_demo(allot: Allot, monkeypatch: pyt
     monkeypatch.setattr(live, "examples", _surprising)
     ran = allot("demo")
     assert ran.code == 1
-    assert "not as intended: 01-one-ampere-gpu: fits; its header says devices-in-use" in ran.out
+    assert "not as intended: 01-one-ampere-gpu: fits; expected devices-in-use" in ran.out
 
 
 def _surprising() -> tuple[Example, ...]:
@@ -163,4 +163,4 @@ def test_an_example_that_surprises_is_told_when_explained(allot: Allot, monkeypa
     monkeypatch.setattr(offline, "examples", _surprising)
     ran = allot("demo", "--offline")
     assert ran.code == 1
-    assert "not as intended: 01-one-ampere-gpu gives fits, its header says devices-in-use" in ran.out
+    assert "not as intended: 01-one-ampere-gpu gives fits, expected devices-in-use" in ran.out

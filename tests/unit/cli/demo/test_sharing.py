@@ -47,7 +47,7 @@ def test_the_screen_adds_up_what_was_measured_and_draws_it_to_scale() -> None:
     assert [line.strip() for line in table if "+" in line][1] == "60 + 60 + 58"
     assert "Three in turns draw 1.0 times" in " ".join(lines)
     assert "together they draw 3.0 times" in " ".join(lines)
-    assert lines[-1] == "140 pictures, drawn by 14 containers; 15.2 s in all. The lab is gone again."
+    assert lines[-1] == "140 pictures, drawn by 14 containers; 15.2 s in all. The lab was deleted."
     assert all(len(line) <= 80 for line in lines)
 
 

@@ -39,7 +39,7 @@ def test_the_first_line_answers_and_tables_follow(allot: Allot, snapshot: str) -
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[0] == "15 of 28 devices are free, on 2 nodes."
-    assert lines[1] == "Each possible partition is counted; those that overlap exclude each other."
+    assert lines[1] == "Counts all possible partitions; overlapping ones exclude each other."
     assert "a      Tesla T4                    2       1      1        0" in lines
     assert "a      gpu-1                  ml/train   train-0,train-1" in lines
     assert "mig    gpu-0-mig-3g40gb-9-4   ml/train   train-0,train-1" in lines
@@ -113,4 +113,4 @@ def test_a_sum_of_every_device_is_refused(allot: Allot) -> None:
 
 def test_nothing_published_is_said(allot: Allot) -> None:
     text = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
-    assert allot("free", "--cluster", "-", stdin=text).out == "No node publishes a device.\n"
+    assert allot("free", "--cluster", "-", stdin=text).out == "No node publishes devices.\n"

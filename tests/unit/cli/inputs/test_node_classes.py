@@ -25,7 +25,7 @@ def test_a_class_is_for_one_provider_or_for_all() -> None:
 
 @pytest.mark.parametrize(
     ("word", "problem"),
-    [("gpu", "wanted GROUP/KIND/NAME, found 'gpu'"), ("awz=a/B/c", "no machines are bought of 'awz'")],
+    [("gpu", "expected GROUP/KIND/NAME, found 'gpu'"), ("awz=a/B/c", "no machines are ordered from 'awz'")],
 )
 def test_what_is_no_class(word: str, problem: str) -> None:
     with pytest.raises(Mistake, match=problem):

@@ -35,7 +35,7 @@ DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n"
         (CLAIM + "spec: {devices: {requests: [{name: r, count: 1}]}}\n", "did you mean exactly.count?"),
         (CLAIM + "spec: {devices: {requests: 7}}\n", "file.yaml:4:28: wrong-type: "),
         (CLAIM + "spec: {devices: {requests: [{name: r}]}}\n", "exactly one of `exactly` or `firstAvailable`"),
-        (CLAIM + "---\n" + CLAIM, "file.yaml:7:18: given-twice: ResourceClaim default/c is given twice"),
+        (CLAIM + "---\n" + CLAIM, "file.yaml:7:18: given-twice: ResourceClaim default/c is defined twice"),
         (
             POD + "spec:\n  containers:\n  - name: c\n    resources:\n      claims:\n      - name: nope\n",
             'file.yaml:9:9: invalid-field: spec.containers[0].resources.claims[0]: Not found: "nope"',

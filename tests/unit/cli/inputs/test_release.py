@@ -16,7 +16,7 @@ def test_versions_of_a_release(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1.2", "2.0", "", "latest", "1.36.", "1.360"])
 def test_other_versions_are_refused_with_the_known_ones(text: str) -> None:
-    with pytest.raises(Mistake, match=r"wanted one of 1\.34, 1\.35, 1\.36, 1\.37"):
+    with pytest.raises(Mistake, match=r"expected one of 1\.34, 1\.35, 1\.36, 1\.37"):
         release(text)
 
 

@@ -16,7 +16,7 @@ from tests.unit.tools.doctor.clinic import Cluster
 
 
 def snapshot(folder: Path, *unread: str) -> str:
-    """A cluster with a pod that waits, taken by somebody who may not read some of it."""
+    """A cluster with a pending pod, taken by somebody who may not read some of it."""
     cluster = Cluster()
     cluster.waiting("big")
     kinds = {"nodes": "Node", "resourceslices": "ResourceSlice", "resourceclaims": "ResourceClaim", "pods": "Pod"}
@@ -44,7 +44,7 @@ def snapshot(folder: Path, *unread: str) -> str:
 def test_nothing_is_said_without_what_it_takes(allot: Allot, tmp_path: Path, command: str, unread: str) -> None:
     ran = allot(command, "--cluster", snapshot(tmp_path, unread))
     assert (ran.code, ran.out) == (2, "")
-    assert f"nothing can be said without {unread}, which could not be read (forbidden)" in ran.err
+    assert f"no answer is possible without {unread}, which could not be read (forbidden)" in ran.err
     assert "allot rbac reader" in ran.err
 
 
@@ -57,11 +57,13 @@ def test_doctor_counts_only_what_it_could_see(allot: Allot, tmp_path: Path) -> N
     ran = allot("doctor", "--cluster", snapshot(tmp_path, "nodes", "resourceslices"))
     verdict, _, rest = ran.out.partition("\n")
     assert verdict.endswith(" in 2 claims and 4 pods.")
-    assert "Not looked at: nodes and resourceslices (forbidden);" in " ".join(rest.split())
+    assert "Not checked: nodes and resourceslices (forbidden);" in " ".join(rest.split())
 
 
 @pytest.mark.parametrize(("subject", "unread"), [("pod/chat", "pods"), ("deploy/chat", "deployments")])
 def test_what_nobody_could_look_for_is_not_called_missing(subject: str, unread: str) -> None:
     facts = ServerFacts(unread={unread: "forbidden"})
-    with pytest.raises(Mistake, match=rf"nothing can be said without {unread}, which could not be read \(forbidden\)"):
+    with pytest.raises(
+        Mistake, match=rf"no answer is possible without {unread}, which could not be read \(forbidden\)"
+    ):
         subject_of(Namespace(object=subject, namespace=None), [facts])

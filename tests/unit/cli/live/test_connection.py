@@ -81,7 +81,7 @@ def test_of_several_labs_it_is_the_current_one(tmp_path: Path, monkeypatch: pyte
 def test_a_file_that_is_named_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "config", "allotment", allotment="https://l:2")))
     assert chosen(kubeconfig=configuration(tmp_path / "other", "a", a="https://a:1")) == "https://a:1"
-    with pytest.raises(Mistake, match="'never' is not there; there are: a"):
+    with pytest.raises(Mistake, match="'never' is not there; known: a"):
         chosen("never", tmp_path / "other")
 
 
@@ -114,8 +114,8 @@ def test_a_cluster_that_does_not_answer_is_one_error(
     ran = allot("get", "pods", "-o", "json")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
-        "allot: error: no answer from http://127.0.0.1:9 (context allotment): nothing listens there\n"
-        "  start a lab with allot up, or name another cluster with --context\n"
+        "allot: error: no answer from http://127.0.0.1:9 (context allotment): nothing is listening on this address\n"
+        "  start a lab with allot up, or select another cluster with --context\n"
     )
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "allotment", allotment="http://never.invalid")))
     assert "no answer from http://never.invalid (context allotment): Name" in allot("get", "pods").err
@@ -126,7 +126,7 @@ def test_a_cluster_that_does_not_answer_is_one_error(
 def test_who_has_a_cluster_is_not_told_of_labs(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
     err = allot("free").err
-    assert "no answer from http://127.0.0.1:9 (context mine): nothing listens there\n" in err
+    assert "no answer from http://127.0.0.1:9 (context mine): nothing is listening on this address\n" in err
     assert "network, VPN, proxy" in err
     assert "allot up" not in err
 
@@ -181,9 +181,9 @@ def test_a_write_elsewhere_than_to_a_lab_is_announced(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
     ran = allot("delete", "pod", "a")
-    assert ran.err.startswith("no lab: using context 'mine', the current one\n")
+    assert ran.err.startswith("no running lab: using context 'mine', the current context\n")
 
 
 def test_a_namespace_leads_nowhere_else(allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(configuration(tmp_path / "c", "mine", mine="http://127.0.0.1:9")))
-    assert "is no name of a namespace" in allot("get", "pods", "-n", "../nodes").err
+    assert "is not a valid namespace name" in allot("get", "pods", "-n", "../nodes").err

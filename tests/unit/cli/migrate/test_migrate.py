@@ -47,7 +47,7 @@ def names(folder: Path) -> list[str]:
 def test_nothing_is_written_unless_asked(allot: Allot, app: Path) -> None:
     ran = allot("migrate", str(app))
     assert ran.code == 0
-    assert ran.out.splitlines()[0] == "1 workload asks a device plugin for GPUs: 1 gets claims."
+    assert ran.out.splitlines()[0] == "1 workload requests GPUs of a device plugin: 1 gets claims."
     assert "+          deviceClassName: gpu.nvidia.com\n" in ran.out
     assert "Nothing is written" in ran.out
     assert app.read_text() == GPU
@@ -87,20 +87,20 @@ def test_in_place_changes_the_file(allot: Allot, app: Path) -> None:
     again = allot("migrate", str(app), "--in-place")
     assert (again.code, again.out) == (
         0,
-        "No workload asks a device plugin for a GPU that is known here: nothing changes.\n",
+        "No workload requests a known GPU resource of a device plugin: nothing to change.\n",
     )
 
 
 def test_new_classes_have_a_file_of_their_own(allot: Allot, app: Path, tmp_path: Path) -> None:
     app.write_text(POD.format(name="a", resource="nvidia.com/mig-1g.5gb"))
-    ran = allot("migrate", str(app), "--to", "class", "-d", str(tmp_path / "new"))
+    ran = allot("migrate", str(app), "--strategy", "class", "-d", str(tmp_path / "new"))
     assert ran.code == 0
     assert names(tmp_path / "new") == ["README.md", "app.yaml", CLASSES_FILE]
-    assert allot("migrate", str(app), "--to", "class", "--in-place").code == 0
+    assert allot("migrate", str(app), "--strategy", "class", "--in-place").code == 0
     assert names(app.parent) == ["app.yaml", CLASSES_FILE]
-    assert allot("migrate", str(app), "--to", "class", "--in-place").code == 0
+    assert allot("migrate", str(app), "--strategy", "class", "--in-place").code == 0
     (app.parent / CLASSES_FILE).write_text("mine\n")
-    assert allot("migrate", str(app), "--to", "class", "--in-place").code == 2
+    assert allot("migrate", str(app), "--strategy", "class", "--in-place").code == 2
 
 
 def test_standard_input(allot: Allot, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_patches_that_were_passed_over_are_told(allot: Allot, app: Path) -> None
     (app.parent / "kustomization.yaml").write_text("resources: [app.yaml]\npatches: [{path: more.yaml}]\n")
     (app.parent / "more.yaml").write_text(GPU)
     ran = allot("migrate", str(app.parent))
-    assert "1 workload asks" in ran.out
+    assert "1 workload requests" in ran.out
     assert f"Left out 1 patch, as {app.parent / 'more.yaml'}: migrate the whole: kubectl" in " ".join(ran.out.split())
     data = json.loads(allot("migrate", str(app.parent), "-o", "json").out)
     assert data["leftOut"] == [str(app.parent / "more.yaml")]
@@ -181,7 +181,7 @@ def test_json_tells_the_same(allot: Allot, app: Path) -> None:
         ("--kube-version", "1.30", "--fleet", "l4"),
         ("--feature-gates", "DRANope=true"),
         ("--fleet", "nope"),
-        ("--to", "elsewhere"),
+        ("--strategy", "elsewhere"),
     ],
 )
 def test_options_that_cannot_be_meant_are_bad_input(allot: Allot, app: Path, words: tuple[str, ...]) -> None:

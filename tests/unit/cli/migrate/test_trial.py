@@ -42,7 +42,7 @@ def test_a_pod_that_no_longer_fits_ends_with_1(allot: Allot, app: Path, tmp_path
     pieces = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
     (tmp_path / "cluster.yaml").write_text(SNAPSHOT.replace("Tesla-T4", pieces).replace('gpu: "1"', 'gpu: "7"'))
     app.write_text(POD.format(name="a", resource="nvidia.com/gpu").replace("gpu.product: Tesla-T4 ", "gpu.count: '1' "))
-    ran = allot("migrate", str(app), "--to", "class", "--cluster", str(tmp_path / "cluster.yaml"))
+    ran = allot("migrate", str(app), "--strategy", "class", "--cluster", str(tmp_path / "cluster.yaml"))
     assert ran.code == 1
     assert "Of 1 pod that fits before, 1 waits after the migration." in ran.out
     assert "its pod fitted and no longer does" in ran.out

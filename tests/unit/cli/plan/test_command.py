@@ -109,15 +109,15 @@ def test_what_no_type_serves_is_named_and_the_rest_is_planned(allot: Allot, app:
     ran = allot("plan", app, str(never), "--catalog", "aws")
     assert ran.code == 1
     assert ran.out.startswith("2 machines")
-    assert "Not served:" in ran.out
+    assert "Not placed:" in ran.out
     assert "default/odd-0..1 (Deployment default/odd)" in ran.out
 
 
 def test_nodes_that_are_there_are_used_first(allot: Allot, app: str) -> None:
     ran = allot("plan", app, "--fleet", "a10g:2")
     assert ran.code == 0
-    assert ran.out.startswith("No machine is needed\n2 pods on nodes that are there.\n")
-    assert "cpu and memory are taken as enough" in ran.out
+    assert ran.out.startswith("No machine is needed\n2 pods on existing nodes.\n")
+    assert "cpu and memory are assumed to be sufficient" in ran.out
 
 
 def test_a_claim_alone_is_planned_for(allot: Allot, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_waiting_pods_of_the_cluster_are_named_if_files_are_planned_for(allot: A
         "spec: {containers: [{name: c, image: i}]}\nstatus: {phase: Pending}\n"
     )
     ran = allot("plan", app, "--cluster", str(snapshot), "--catalog", "aws")
-    assert "note: 1 pod that waits in the cluster is not planned for" in ran.out
+    assert "note: 1 pending pod in the cluster is not planned for" in ran.out
     ran = allot("plan", "--cluster", str(snapshot), "-o", "json")
     assert [seat["pod"]["name"] for seat in json.loads(ran.out)["machines"][0]["seats"]] == ["other"]
 
@@ -162,7 +162,7 @@ def test_a_pod_that_was_promised_a_node_keeps_it(allot: Allot, tmp_path: Path) -
     )
     machines = allot("fleet", "slices", "a10g", "--all").out
     snapshot.write_text(f"{machines}---\n{APP.partition('---')[0]}{pods}")
-    data = json.loads(allot("plan", "--cluster", str(snapshot), "-o", "json", "--seconds", "0").out)
+    data = json.loads(allot("plan", "--cluster", str(snapshot), "-o", "json", "--time-limit", "0").out)
     assert [(seat["pod"]["name"], seat["node"]) for seat in data["existing"]] == [("second", "a10g-1")]
     assert [seat["pod"]["name"] for one in data["machines"] for seat in one["seats"]] == ["first"]
 
@@ -180,7 +180,7 @@ def test_pods_that_wait_in_a_cluster_are_meant_by_the_workload_that_made_them(al
     )
 
     def pods(only: str) -> list[str]:
-        ran = allot("plan", "--cluster", str(snapshot), "--only", only, "-o", "json", "--seconds", "0")
+        ran = allot("plan", "--cluster", str(snapshot), "--only", only, "-o", "json", "--time-limit", "0")
         return [seat["pod"]["name"] for one in json.loads(ran.out)["machines"] for seat in one["seats"]]
 
     for only in ("deployment/chat", "deploy/chat", "chat", "replicaset/chat-5d8f", "pod/chat-5d8f-x"):
@@ -193,9 +193,9 @@ def test_limits_bound_what_is_bought(allot: Allot, app: str) -> None:
         return [one["instance"] for one in json.loads(allot("plan", app, "-o", "json", *words).out)["machines"]]
 
     assert types("--catalog", "gcp") == ["gcp/a2-highgpu-1g"] * 2
-    assert types("--without", "aws/g5.xlarge", "--catalog", "aws") == ["aws/g5.2xlarge"] * 2
+    assert types("--exclude-types", "aws/g5.xlarge", "--catalog", "aws") == ["aws/g5.2xlarge"] * 2
     assert types("--types", "aws/p4d.*") == ["aws/p4d.24xlarge"]
-    ran = allot("plan", app, "--machines", "1", "--types", "aws/g5.xlarge")
+    ran = allot("plan", app, "--max-machines", "1", "--types", "aws/g5.xlarge")
     assert ran.code == 1
     assert "1 machine, 1.006 USD/h" in ran.out
     ran = allot("plan", app, "--budget", "1.5", "--types", "aws/g5.xlarge")
@@ -206,19 +206,19 @@ def test_limits_bound_what_is_bought(allot: Allot, app: str) -> None:
     ("words", "error", "hint"),
     [
         (["--catalog", "awz"], "--catalog: no provider 'awz'", "did you mean aws?"),
-        (["--types", "g5.xlarge"], "--types: no type of the catalogue is 'g5.xlarge'", "aws/g5.xlarge"),
-        (["--zones", "us-east-1z"], "--zones: no type of the catalogue is in 'us-east-1z'", "did you mean"),
-        (["--most", "aws/p5*"], "--most: wanted TYPE=N, found 'aws/p5*'", "aws/p5*=2"),
-        (["--budget", "cheap"], "--budget: wanted a number from 0 on, found 'cheap'", "for example 30"),
-        (["--spot-at-most", "50%"], "--spot-at-most: wanted together with --capacity cheapest", "allows both"),
-        (["--capacity", "cheapest", "--spot-at-most", "150%"], "wanted at most 100%, found '150%'", "50%"),
+        (["--types", "g5.xlarge"], "--types: no type of the catalog matches 'g5.xlarge'", "aws/g5.xlarge"),
+        (["--zones", "us-east-1z"], "--zones: no type of the catalog is available in 'us-east-1z'", "did you mean"),
+        (["--max-per-type", "aws/p5*"], "--max-per-type: expected TYPE=N, found 'aws/p5*'", "aws/p5*=2"),
+        (["--budget", "cheap"], "--budget: expected a number >= 0, found 'cheap'", "for example 30"),
+        (["--max-spot", "50%"], "--max-spot: requires --capacity-type cheapest", "allows both"),
+        (["--capacity-type", "cheapest", "--max-spot", "150%"], "expected at most 100%, found '150%'", "50%"),
         (["--modes", "static"], "--modes: unknown mode 'static'", "did you mean static-mig?"),
-        (["--machines", "-1"], "--machines: wanted a number from 0 on, found -1", ""),
-        (["--seconds", "-1"], "--seconds: wanted a number from 0 on, found -1", ""),
-        (["--budget", "-2"], "--budget: wanted a number from 0 on, found '-2'", "for example 30"),
-        (["--why", "g5.xlrage"], "--why: no type of the catalogue is 'g5.xlrage'", "did you mean aws/g5.xlarge"),
-        (["--picture", "/no/such/plan.svg"], "--picture /no/such/plan.svg: there is no folder /no/such", ""),
-        (["--picture", "plan.gif"], "--picture: wanted a name that ends in .svg or .png", "plan.svg"),
+        (["--max-machines", "-1"], "--max-machines: expected a number >= 0, found -1", ""),
+        (["--time-limit", "-1"], "--time-limit: expected a number >= 0, found -1", ""),
+        (["--budget", "-2"], "--budget: expected a number >= 0, found '-2'", "for example 30"),
+        (["--why", "g5.xlrage"], "--why: no type of the catalog matches 'g5.xlrage'", "did you mean aws/g5.xlarge"),
+        (["--picture", "/no/such/plan.svg"], "--picture /no/such/plan.svg: directory not found: /no/such", ""),
+        (["--picture", "plan.gif"], "--picture: expected a name that ends in .svg or .png", "plan.svg"),
     ],
 )
 def test_options_that_cannot_be_meant_are_named(
@@ -232,7 +232,7 @@ def test_options_that_cannot_be_meant_are_named(
 
 
 def test_all_types_are_told_on_demand(allot: Allot, app: str) -> None:
-    text = allot("plan", app, "--why", "lambda/*", "--seconds", "0").out
+    text = allot("plan", app, "--why", "lambda/*", "--time-limit", "0").out
     assert "lambda/gpu_1x_a6000" in text
     assert "serves 1" in text
     assert "aws/g6.xlarge" not in text.partition("VERDICT")[2].partition("What one")[0]
@@ -267,12 +267,12 @@ def test_help_is_about_it(allot: Allot) -> None:
 
 
 def test_the_rules_of_others_are_compared_and_never_cheaper_than_the_bound(allot: Allot, app: str) -> None:
-    data = json.loads(allot("plan", app, "--compare", "-o", "json", "--seconds", "0").out)
+    data = json.loads(allot("plan", app, "--compare", "-o", "json", "--time-limit", "0").out)
     assert [one["rules"] for one in data["compared"]] == ["Karpenter", "cluster-autoscaler (least-waste)"]
     assert all(float(one["total"]) >= float(data["bound"]) for one in data["compared"])
-    text = allot("plan", app, "--compare", "--seconds", "0").out
-    assert "By the rules of others, on the same catalogue:\n  Karpenter: " in text
-    assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (as much)" in text
+    text = allot("plan", app, "--compare", "--time-limit", "0").out
+    assert "With the rules of other autoscalers, on the same catalog:\n  Karpenter: " in text
+    assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (equal)" in text
 
 
 def test_ctrl_c_takes_the_plan_and_leaves_out_what_concessions_would_save(

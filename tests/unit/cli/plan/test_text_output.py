@@ -18,7 +18,9 @@ from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVer
 from tests.unit.tools.plan.made import machine, many, mixed, plan_of, seat
 
 
-def told(plan: ProvisioningPlan, width: int | None = 80, wide: bool = False, why: str | None = None, colour: bool = False) -> str:
+def told(
+    plan: ProvisioningPlan, width: int | None = 80, wide: bool = False, why: str | None = None, colour: bool = False
+) -> str:
     out = io.StringIO()
     tell(Screen(out, width, colour), plan, Manner(wide, why))
     return out.getvalue()
@@ -28,7 +30,7 @@ def test_the_first_line_answers() -> None:
     assert told(mixed()).splitlines()[0] == "3 machines, 26.637 USD/h (at least 26.237: gap 1.5 %)"
     proven = plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1")
     assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven the cheapest)"
-    assert told(ProvisioningPlan()).splitlines() == ["Nothing waits for a node or a device: no machine is needed."]
+    assert told(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]
     assert told(ProvisioningPlan(existing=mixed().existing)).splitlines()[0] == "No machine is needed"
     assert told(ProvisioningPlan(unserved=mixed().unserved)).splitlines()[0] == "No machine serves them"
 
@@ -76,7 +78,7 @@ def test_every_type_is_told_if_asked_and_by_pattern() -> None:
     only = told(mixed(), why="*g5*")
     assert "g5.12xlarge" in only
     assert "p5e.48xlarge" not in only
-    assert "no type of the catalogue is 'aws/nope'" in told(mixed(), why="aws/nope")
+    assert "no type of the catalog matches 'aws/nope'" in told(mixed(), why="aws/nope")
 
 
 def test_pods_on_nodes_that_are_there_need_no_reason_for_types() -> None:

@@ -49,8 +49,8 @@ def test_progress_is_told_on_standard_error(allot: Allot) -> None:
 
 
 def test_by_the_clock_it_is_told_what_found_no_place(allot: Allot) -> None:
-    ran = allot("replay", "sample", "--times", "--policy", "lookahead", "--jobs", "1")
-    assert ran.out.startswith("lookahead finds no place for ")
+    ran = allot("replay", "sample", "--use-times", "--policy", "lookahead", "--jobs", "1")
+    assert ran.out.startswith("lookahead cannot place ")
     assert "REFUSED" in ran.out
 
 
@@ -87,12 +87,12 @@ def test_a_price_that_is_not_known_is_unknown_and_not_zero(allot: Allot, trace: 
 
 
 def test_runs_are_kept_and_not_made_again(allot: Allot, tmp_path: Path) -> None:
-    words = ("replay", "sample", "--policy", "fgd,best-fit", "--jobs", "1", "--out", str(tmp_path / "out"))
+    words = ("replay", "sample", "--policy", "fgd,best-fit", "--jobs", "1", "--output-dir", str(tmp_path / "out"))
     first = allot(*words, "--seeds", "1-2")
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").iterdir()}
     assert sorted(path.name for path in kept) == ["best-fit-1.json", "best-fit-2.json", "fgd-1.json", "fgd-2.json"]
     again = allot(*words, "--seeds", "1-3")
-    assert again.err.splitlines()[0] == "4 of 6 runs were made before"
+    assert again.err.splitlines()[0] == "4 of 6 runs found in the output directory"
     assert len(again.err.splitlines()) == 3
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert first.code == again.code == 0
@@ -100,15 +100,37 @@ def test_runs_are_kept_and_not_made_again(allot: Allot, tmp_path: Path) -> None:
 
 
 def test_what_was_kept_of_another_question_does_not_count(allot: Allot, tmp_path: Path) -> None:
-    words = ("replay", "sample", "--policy", "fgd", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out"))
+    words = (
+        "replay",
+        "sample",
+        "--policy",
+        "fgd",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+        "--output-dir",
+        str(tmp_path / "out"),
+    )
     allot(*words)
-    again = allot(*words, "--arrive", "110%")
+    again = allot(*words, "--load", "110%")
     assert "made before" not in again.err
     assert "[1/1]" in again.err
 
 
 def test_a_file_that_was_damaged_is_made_again(allot: Allot, tmp_path: Path) -> None:
-    words = ("replay", "sample", "--policy", "fgd", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out"))
+    words = (
+        "replay",
+        "sample",
+        "--policy",
+        "fgd",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+        "--output-dir",
+        str(tmp_path / "out"),
+    )
     whole = allot(*words, "-o", "csv").out
     (tmp_path / "out" / "runs" / "fgd-1.json").write_text('{"fingerprint":')
     assert allot(*words, "-o", "csv").out == whole
@@ -121,7 +143,7 @@ def test_several_processes_give_what_one_gives(allot: Allot) -> None:
 
 def test_killed_at_any_moment_it_goes_on_where_it_was_and_leaves_no_process(tmp_path: Path, allot: Allot) -> None:
     out = tmp_path / "out"
-    words = ["replay", "sample", "--policy", "first-fit,fgd", "--seeds", "1-7", "--jobs", "2", "--out", str(out)]
+    words = ["replay", "sample", "--policy", "first-fit,fgd", "--seeds", "1-7", "--jobs", "2", "--output-dir", str(out)]
     process = subprocess.Popen(
         [sys.executable, "-c", _MAIN, *words],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -132,7 +154,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was_and_leaves_no_process(tmp_
     _until(lambda: not _alive(process.pid), "the workers have ended")
     kept = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.json")}
     assert len(kept) >= 2
-    ran = allot(*words[:-4], "--jobs", "1", "--out", str(out), "-o", "csv")
+    ran = allot(*words[:-4], "--jobs", "1", "--output-dir", str(out), "-o", "csv")
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert ran.out == allot(*words[:-4], "--jobs", "1", "-o", "csv").out
     assert not list(out.glob("runs/.*"))
@@ -190,14 +212,14 @@ def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path:
     ("words", "said"),
     [
         (("nowhere.csv", "--nodes", "nowhere.csv"), "nowhere.csv: no such file or directory"),
-        ((__file__,), "no nodes are given"),
+        ((__file__,), "no nodes given"),
         (("sampel",), "sampel: no such file or directory did you mean sample?"),
         (("sample", "--policy", "best-fti"), "unknown policy 'best-fti'"),
         (("sample", "--seeds", "51-42"), "--seeds '51-42': 51-42 ends before it begins"),
-        (("sample", "--arrive", "lots"), "--arrive 'lots': wanted per cent of the GPUs, up to 1000 %"),
-        (("sample", "--jobs", "0"), "--jobs 0: wanted 1 or more"),
-        (("sample", "--picture", "curves.gif"), "--picture curves.gif: wanted a name that ends in .svg or .png"),
-        (("sample", "--picture", "/nowhere/c.svg"), "--picture /nowhere/c.svg: there is no folder /nowhere"),
+        (("sample", "--load", "lots"), "--load 'lots': expected a percentage of the GPUs, at most 1000 %"),
+        (("sample", "--jobs", "0"), "--jobs 0: expected a number >= 1"),
+        (("sample", "--picture", "curves.gif"), "--picture curves.gif: expected a name that ends in .svg or .png"),
+        (("sample", "--picture", "/nowhere/c.svg"), "--picture /nowhere/c.svg: directory not found: /nowhere"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_run(allot: Allot, words: tuple[str, ...], said: str) -> None:
@@ -214,7 +236,7 @@ def test_nodes_without_any_gpu_are_no_use(allot: Allot, trace: tuple[str, str]) 
 
 def test_a_trace_without_times_cannot_go_by_them(allot: Allot, trace: tuple[str, str]) -> None:
     pods, nodes = trace
-    assert "says of no pod when it came" in " ".join(allot("replay", pods, "--nodes", nodes, "--times").err.split())
+    assert "says of no pod when it came" in " ".join(allot("replay", pods, "--nodes", nodes, "--use-times").err.split())
 
 
 def test_the_picture_is_the_same_every_time(allot: Allot, tmp_path: Path) -> None:
@@ -222,7 +244,7 @@ def test_the_picture_is_the_same_every_time(allot: Allot, tmp_path: Path) -> Non
     for name in ("a.svg", "b.svg"):
         assert allot(*words, "--picture", str(tmp_path / name)).code == 0
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    assert allot(*words, "--times", "--seeds", "1", "--picture", str(tmp_path / "c.png")).code == 0
+    assert allot(*words, "--use-times", "--seeds", "1", "--picture", str(tmp_path / "c.png")).code == 0
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 

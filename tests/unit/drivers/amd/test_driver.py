@@ -29,7 +29,7 @@ from allotment.model.resource import Device
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import put_claim
+from tests.unit.drivers.fake_driver import put_claim
 
 FEATURES = Features("1.36")
 

@@ -32,7 +32,7 @@ from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.amd.nodes import SimulatedKernelFiles
-from tests.unit.drivers.world import put_claim
+from tests.unit.drivers.fake_driver import put_claim
 
 MI300X = hardware("mi300x-8x-oam")
 

@@ -14,7 +14,7 @@ from allotment.fleet.nvidia import DRIVER, gpus_of
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import memory_host, opaque, put_claim
+from tests.unit.drivers.fake_driver import memory_host, opaque, put_claim
 
 LONG = {
     "apiVersion": VERSION,

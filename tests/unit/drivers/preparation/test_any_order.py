@@ -1,4 +1,4 @@
-"""Whatever order calls, failures and restarts come in: hardware, CDI files and checkpoint say the same."""
+"""Hardware, CDI files and checkpoint stay consistent in any order of calls, failures and restarts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from allotment.cdi.store import MemoryStore
 from allotment.drivers.host import MemoryStorage
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import DRIVER, FakeDriver, memory_host, node_driver, put_claim
+from tests.unit.drivers.fake_driver import DRIVER, FakeDriver, memory_host, node_driver, put_claim
 
-#: Two claims for gpu-0, so that they are in each other's way.
+#: Two claims for gpu-0, which conflict.
 DEVICES = ("gpu-0", "gpu-0", "gpu-1", "gpu-2")
 CLAIM = st.integers(0, len(DEVICES) - 1)
 STEPS: st.SearchStrategy[tuple[str, Any]] = st.one_of(
@@ -36,7 +36,7 @@ def test_hardware_files_and_checkpoint_are_consistent(steps: list[tuple[str, Any
         await plugin.recover()
         for verb, what in steps:
             if verb == "break":
-                driver.break_at = set(what)
+                driver.fail_at = set(what)
             elif verb == "restart":
                 plugin = node_driver(driver, host, client, status=False)
                 await plugin.recover()
@@ -46,19 +46,19 @@ def test_hardware_files_and_checkpoint_are_consistent(steps: list[tuple[str, Any
                     prepared = await plugin.prepare(chosen)
                     for ref in chosen:
                         if not prepared[ref.uid].error:
-                            assert driver.on[prepared[ref.uid].devices[0].device] == ref.uid
+                            assert driver.in_use[prepared[ref.uid].devices[0].device] == ref.uid
                 else:
                     undone = await plugin.unprepare(chosen)
                     for ref in chosen:
                         if not undone[ref.uid]:
-                            assert ref.uid not in driver.on.values()
+                            assert ref.uid not in driver.in_use.values()
             entries = json.loads(storage.data or b"{}")["claims"]
             completed = {uid for uid, entry in entries.items() if entry["state"] == "completed"}
-            assert completed <= set(driver.on.values()) <= set(entries)
+            assert completed <= set(driver.in_use.values()) <= set(entries)
             assert {f"k8s.{DRIVER}-claim_{uid}" for uid in completed} <= cdi.names()
             assert cdi.names() <= {f"k8s.{DRIVER}-claim_{uid}" for uid in entries}
-        driver.break_at = set()
+        driver.fail_at = set()
         assert set((await plugin.unprepare(refs)).values()) == {""}
-        assert (driver.on, cdi.names(), json.loads(storage.data or b"{}")["claims"]) == ({}, frozenset(), {})
+        assert (driver.in_use, cdi.names(), json.loads(storage.data or b"{}")["claims"]) == ({}, frozenset(), {})
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Which parameters win, and what is said of wrong ones."""
+"""The parameters that apply to a device, and errors in parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from allotment.model.resource import DeviceAllocationConfiguration, OpaqueDevice
 
 
 class Slices(msgspec.Struct, rename="camel"):
-    """A part of the parameters."""
+    """Nested parameters."""
 
     interval: Literal["Default", "Short", "Long"] = "Default"
     memory_limit: Quantity | None = None
@@ -25,7 +25,7 @@ class Slices(msgspec.Struct, rename="camel"):
 
 
 class GpuConfig(msgspec.Struct, rename="camel"):
-    """For whole GPUs."""
+    """Parameters for whole GPUs."""
 
     sharing: Slices | None = None
     count: int = 1
@@ -34,7 +34,7 @@ class GpuConfig(msgspec.Struct, rename="camel"):
 
 
 class PartConfig(msgspec.Struct, rename="camel"):
-    """For parts of GPUs."""
+    """Parameters for parts of GPUs."""
 
     size: int = 1
 

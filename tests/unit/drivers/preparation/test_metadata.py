@@ -1,4 +1,4 @@
-"""What programs can read of their devices: files in the driver's folder, mounted by CDI files of their own."""
+"""Device metadata for programs: files in the driver's folder that CDI files mount."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from allotment.model.resource import Device, DeviceAttribute
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, put_claim
+from tests.unit.drivers.fake_driver import DRIVER, NODE, FakeDriver, memory_host, node_driver, put_claim
 
 INSIDE = "/var/run/kubernetes.io/dra-device-attributes"
 
 
-class Telling(FakeDriver):
-    """GPUs that have a model always, and a uuid when they are prepared."""
+class MetadataDriver(FakeDriver):
+    """GPUs with a model, and with a uuid after preparation."""
 
     async def discover(self) -> Sequence[DevicePool]:
         model = {"model": DeviceAttribute(string="A1"), "index": DeviceAttribute(int_=4)}
@@ -42,16 +42,16 @@ class Telling(FakeDriver):
 
     async def watch(self) -> AsyncIterator[DeviceEvent]:
         while True:
-            yield await self.news.get()
+            yield await self.events.get()
 
 
 class Node:
-    """A driver with files on disk, and what can be seen of them."""
+    """A driver with files on disk, and access to them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.client = MemoryClient()
-        self.vendor = Telling()
+        self.vendor = MetadataDriver()
 
     async def driver(self, *, metadata: bool = True) -> NodeDriver:
         plugin = self.folder / "plugin"
@@ -116,7 +116,7 @@ def test_the_metadata_file_has_the_attributes_of_a_request_s_devices(tmp_path: P
                 }
             ],
         }
-        # The subrequest that was chosen is told; the path is that of the request.
+        # The chosen subrequest is in the document; the path contains the request.
         (mount,) = node.edits(answer[2][1]).mounts
         assert mount.host_path.endswith("/dra-device-metadata/shop_mine/small/metadata.json")
         assert json.loads(Path(mount.host_path).read_text())["requests"][0]["name"] == "small/spare"
@@ -152,7 +152,7 @@ def test_missing_files_are_rewritten_when_the_driver_starts(tmp_path: Path, lost
         before = {path: path.read_bytes() for path in tmp_path.glob("**/*metadata*") if path.is_file()}
         assert len(before) == 2
         (tmp_path / lost).rename(tmp_path / "elsewhere")
-        # Also by a driver that was told to write no more of them: pods may still be begun with the claim.
+        # Also by a driver without metadata: pods with the claim may still start.
         driver = await node.driver(metadata=False)
         assert {path: path.read_bytes() for path in before} == before
         assert await prepared(driver, ref) == answer
@@ -208,7 +208,7 @@ def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
         assert "in the way" not in (answer := (await driver.prepare([ref]))[ref.uid].error)
         assert answer
         assert node.cdi() == []
-        assert node.vendor.on == {}
+        assert node.vendor.in_use == {}
 
     idle.run(story())
 

@@ -1,4 +1,4 @@
-"""Claims are prepared once, undone wholly, and told why not."""
+"""Preparing and unpreparing claims, and the errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from allotment.kubelet_plugin.messages import ClaimRef, PreparedDevice
 from allotment.model.resource import DeviceTaint
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, opaque, put_claim
+from tests.unit.drivers.fake_driver import DRIVER, NODE, FakeDriver, memory_host, node_driver, opaque, put_claim
 
 
 def test_a_prepared_claim_has_a_cdi_file_and_ids_for_its_request() -> None:
@@ -33,7 +33,7 @@ def test_a_prepared_claim_has_a_cdi_file_and_ids_for_its_request() -> None:
         assert spec is not None
         assert spec.container_edits.env == ("ALL=1",)
         assert [(d.name, d.container_edits.env) for d in spec.devices] == [(f"{ref.uid}-gpu-3", ("GPU_gpu-3=1",))]
-        assert driver.on == {"gpu-3": ref.uid}
+        assert driver.in_use == {"gpu-3": ref.uid}
 
     idle.run(main())
 
@@ -62,7 +62,7 @@ def test_unprepare_undoes_everything_without_the_api() -> None:
         client.remove(CLAIMS, "shop", "c")
         client.refuse.extend(Unreachable("away") for _ in range(9))
         assert await plugin.unprepare([ref]) == {ref.uid: ""}
-        assert driver.on == {}
+        assert driver.in_use == {}
         assert host.cdi.names() == frozenset()
         assert await plugin.unprepare([ref, ClaimRef("shop", "never-seen", "x")]) == {ref.uid: "", "never-seen": ""}
 
@@ -166,8 +166,8 @@ def test_admin_access_changes_nothing_on_the_device() -> None:
         wrong = opaque({"apiVersion": "test/v1", "kind": "Mode", "nonsense": 1})
         ref = put_claim(client, "c", "gpu-0", config=[wrong], adminAccess=True)
         assert (await node_driver(driver, memory_host(), client).prepare([ref]))[ref.uid].error == ""
-        assert driver.seen[0].devices[0].admin_access
-        assert driver.seen[0].devices[0].config is None
+        assert driver.planned[0].devices[0].admin_access
+        assert driver.planned[0].devices[0].config is None
 
     idle.run(main())
 
@@ -190,13 +190,13 @@ def test_errors_in_parameters_are_permanent() -> None:
 def test_a_failed_preparation_is_undone() -> None:
     async def main() -> None:
         client, driver, host = MemoryClient(), FakeDriver(), memory_host()
-        driver.break_at = {"prepare"}
+        driver.fail_at = {"prepare"}
         ref = put_claim(client, "c", "gpu-0")
         plugin = node_driver(driver, host, client)
         assert (await plugin.prepare([ref]))[ref.uid].error == "claim shop/c: gpu-0: does not start"
-        assert driver.on == {}
+        assert driver.in_use == {}
         assert driver.calls == [f"prepare {ref.uid}", f"unprepare {ref.uid}"]
-        driver.break_at = set()
+        driver.fail_at = set()
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
 
     idle.run(main())
@@ -205,13 +205,13 @@ def test_a_failed_preparation_is_undone() -> None:
 def test_a_failed_undo_is_retried_before_the_next_attempt() -> None:
     async def main() -> None:
         client, driver, host = MemoryClient(), FakeDriver(), memory_host()
-        driver.break_at = {"prepare", "unprepare"}
+        driver.fail_at = {"prepare", "unprepare"}
         ref = put_claim(client, "c", "gpu-0")
         plugin = node_driver(driver, host, client)
         await plugin.prepare([ref])
-        assert driver.on == {"gpu-0": ref.uid}
+        assert driver.in_use == {"gpu-0": ref.uid}
         assert await plugin.unprepare([ref]) == {ref.uid: "claim shop/c: bus error"}
-        driver.break_at = set()
+        driver.fail_at = set()
         driver.calls.clear()
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
         assert driver.calls == [f"unprepare {ref.uid}", f"prepare {ref.uid}"]
@@ -277,8 +277,8 @@ def test_a_prepare_that_waited_for_an_unprepare_is_rejected() -> None:
         await first
         assert await undo == {ref.uid: ""}
         assert "was unprepared while this call was waiting" in (await late)[ref.uid].error
-        assert driver.on == {}
-        # Somebody else of the same claim may come afterwards.
+        assert driver.in_use == {}
+        # Another pod may use the claim afterwards.
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
 
     idle.run(main())
@@ -292,7 +292,7 @@ def test_an_unprepared_claim_without_reservation_is_not_prepared_again() -> None
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
         await plugin.unprepare([ref])
         assert "was unprepared and has no reservation" in (await plugin.prepare([ref]))[ref.uid].error
-        assert driver.on == {}
+        assert driver.in_use == {}
 
     idle.run(main())
 
@@ -304,7 +304,7 @@ def test_a_driver_gets_the_plans_of_other_claims() -> None:
         first, second = put_claim(client, "a", "gpu-0"), put_claim(client, "b", "gpu-1")
         await plugin.prepare([first])
         await plugin.prepare([second])
-        assert driver.seen[1].other_plans == ({"claim": first.uid, "gpus": ["gpu-0"]},)
+        assert driver.planned[1].other_plans == ({"claim": first.uid, "gpus": ["gpu-0"]},)
 
     idle.run(main())
 
@@ -359,22 +359,22 @@ def test_a_rejected_status_affects_nothing_else(code: int) -> None:
     idle.run(main())
 
 
-class Wanted:
-    """Takes offers, as a publisher."""
+class PoolRecorder:
+    """A publisher that records the pools."""
 
     def __init__(self) -> None:
-        self.offers: list[Any] = []
+        self.pools: list[Any] = []
         self.came = asyncio.Event()
 
     def set_pools(self, driver: str, node: str, pools: Any) -> None:
         assert (driver, node) == (DRIVER, NODE)
-        self.offers.append(offers)
+        self.pools.append(offers)
         self.came.set()
 
 
 def test_health_updates_become_taints_and_are_sent_to_the_kubelet() -> None:
     async def main() -> None:
-        driver, wanted = FakeDriver(), Wanted()
+        driver, wanted = FakeDriver(), PoolRecorder()
         plugin = node_driver(driver, memory_host(), MemoryClient())
         work = asyncio.create_task(plugin.run(wanted))
         await wanted.came.wait()
@@ -384,17 +384,17 @@ def test_health_updates_become_taints_and_are_sent_to_the_kubelet() -> None:
         assert len(first) == 8
         taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
         wanted.came.clear()
-        driver.news.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
+        driver.events.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
         await wanted.came.wait()
-        tainted = [device for group in wanted.offers[-1][0].groups for device in group if device.taints]
+        tainted = [device for group in wanted.pools[-1][0].groups for device in group if device.taints]
         assert [(device.name, device.taints) for device in tainted] == [("gpu-2", (taint,))]
         told = {each.device: (each.health, each.message) for each in await anext(stream)}
         assert told["gpu-2"] == ("Unhealthy", "fell off the bus")
         assert told["gpu-1"] == ("Healthy", "")
         wanted.came.clear()
-        driver.news.put_nowait(HealthUpdate("gpu-2", "Healthy"))
+        driver.events.put_nowait(HealthUpdate("gpu-2", "Healthy"))
         await wanted.came.wait()
-        assert not any(device.taints for group in wanted.offers[-1][0].groups for device in group)
+        assert not any(device.taints for group in wanted.pools[-1][0].groups for device in group)
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
@@ -404,19 +404,19 @@ def test_health_updates_become_taints_and_are_sent_to_the_kubelet() -> None:
 
 def test_changed_devices_are_published_and_unchanged_ones_are_not() -> None:
     async def main() -> None:
-        driver, wanted = FakeDriver(), Wanted()
+        driver, wanted = FakeDriver(), PoolRecorder()
         plugin = node_driver(driver, memory_host(), MemoryClient())
         work = asyncio.create_task(plugin.run(wanted))
         await wanted.came.wait()
         wanted.came.clear()
-        driver.news.put_nowait(DevicesChanged())
-        driver.news.put_nowait(DevicesChanged())
+        driver.events.put_nowait(DevicesChanged())
+        driver.events.put_nowait(DevicesChanged())
         await asyncio.sleep(0.01)
-        assert len(wanted.offers) == 1
+        assert len(wanted.pools) == 1
         driver.devices.remove("gpu-5")
-        driver.news.put_nowait(DevicesChanged())
+        driver.events.put_nowait(DevicesChanged())
         await wanted.came.wait()
-        assert len(wanted.offers[-1][0].groups) == 7
+        assert len(wanted.pools[-1][0].groups) == 7
         assert len(await anext(plugin.health())) == 7
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -440,7 +440,7 @@ def test_health_is_unknown_if_the_watch_ends_and_a_failed_watch_is_restarted() -
                 yield news
 
     async def main() -> None:
-        driver, wanted = Blind(), Wanted()
+        driver, wanted = Blind(), PoolRecorder()
         plugin = node_driver(driver, memory_host(), MemoryClient())
         plugin._clock.speed = 1000.0
         work = asyncio.create_task(plugin.run(wanted))
@@ -499,7 +499,7 @@ def test_health_is_unknown_while_the_watch_fails() -> None:
 
     class Published:
         def set_pools(self, driver: str, node: str, pools: object) -> None:
-            """Whatever it is."""
+            """Ignore the pools."""
 
     async def main() -> None:
         driver = Blind()

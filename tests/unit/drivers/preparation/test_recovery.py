@@ -1,4 +1,4 @@
-"""Whatever ended the last process: the next one finds its claims, undoes what was begun and starts in any case."""
+"""Recovery from the end of the last process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from allotment.drivers.host import CheckpointLocked, FileStorage
 from allotment.kubelet_plugin.messages import PluginCallError
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import DRIVER, FakeDriver, disk_host, node_driver, put_claim
+from tests.unit.drivers.fake_driver import DRIVER, FakeDriver, disk_host, node_driver, put_claim
 
 
 def stored(folder: Path) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_a_restart_keeps_claims_and_rewrites_missing_cdi_files(tmp_path: Path) -
         assert await plugin.prepare([ref]) == first
         assert driver.calls == [f"prepare {ref.uid}"]
         assert await plugin.unprepare([ref]) == {ref.uid: ""}
-        assert driver.on == {}
+        assert driver.in_use == {}
         assert stored(tmp_path)["claims"] == {}
 
     asyncio.run(main())
@@ -50,11 +50,11 @@ def test_a_restart_keeps_claims_and_rewrites_missing_cdi_files(tmp_path: Path) -
 def test_started_entries_are_undone_with_the_plan(tmp_path: Path) -> None:
     class Dies(FakeDriver):
         async def prepare(self, claim: Any, plan: Any) -> Any:
-            # The plan is on disk before the hardware is touched.
+            # The plan is on disk before hardware is changed.
             assert stored(tmp_path)["claims"][claim.uid]["state"] == "started"
             assert stored(tmp_path)["claims"][claim.uid]["plan"] == plan
-            self.on["gpu-0"] = claim.uid
-            raise asyncio.CancelledError  # the end of the process, as far as the framework can tell
+            self.in_use["gpu-0"] = claim.uid
+            raise asyncio.CancelledError  # simulates the end of the process
 
     async def main() -> None:
         client, driver = MemoryClient(), Dies()
@@ -62,9 +62,9 @@ def test_started_entries_are_undone_with_the_plan(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await node_driver(driver, disk_host(tmp_path), client).prepare([ref])
         after = FakeDriver()
-        after.on = driver.on
+        after.in_use = driver.in_use
         await node_driver(after, disk_host(tmp_path), client).recover()
-        assert after.on == {}
+        assert after.in_use == {}
         assert stored(tmp_path)["claims"] == {}
 
     asyncio.run(main())
@@ -110,7 +110,7 @@ def test_an_unreadable_entry_is_set_aside_and_the_others_stay(tmp_path: Path, da
             json.loads(line) for line in (tmp_path / "plugin" / "checkpoint.json.unreadable").read_text().splitlines()
         ]
         assert [(each["claim"], each["entry"]) for each in aside] == [(bad.uid, damage)]
-        # The claim may be in use: its CDI file stays until the kubelet says so.
+        # The claim may be in use: its CDI file stays until the kubelet calls unprepare.
         assert len(list((tmp_path / "cdi").iterdir())) == 2
         assert await plugin.unprepare([bad]) == {bad.uid: ""}
         assert len(list((tmp_path / "cdi").iterdir())) == 1
@@ -148,7 +148,7 @@ def test_unknown_fields_are_preserved(tmp_path: Path) -> None:
         await plugin.prepare([two])
         assert stored(tmp_path)["partitionMode"] == "NPS4"
         assert stored(tmp_path)["claims"][one.uid]["cgroup"] == {"path": "/a"}
-        driver.break_at = {"unprepare"}
+        driver.fail_at = {"unprepare"}
         await plugin.unprepare([one])
         assert stored(tmp_path)["claims"][one.uid]["state"] == "started"
         assert stored(tmp_path)["claims"][one.uid]["cgroup"] == {"path": "/a"}
@@ -161,13 +161,13 @@ def test_started_entries_of_deleted_claims_are_cleaned_up(tmp_path: Path) -> Non
         client, driver = MemoryClient(), FakeDriver()
         gone, here = put_claim(client, "gone", "gpu-0"), put_claim(client, "here", "gpu-1")
         plugin = node_driver(driver, disk_host(tmp_path), client)
-        driver.break_at = {"prepare", "unprepare"}
+        driver.fail_at = {"prepare", "unprepare"}
         await plugin.prepare([gone, here])
-        driver.break_at = set()
+        driver.fail_at = set()
         client.remove(CLAIMS, "shop", "gone")
         put_claim(client, "gone", "gpu-0", uid="another")
         await plugin.clean_up()
-        assert driver.on == {"gpu-1": here.uid}
+        assert driver.in_use == {"gpu-1": here.uid}
         assert list(stored(tmp_path)["claims"]) == [here.uid]
 
     asyncio.run(main())
@@ -184,13 +184,13 @@ def test_two_processes_prepare_alternately_and_share_the_checkpoint(tmp_path: Pa
         one, two = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
         driver.gate = asyncio.Event()
         slow = asyncio.create_task(old.prepare([one]))
-        await asyncio.sleep(0.05)  # until the other one waits
+        await asyncio.sleep(0.05)  # until the other process waits
         with pytest.raises(PluginCallError, match=rf"process {os.getpid()} since .*checkpoint.json.lock"):
             await new.prepare([two])
         driver.gate.set()
         first = await slow
         assert (await new.prepare([two]))[two.uid].error == ""
-        # What the old process prepared is known to the new one, and the other way round.
+        # Each process has the entries of the other one.
         assert await new.prepare([one]) == first
         assert await old.unprepare([two]) == {two.uid: ""}
         assert list(stored(tmp_path)["claims"]) == [one.uid]
@@ -238,7 +238,7 @@ def test_waiting_saves_are_combined(tmp_path: Path) -> None:
         answers = await plugin.prepare(refs)
         assert not any(answer.error for answer in answers.values())
         assert len(stored(tmp_path)["claims"]) == 8
-        assert Counting.saves < 12  # 16 if each went alone
+        assert Counting.saves < 12  # 16 without combined writes
 
     asyncio.run(main())
 
@@ -299,7 +299,7 @@ def test_missing_statuses_are_written_by_the_next_process(tmp_path: Path) -> Non
         await plugin.wait_idle()
         (tree,) = client.told
         assert tree["metadata"] == {"name": "c", "namespace": "shop", "uid": ref.uid}
-        # A device that two requests have is in the list once: the server takes it no other way.
+        # A device of two requests is in the list once: the API server rejects duplicates.
         assert [(each["device"], each["data"]) for each in tree["status"]["devices"]] == [
             ("gpu-0", {"uuid": "GPU-gpu-0"})
         ]

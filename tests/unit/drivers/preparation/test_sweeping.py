@@ -1,4 +1,4 @@
-"""When the record of what was prepared is lost, what has no plan is undone as soon as no container can use it."""
+"""After the checkpoint is lost, changes without a plan are undone when no container can use them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.world import FakeDriver, disk_host, node_driver, put_claim
+from tests.unit.drivers.fake_driver import FakeDriver, disk_host, node_driver, put_claim
 
 
-class Sweeper(FakeDriver):
-    """Finds what is on without a plan."""
+class SweepingFakeDriver(FakeDriver):
+    """Undoes hardware that is on without a plan."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def checkpoint(folder: Path) -> Path:
 
 def test_lost_entries_without_cdi_files_are_undone_immediately(tmp_path: Path) -> None:
     async def main() -> None:
-        client, driver = MemoryClient(), Sweeper()
+        client, driver = MemoryClient(), SweepingFakeDriver()
         await (await started(driver, tmp_path, client)).prepare([put_claim(client, "a", "gpu-0", uid="a")])
         for file in (tmp_path / "cdi").iterdir():
             file.unlink()
@@ -66,7 +66,7 @@ def test_lost_entries_without_cdi_files_are_undone_immediately(tmp_path: Path) -
 
 def test_lost_entries_with_cdi_files_are_undone_after_unprepare_even_after_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
-        client, driver = MemoryClient(), Sweeper()
+        client, driver = MemoryClient(), SweepingFakeDriver()
         lost, kept = put_claim(client, "a", "gpu-0", uid="a"), put_claim(client, "b", "gpu-1", uid="b")
         await (await started(driver, tmp_path, client)).prepare([lost])
         checkpoint(tmp_path).write_text("{")
@@ -86,7 +86,7 @@ def test_lost_entries_with_cdi_files_are_undone_after_unprepare_even_after_a_res
 
 def test_a_single_unreadable_entry_is_undone_after_unprepare(tmp_path: Path) -> None:
     async def main() -> None:
-        client, driver = MemoryClient(), Sweeper()
+        client, driver = MemoryClient(), SweepingFakeDriver()
         refs = [put_claim(client, name, device, uid=name) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))]
         await (await started(driver, tmp_path, client)).prepare(refs)
         tree = json.loads(checkpoint(tmp_path).read_text())
@@ -103,7 +103,7 @@ def test_a_single_unreadable_entry_is_undone_after_unprepare(tmp_path: Path) -> 
 
 def test_a_failed_sweep_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        client, driver = MemoryClient(), Sweeper()
+        client, driver = MemoryClient(), SweepingFakeDriver()
         driver.on = {"gpu-0": "a"}
         driver.refusing = True
         checkpoint(tmp_path).parent.mkdir()
@@ -119,7 +119,7 @@ def test_a_failed_sweep_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 def test_a_readable_checkpoint_is_not_swept(tmp_path: Path) -> None:
     async def main() -> None:
-        client, driver = MemoryClient(), Sweeper()
+        client, driver = MemoryClient(), SweepingFakeDriver()
         driver.on = {"gpu-7": "somebody else's"}
         plugin = await started(driver, tmp_path, client)
         await plugin.clean_up()
@@ -129,7 +129,7 @@ def test_a_readable_checkpoint_is_not_swept(tmp_path: Path) -> None:
 
 
 def test_a_sweep_does_not_affect_concurrent_claims(tmp_path: Path) -> None:
-    class Slow(Sweeper):
+    class Slow(SweepingFakeDriver):
         async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
             assert self.slowly is None or self.slowly.is_set()
             return await super().prepare(claim, plan)
@@ -163,7 +163,7 @@ def test_cleanup_continues_if_another_process_holds_the_lock(tmp_path: Path, mon
             pass
 
     async def main() -> None:
-        client, driver = MemoryClient(), Sweeper()
+        client, driver = MemoryClient(), SweepingFakeDriver()
         lost = put_claim(client, "a", "gpu-0", uid="a")
         await (await started(driver, tmp_path, client)).prepare([lost])
         checkpoint(tmp_path).write_text("{")

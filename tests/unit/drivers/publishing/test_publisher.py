@@ -1,4 +1,4 @@
-"""Publishing on a real API: what is written, when, and what a scheduler would make of every state in between."""
+"""Publication on a real API server: the writes, and a scheduler's view of all intermediate states."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
-from tests.unit.drivers.publication import DRIVER, Cluster, device, offer
+from tests.unit.drivers.publishing_cluster import DRIVER, Cluster, device, pool_of
 
 TAINT = DeviceTaint(key="gpu.example.com/hot", effect="NoSchedule")
 
 
 def on_a_cluster(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
-    """A test that needs a cluster with one node."""
+    """Run a test on a cluster with one node."""
 
     def run() -> None:
         async def told() -> None:
@@ -44,12 +44,12 @@ def on_a_cluster(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], Non
     return run
 
 
-# --- what is published ---------------------------------------------------------------------------------------------
+# --- slices ------
 
 
 @on_a_cluster
 async def test_a_pool_of_a_node(cluster: Cluster) -> None:
-    await cluster.publish(offer(["gpu-0", "gpu-1"]))
+    await cluster.publish(pool_of(["gpu-0", "gpu-1"]))
     (tree,) = cluster.trees()
     assert tree["metadata"]["generateName"] == "00000-gpu.example.com-n1-"
     node = await cluster.client.get(NODES, "n1")
@@ -64,7 +64,7 @@ async def test_a_pool_of_a_node(cluster: Cluster) -> None:
 @on_a_cluster
 async def test_each_group_has_separate_slices_in_order(cluster: Cluster) -> None:
     many = [f"z-{n}" for n in range(130)]
-    await cluster.publish(offer(many, ["b"], ["a"]))
+    await cluster.publish(pool_of(many, ["b"], ["a"]))
     assert [len(one.spec.devices or ()) for one in cluster.slices()] == [128, 2, 1, 1]
     assert cluster.devices() == [*many, "b", "a"]
     assert cluster.generations() == [1, 1, 1, 1]
@@ -81,27 +81,27 @@ async def test_a_pool_without_devices_is_published_as_an_empty_slice(cluster: Cl
 @on_a_cluster
 async def test_a_pool_for_other_nodes_is_owned_by_the_driver_s_node(cluster: Cluster) -> None:
     rack = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("rack", "In", ("r1",)),))
-    network = offer(["nic-0"], pool="network")._replace(node_selector=NodeSelector((rack,)))
+    network = pool_of(["nic-0"], name="network")._replace(node_selector=NodeSelector((rack,)))
     for _ in range(2):
         await cluster.publish(network)
     (tree,) = cluster.trees()
     assert "nodeName" not in tree["spec"]
     assert tree["spec"]["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"][0]["key"] == "rack"
     assert tree["metadata"]["ownerReferences"][0]["name"] == "n1"
-    assert cluster.writes.done == ["create"]
-    # A pool cannot move from one node to many: its slices are made anew.
-    await cluster.publish(offer(["nic-0"], pool="network"))
-    assert cluster.writes.done == ["create", "delete", "create"]
+    assert cluster.recorder.verbs == ["create"]
+    # The node of a slice is immutable, so the slices are recreated.
+    await cluster.publish(pool_of(["nic-0"], name="network"))
+    assert cluster.recorder.verbs == ["create", "delete", "create"]
     assert cluster.generations("network") == [2]
 
 
 @on_a_cluster
 async def test_removed_pools_are_deleted(cluster: Cluster) -> None:
-    await cluster.publish(offer(["a"]), offer(["b"], pool="other"))
+    await cluster.publish(pool_of(["a"]), pool_of(["b"], name="other"))
     assert cluster.devices("other") == ["b"]
-    await cluster.publish(offer(["a"]))
+    await cluster.publish(pool_of(["a"]))
     assert not cluster.slices("other")
-    assert cluster.writes.done == ["create", "create", "delete"]
+    assert cluster.recorder.verbs == ["create", "create", "delete"]
     await cluster.publish()
     assert not cluster.trees()
 
@@ -109,7 +109,7 @@ async def test_removed_pools_are_deleted(cluster: Cluster) -> None:
 @on_a_cluster
 async def test_slices_are_published_when_the_node_is_created(cluster: Cluster) -> None:
     async with cluster.publisher() as publisher:
-        publisher.set_pools(DRIVER, "n2", [offer(["a"])])
+        publisher.set_pools(DRIVER, "n2", [pool_of(["a"])])
         await asyncio.sleep(0.02)
         assert not cluster.trees()
         await cluster.node("n2")
@@ -120,7 +120,7 @@ async def test_slices_are_published_when_the_node_is_created(cluster: Cluster) -
 @on_a_cluster
 async def test_slices_are_moved_to_a_recreated_node(cluster: Cluster) -> None:
     async with cluster.publisher(speed=600) as publisher:
-        publisher.set_pools(DRIVER, "n1", [offer(["a"])])
+        publisher.set_pools(DRIVER, "n1", [pool_of(["a"])])
         await publisher.wait_published(DRIVER, "n1")
         await cluster.client.delete(NODES, "n1")
         new = await cluster.node()
@@ -129,62 +129,62 @@ async def test_slices_are_moved_to_a_recreated_node(cluster: Cluster) -> None:
         )
 
 
-# --- what is written, and what not --------------------------------------------------------------------------------
+# --- writes ------
 
 
 @on_a_cluster
 async def test_a_restarted_driver_writes_nothing(cluster: Cluster) -> None:
     tainted = DevicePool([[device("gpu-0", TAINT), device("gpu-1")]])
-    await cluster.publish(tainted, offer(["x"], ["y"], pool="p"))
+    await cluster.publish(tainted, pool_of(["x"], ["y"], name="p"))
     before = cluster.trees()
-    cluster.writes.done.clear()
-    await cluster.publish(tainted, offer(["x"], ["y"], pool="p"))
-    assert cluster.writes.done == []
+    cluster.recorder.verbs.clear()
+    await cluster.publish(tainted, pool_of(["x"], ["y"], name="p"))
+    assert cluster.recorder.verbs == []
     assert cluster.trees() == before
 
 
 @on_a_cluster
 async def test_one_changed_slice_keeps_the_generation(cluster: Cluster) -> None:
-    await cluster.publish(offer(["a"], ["b"]))
-    cluster.writes.done.clear()
+    await cluster.publish(pool_of(["a"], ["b"]))
+    cluster.recorder.verbs.clear()
     await cluster.publish(DevicePool([[device("a", model="m")], [device("b", model="new")]]))
-    assert cluster.writes.done == ["update"]
+    assert cluster.recorder.verbs == ["update"]
     assert cluster.generations() == [1, 1]
 
 
 @on_a_cluster
 async def test_two_changed_slices_start_a_new_generation(cluster: Cluster) -> None:
-    await cluster.publish(offer(["a"], ["b"], ["c"]))
-    cluster.writes.done.clear()
+    await cluster.publish(pool_of(["a"], ["b"], ["c"]))
+    cluster.recorder.verbs.clear()
     await cluster.publish(DevicePool([[device("a", model="x")], [device("b", model="x")], [device("c", model="m")]]))
-    assert cluster.writes.done == ["update"] * 3
+    assert cluster.recorder.verbs == ["update"] * 3
     assert cluster.generations() == [2, 2, 2]
 
 
 @on_a_cluster
 async def test_a_removed_device_starts_a_new_generation(cluster: Cluster) -> None:
-    await cluster.publish(offer(["a", "b"]))
-    await cluster.publish(offer(["b"]))
+    await cluster.publish(pool_of(["a", "b"]))
+    await cluster.publish(pool_of(["b"]))
     assert cluster.generations() == [2]
     assert cluster.devices() == ["b"]
 
 
 @on_a_cluster
 async def test_deletes_come_first_and_creates_last(cluster: Cluster) -> None:
-    await cluster.publish(offer(["a"], ["b"], ["c"]))
-    cluster.writes.done.clear()
-    await cluster.publish(offer(["a"]))
-    assert cluster.writes.done == ["delete", "delete", "update"]
-    cluster.writes.done.clear()
-    await cluster.publish(offer(["a"], ["b"]))
-    assert cluster.writes.done == ["update", "create"]
+    await cluster.publish(pool_of(["a"], ["b"], ["c"]))
+    cluster.recorder.verbs.clear()
+    await cluster.publish(pool_of(["a"]))
+    assert cluster.recorder.verbs == ["delete", "delete", "update"]
+    cluster.recorder.verbs.clear()
+    await cluster.publish(pool_of(["a"], ["b"]))
+    assert cluster.recorder.verbs == ["update", "create"]
     assert cluster.generations() == [3, 3]
 
 
 @on_a_cluster
 async def test_a_new_order_is_a_change(cluster: Cluster) -> None:
-    await cluster.publish(offer(["a", "b"]))
-    await cluster.publish(offer(["b", "a"]))
+    await cluster.publish(pool_of(["a", "b"]))
+    await cluster.publish(pool_of(["b", "a"]))
     assert cluster.devices() == ["b", "a"]
     assert cluster.generations() == [1]
 
@@ -214,21 +214,21 @@ async def test_a_lost_response_creates_no_second_slice(cluster: Cluster) -> None
         for refusal in refusals:
             raise refusal
 
-    cluster.writes.before = refuse
-    await cluster.publish(offer(["a"], ["b"]))
+    cluster.recorder.before = refuse
+    await cluster.publish(pool_of(["a"], ["b"]))
     assert cluster.devices() == ["a", "b"]
-    assert [(note.reason, note.message) for note in cluster.notes] == [("Failed", "no"), ("Failed", "later")]
+    assert [(note.reason, note.message) for note in cluster.warnings] == [("Failed", "no"), ("Failed", "later")]
 
 
-# --- others -------------------------------------------------------------------------------------------------------
+# --- other clients ------
 
 
 @on_a_cluster
 async def test_changes_of_other_clients_are_repaired_after_half_a_minute(cluster: Cluster) -> None:
     async with cluster.publisher(speed=200) as publisher:
-        publisher.set_pools(DRIVER, "n1", [offer(["a"], ["b"])])
+        publisher.set_pools(DRIVER, "n1", [pool_of(["a"], ["b"])])
         await publisher.wait_published(DRIVER, "n1")
-        await asyncio.sleep(0.2)  # what the own writes have set off is over
+        await asyncio.sleep(0.2)  # until the events of the publisher's own writes are processed
         first, second = cluster.trees()
         await cluster.client.update(SLICES, {**first, "spec": {**first["spec"], "devices": [{"name": "junk"}]}})
         await cluster.client.delete(SLICES, second["metadata"]["name"])
@@ -241,33 +241,33 @@ async def test_changes_of_other_clients_are_repaired_after_half_a_minute(cluster
 @on_a_cluster
 async def test_slices_that_a_kubelet_removed_are_recreated_immediately(cluster: Cluster) -> None:
     async with cluster.publisher() as publisher:
-        publisher.set_pools(DRIVER, "n1", [offer(["a"])])
+        publisher.set_pools(DRIVER, "n1", [pool_of(["a"])])
         await publisher.wait_published(DRIVER, "n1")
         await cluster.client.delete(SLICES, cluster.trees()[0]["metadata"]["name"])
         await asyncio.sleep(0.02)
-        publisher.set_pools(DRIVER, "n1", [offer(["a"])])
+        publisher.set_pools(DRIVER, "n1", [pool_of(["a"])])
         await publisher.wait_published(DRIVER, "n1")
         assert cluster.devices() == ["a"]
 
 
 @on_a_cluster
 async def test_slices_without_an_index_are_deleted(cluster: Cluster) -> None:
-    await cluster.publish(offer(["a"]))
+    await cluster.publish(pool_of(["a"]))
     (tree,) = cluster.trees()
     stray = {"apiVersion": tree["apiVersion"], "kind": "ResourceSlice", "metadata": {"name": "n1-stray"}}
     spec = {**tree["spec"], "pool": {**tree["spec"]["pool"], "resourceSliceCount": 2}}
     await cluster.client.create(SLICES, {**stray, "spec": spec})
-    await cluster.publish(offer(["a"]))
+    await cluster.publish(pool_of(["a"]))
     assert [one["metadata"]["name"] for one in cluster.trees()] == [tree["metadata"]["name"]]
 
 
 @on_a_cluster
 async def test_slices_of_other_drivers_and_nodes_are_not_changed(cluster: Cluster) -> None:
     await cluster.node("n2")
-    await cluster.publish(offer(["a"]), node="n2")
-    await cluster.publish(offer(["b"]))
+    await cluster.publish(pool_of(["a"]), node="n2")
+    await cluster.publish(pool_of(["b"]))
     async with cluster.publisher() as publisher:
-        publisher.set_pools("other.example.com", "n1", [offer(["c"])])
+        publisher.set_pools("other.example.com", "n1", [pool_of(["c"])])
         await publisher.wait_published("other.example.com", "n1")
         publisher.remove("other.example.com", "n1")
         await publisher.wait_published("other.example.com", "n1")
@@ -278,7 +278,7 @@ async def test_slices_of_other_drivers_and_nodes_are_not_changed(cluster: Cluste
     ]
 
 
-# --- servers that keep less, offers that say too much ----------------------------------------------------------------
+# --- dropped fields and invalid pools ------
 
 
 def test_dropped_fields_are_reported_once_and_not_sent_again() -> None:
@@ -286,20 +286,20 @@ def test_dropped_fields_are_reported_once_and_not_sent_again() -> None:
         cluster = Cluster(Features("1.36", {"DRADeviceTaints": False}))
         await cluster.node()
         for _ in range(2):
-            # The driver does not know of the gate, so it has to find out.
+            # The publisher does not know that the gate is disabled.
             await cluster.publish(DevicePool([[device("a", TAINT, model="m")]]), known=Features("1.36"))
-        assert cluster.writes.done == ["create"]
+        assert cluster.recorder.verbs == ["create"]
         dropped = PoolWarning(
             DRIVER, "n1", "n1", "DroppedFields", "the cluster does not store devices[].taints (gate DRADeviceTaints)"
         )
-        assert cluster.notes == [dropped, dropped]  # by each of two processes
+        assert cluster.warnings == [dropped, dropped]  # by each of two processes
 
         async with cluster.publisher(speed=600, known=Features("1.36")) as publisher:
             publisher.set_pools(DRIVER, "n1", [DevicePool([[device("a", TAINT, model="n")]])])
             await publisher.wait_published(DRIVER, "n1")
-            await asyncio.sleep(0.1)  # two rounds of mending
-        assert cluster.writes.done == ["create", "update"]
-        assert cluster.notes == [dropped] * 3
+            await asyncio.sleep(0.1)  # two repair delays
+        assert cluster.recorder.verbs == ["create", "update"]
+        assert cluster.warnings == [dropped] * 3
 
     idle.run(told())
 
@@ -320,7 +320,7 @@ async def test_an_invalid_attribute_is_omitted_and_reported(cluster: Cluster) ->
         'attribute 9bad: Invalid value: "9bad": a valid C identifier must start with alphabetic character',
         "attribute peers: the cluster does not support lists (gate DRAListTypeAttributes)",
     ]
-    for note, start in zip(cluster.notes, wanted, strict=True):
+    for note, start in zip(cluster.warnings, wanted, strict=True):
         assert note.message.startswith(start)
         assert note.message.endswith("; not published for a, b")
 
@@ -332,8 +332,8 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (offer(["a"], ["a"]), "two devices are named 'a'"),
-        (offer(["A"]), "a lowercase RFC 1123 label must consist of"),
+        (pool_of(["a"], ["a"]), "two devices are named 'a'"),
+        (pool_of(["A"]), "a lowercase RFC 1123 label must consist of"),
         (DevicePool([[CONSUMER]]), "device 'a' consumes unknown counter set 's'"),
         (DevicePool([[CONSUMER]], [CounterSet("s", {"d": ONE["c"]})]), "consumes 'c', which is not in counter set 's'"),
         (DevicePool([[CONSUMER]], [CounterSet("s", ONE), CounterSet("s", ONE)]), "two counter sets are named 's'"),
@@ -349,7 +349,7 @@ def test_an_invalid_pool_is_not_published(wrong: DevicePool, why: str) -> None:
         cluster = Cluster()
         await cluster.node()
         async with cluster.publisher() as publisher:
-            publisher.set_pools(DRIVER, "n1", [offer(["good"])])
+            publisher.set_pools(DRIVER, "n1", [pool_of(["good"])])
             with pytest.raises(InvalidPool) as refused:
                 publisher.set_pools(DRIVER, "n1", [wrong])
             assert why in str(refused.value)
@@ -359,12 +359,12 @@ def test_an_invalid_pool_is_not_published(wrong: DevicePool, why: str) -> None:
     idle.run(told())
 
 
-# --- every state in between -----------------------------------------------------------------------------------------
+# --- intermediate states ------
 
 
 @st.composite
 def offers(draw: st.DrawFn) -> DevicePool:
-    """Few devices in changing order, places and models, so that offers resemble each other."""
+    """Pools with few devices in changing order, groups and models, so that pools are similar."""
     names = draw(st.permutations("abcdef"))
     groups: list[list[Device]] = []
     for size in draw(st.lists(st.integers(0, 3), max_size=4)):
@@ -375,9 +375,9 @@ def offers(draw: st.DrawFn) -> DevicePool:
 
 @given(st.lists(st.tuples(offers(), st.integers(0, 6), st.booleans()), min_size=1, max_size=5))
 def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, bool]]) -> None:
-    """Whatever is offered one after the other, with writes and answers that are lost and processes that die.
+    """No sequence of pools with failing writes, lost responses and crashes exposes a mixture of two states.
 
-    ``steps``: an offer, after how many writes no other succeeds, and whether the process dies then.
+        ``steps``: a pool, the number of successful writes, and whether the process then crashes.
     """
 
     async def told() -> None:
@@ -395,7 +395,7 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
             if cluster.status() not in (None, PoolStatus.INCOMPLETE) and found(cluster) not in wanted:
                 mixtures.append(found(cluster))
             left[0] -= 1
-            if left[0] == 0 and len(cluster.writes.done) % 2:
+            if left[0] == 0 and len(cluster.recorder.verbs) % 2:
                 raise Unreachable("done, but the answer is lost")
 
         async def step(publisher: Publisher, offer: DevicePool) -> None:
@@ -405,7 +405,7 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
             published.cancel()
 
         async with AsyncExitStack() as stack:
-            cluster.writes.before, cluster.writes.after = before, after
+            cluster.recorder.before, cluster.recorder.after = before, after
             publisher = await stack.enter_async_context(cluster.publisher())
             for one, left[0], dies in steps:
                 await step(publisher, one)
@@ -428,7 +428,7 @@ def found(cluster: Cluster) -> list[Device]:
 
 @on_a_cluster
 async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: Cluster) -> None:
-    tainted, well = DevicePool([[device("a", TAINT)]]), offer(["a"])
+    tainted, well = DevicePool([[device("a", TAINT)]]), pool_of(["a"])
     since = "2026-01-01T00:00:00Z"
     await cluster.publish(DevicePool([[device("a", replace(TAINT, time_added=since))]]))
 
@@ -446,13 +446,13 @@ async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: 
             assert taint is not None
             assert taint.time_added == since
         assert await again(publisher, well) is None
-        # It was away: this is another one.
+        # The device was removed in between, so its taint is new.
         taint = await again(publisher, tainted)
         assert taint is not None
         assert taint.time_added not in (None, since)
 
 
-# --- devices that are not there ------------------------------------------------------------------------------------
+# --- simulated devices ------
 
 
 @on_a_cluster
@@ -460,12 +460,12 @@ async def test_only_slices_of_simulated_devices_have_the_label(cluster: Cluster)
     def said() -> list[str]:
         return [label for tree in cluster.trees() for label in tree["metadata"].get("labels") or ()]
 
-    await cluster.publish(offer(["gpu-0"]), simulated=True)
+    await cluster.publish(pool_of(["gpu-0"]), simulated=True)
     assert said() == [SIMULATED]
-    writes = len(cluster.writes.done)
-    await cluster.publish(offer(["gpu-0"]), simulated=True)
-    assert len(cluster.writes.done) == writes
-    await cluster.publish(offer(["gpu-0"]))  # the very same device, now real
+    writes = len(cluster.recorder.verbs)
+    await cluster.publish(pool_of(["gpu-0"]), simulated=True)
+    assert len(cluster.recorder.verbs) == writes
+    await cluster.publish(pool_of(["gpu-0"]))  # the same device, now real
     assert said() == []
-    await cluster.publish(offer(["gpu-0"]), simulated=True)
+    await cluster.publish(pool_of(["gpu-0"]), simulated=True)
     assert said() == [SIMULATED]

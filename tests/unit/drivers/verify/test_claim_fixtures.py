@@ -1,4 +1,4 @@
-"""The kit on a node that works: what others have is theirs."""
+"""The verifier on a node in use: it does not touch devices of other claims."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
 from allotment.drivers.verify.driver_session import DriverSession
 from allotment.drivers.verify.verdict import CheckSkipped
 from allotment.model.trees import Tree
-from tests.unit.drivers.verify.given import NODE, World, trial
+from tests.unit.drivers.verify.driver_node import NODE, DriverNode, open_session
 
 
-async def held(world: World, *devices: str) -> None:
-    """Somebody's claim."""
+async def create_claim(world: DriverNode, *devices: str) -> None:
+    """Create a claim of another user."""
     client = world.cluster.client
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     request = {"name": "gpu", "exactly": {"deviceClassName": "any", "count": len(devices)}}
@@ -39,9 +39,9 @@ def given(made: DriverSession, count: int) -> Any:
 
 def test_only_free_devices_are_used() -> None:
     async def main() -> None:
-        world = World()
-        async with trial(world) as made:
-            await held(world, "gpu-0", "gpu-2")
+        world = DriverNode()
+        async with open_session(world) as made:
+            await create_claim(world, "gpu-0", "gpu-2")
             chosen = [part.device for each in await given(made, 2) for part in each.parts]
             assert chosen == ["gpu-1", "gpu-3"]
             with pytest.raises(CheckSkipped, match="needs 1 free device: n1 has none"):
@@ -50,10 +50,10 @@ def test_only_free_devices_are_used() -> None:
     asyncio.run(main())
 
 
-class Raced:
-    """A cluster whose scheduler gives a device away just after the kit has looked; ``times``: again and again."""
+class RacingScheduler:
+    """A client after whose listing a scheduler allocates a device; ``times``: how often."""
 
-    def __init__(self, world: World, times: int) -> None:
+    def __init__(self, world: DriverNode, times: int) -> None:
         self._client = world.cluster.client
         self._driver = world.driver.name
         self._left = times
@@ -79,9 +79,9 @@ class Raced:
 
 def test_a_device_that_is_allocated_concurrently_is_not_used() -> None:
     async def main() -> None:
-        world = World()
-        world.client = Raced(world, times=1)
-        async with trial(world) as made:
+        world = DriverNode()
+        world.client = RacingScheduler(world, times=1)
+        async with open_session(world) as made:
             (one,) = await given(made, 1)
             kept = [tree["metadata"]["uid"] for tree in (await world.cluster.client.list(CLAIMS)).items]
             assert kept == [one.ref.uid]
@@ -91,9 +91,9 @@ def test_a_device_that_is_allocated_concurrently_is_not_used() -> None:
 
 def test_the_check_is_skipped_after_repeated_conflicts() -> None:
     async def main() -> None:
-        world = World()
-        world.client = Raced(world, times=9)
-        async with trial(world) as made:
+        world = DriverNode()
+        world.client = RacingScheduler(world, times=9)
+        async with open_session(world) as made:
             with pytest.raises(CheckSkipped, match="device n1/gpu-0 was given to another claim"):
                 await given(made, 1)
 
@@ -102,8 +102,8 @@ def test_the_check_is_skipped_after_repeated_conflicts() -> None:
 
 def test_claims_are_reserved_for_a_pod_that_never_runs() -> None:
     async def main() -> None:
-        world = World()
-        async with trial(world) as made:
+        world = DriverNode()
+        async with open_session(world) as made:
             (one,) = await given(made, 1)
             (pod,) = (await world.cluster.client.list(PODS)).items
             tree = await world.cluster.client.get(CLAIMS, one.ref.name, one.ref.namespace)
@@ -116,7 +116,7 @@ def test_claims_are_reserved_for_a_pod_that_never_runs() -> None:
 
 def test_devices_of_a_class_can_be_requested() -> None:
     async def main() -> None:
-        world = World()
+        world = DriverNode()
         expression = 'device.attributes["gpu.example.com"].index == 2'
         await world.cluster.client.create(
             DEVICE_CLASSES,
@@ -125,7 +125,7 @@ def test_devices_of_a_class_can_be_requested() -> None:
                 "spec": {"selectors": [{"cel": {"expression": expression}}]},
             },
         )  # fmt: skip
-        async with trial(world, class_name="third") as made:
+        async with open_session(world, class_name="third") as made:
             (one,) = await given(made, 1)
             assert [part.device for part in one.parts] == ["gpu-2"]
             with pytest.raises(CheckSkipped, match="needs 1 free device of class third: n1 has none"):

@@ -1,4 +1,4 @@
-"""Every check fails where it must: a driver for each, with one thing that it does wrong."""
+"""For each check, a driver with a defect that it detects."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from allotment.kubelet_plugin.messages import (
 )
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
-from tests.unit.drivers.verify.given import IN_VAIN, Bent, World, introduced, trial, verified
+from tests.unit.drivers.verify.driver_node import SHORT_TIMEOUTS, ModifiedDriver, DriverNode, serve_with_info, open_session, run_checks
 
 DEVICE = PreparedDevice(("gpu",), "n1", "gpu-0")
 Answers = Mapping[str, PrepareResult]
-Defect = Callable[[World], None]
+Defect = Callable[[DriverNode], None]
 
 
-class Changed(Bent):
-    """Answers something else."""
+class ChangesAnswers(ModifiedDriver):
+    """Changes the answers."""
 
     def __init__(self, good: KubeletPlugin, change: Callable[[ClaimRef, PrepareResult], PrepareResult]) -> None:
         super().__init__(good)
@@ -50,8 +50,8 @@ class Changed(Bent):
 
 
 def changing(change: Callable[[ClaimRef, PrepareResult], PrepareResult]) -> Defect:
-    def spoil(world: World) -> None:
-        world.bend = lambda good: Changed(good, change)
+    def spoil(world: DriverNode) -> None:
+        world.modify = lambda good: ChangesAnswers(good, change)
 
     return spoil
 
@@ -60,9 +60,9 @@ def devices(change: Callable[[PreparedDevice], PreparedDevice]) -> Defect:
     return changing(lambda claim, answer: answer._replace(devices=tuple(map(change, answer.devices))))
 
 
-def bent(make: Callable[[World, KubeletPlugin], KubeletPlugin]) -> Defect:
-    def spoil(world: World) -> None:
-        world.bend = lambda good: make(world, good)
+def bent(make: Callable[[DriverNode, KubeletPlugin], KubeletPlugin]) -> Defect:
+    def spoil(world: DriverNode) -> None:
+        world.modify = lambda good: make(world, good)
 
     return spoil
 
@@ -75,17 +75,17 @@ def spoiled(make: Callable[[KubeletPlugin], KubeletPlugin]) -> Defect:
 
 
 def serving(**how: Any) -> Defect:
-    def spoil(world: World) -> None:
-        world.serve = introduced(**how)
+    def spoil(world: DriverNode) -> None:
+        world.serve = serve_with_info(**how)
 
     return spoil
 
 
-def _relative(world: World) -> None:
-    world.serve = introduced(endpoint=os.path.relpath(world.endpoint))
+def _relative(world: DriverNode) -> None:
+    world.serve = serve_with_info(endpoint=os.path.relpath(world.endpoint))
 
 
-class NoEmptyCalls(Bent):
+class NoEmptyCalls(ModifiedDriver):
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if not claims:
             raise PluginCallError("no claims")
@@ -95,10 +95,10 @@ class NoEmptyCalls(Bent):
 # --- slices -----------------------------------------------------------------------------------------------------------
 
 
-class Showing:
-    """A client that shows the driver's slices otherwise than they are."""
+class ModifiedSlices:
+    """A client that returns modified slices of the driver."""
 
-    def __init__(self, world: World, change: Callable[[list[Tree]], object]) -> None:
+    def __init__(self, world: DriverNode, change: Callable[[list[Tree]], object]) -> None:
         self._client = world.cluster.client
         self._change = change
 
@@ -115,16 +115,16 @@ class Showing:
 
 
 def showing(change: Callable[[list[Tree]], object]) -> Defect:
-    def spoil(world: World) -> None:
-        world.client = Showing(world, change)
-        world.patience = IN_VAIN
+    def spoil(world: DriverNode) -> None:
+        world.client = ModifiedSlices(world, change)
+        world.timeouts = SHORT_TIMEOUTS
 
     return spoil
 
 
-def _unpublished(world: World) -> None:
+def _unpublished(world: DriverNode) -> None:
     world.publishes = False
-    world.patience = IN_VAIN
+    world.timeouts = SHORT_TIMEOUTS
 
 
 def _one_missing(slices: list[Tree]) -> None:
@@ -153,15 +153,15 @@ def _unowned(slices: list[Tree]) -> None:
 # --- preparing --------------------------------------------------------------------------------------------------------
 
 
-class Skips(Bent):
-    """Answers the first claim of a call only."""
+class SkipsClaims(ModifiedDriver):
+    """Answers only the first claim of a call."""
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         return await self.good.prepare(claims[:1])
 
 
-class Forgets(Bent):
-    """Answers a claim otherwise each time."""
+class ForgetsAnswer(ModifiedDriver):
+    """Changes the answer at each call."""
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         answers = await self.good.prepare(claims)
@@ -171,8 +171,8 @@ class Forgets(Bent):
         return device._replace(cdi_ids=(f"k8s.{self.name}/claim={uuid.uuid4()}",))
 
 
-class Once(Bent):
-    """Has no answer for a claim that it has seen before."""
+class PreparesOnce(ModifiedDriver):
+    """Fails for a claim that was prepared before."""
 
     def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
@@ -187,10 +187,10 @@ class Once(Bent):
         return answers
 
 
-class Rewrites(Bent):
-    """Puts something new into the CDI file each time."""
+class RewritesFile(ModifiedDriver):
+    """Changes the CDI file at each call."""
 
-    def __init__(self, world: World, good: KubeletPlugin) -> None:
+    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.world = world
 
@@ -204,10 +204,10 @@ class Rewrites(Bent):
 # --- unpreparing ------------------------------------------------------------------------------------------------------
 
 
-class Leaves(Bent):
-    """Forgets a file that it wrote; one that another process of it wrote, with ``own`` its own, too."""
+class LeavesFiles(ModifiedDriver):
+    """Leaves a file that another process wrote; with ``own`` also its own."""
 
-    def __init__(self, world: World, good: KubeletPlugin, *, own: bool) -> None:
+    def __init__(self, world: DriverNode, good: KubeletPlugin, *, own: bool) -> None:
         super().__init__(good)
         self.world = world
         self.own = own
@@ -227,17 +227,17 @@ class Leaves(Bent):
         return await self.good.unprepare(claims)
 
 
-class LeavesWhenRefused(Leaves):
-    """Writes before it looks."""
+class LeavesFileOfRejectedClaim(LeavesFiles):
+    """Writes a file before it checks the claim."""
 
-    def __init__(self, world: World, good: KubeletPlugin) -> None:
+    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(world, good, own=True)
 
 
-class KeepsDevices(Bent):
-    """Has one CDI file for all claims, and only ever adds to it."""
+class KeepsDevices(ModifiedDriver):
+    """Has one CDI file for all claims, and only adds devices."""
 
-    def __init__(self, world: World, good: KubeletPlugin) -> None:
+    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.folder = FolderStore(world.cdi)
         self.names: list[str] = []
@@ -254,8 +254,8 @@ class KeepsDevices(Bent):
         }
 
 
-class Demands(Bent):
-    """Unprepares only what this process prepared, and that once."""
+class UnpreparesOnce(ModifiedDriver):
+    """Unprepares only claims that this process prepared, and only once."""
 
     def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
@@ -274,10 +274,10 @@ class Demands(Bent):
         return answers
 
 
-class Looks(Bent):
+class ReadsClaim(ModifiedDriver):
     """Reads the claim before it unprepares it."""
 
-    def __init__(self, world: World, good: KubeletPlugin) -> None:
+    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.client = world.cluster.client
 
@@ -290,15 +290,15 @@ class Looks(Bent):
         return await self.good.unprepare(claims)
 
 
-# --- refusing ---------------------------------------------------------------------------------------------------------
+# --- rejecting ------
 
 
 def _never_refuses(claim: ClaimRef, answer: PrepareResult) -> PrepareResult:
     return PrepareResult((DEVICE,)) if answer.error else answer
 
 
-class AllOrNothing(Bent):
-    """One bad claim spoils a call."""
+class AllOrNothing(ModifiedDriver):
+    """Rejects all claims of a call if one is wrong."""
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         answers = await self.good.prepare(claims)
@@ -306,8 +306,8 @@ class AllOrNothing(Bent):
         return {uid: PrepareResult(error=errors[0]) for uid in answers} if errors else answers
 
 
-class NeverLetsGo(Bent):
-    """A device stays with the first claim that it was prepared for."""
+class NeverReleases(ModifiedDriver):
+    """Reserves a device for the first claim that it was prepared for."""
 
     def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
@@ -322,11 +322,11 @@ class NeverLetsGo(Bent):
         return answers
 
 
-# --- together ---------------------------------------------------------------------------------------------------------
+# --- concurrency ------
 
 
-class Busy(Bent):
-    """Does one thing at a time, for so long that another one comes, and has no time for that."""
+class Busy(ModifiedDriver):
+    """Rejects concurrent calls, and takes long enough for them to occur."""
 
     def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
@@ -340,15 +340,15 @@ class Busy(Bent):
         self.busy = True
         await self.another.wait()
         answers = await self.good.prepare(claims)
-        self.busy = False  # not if the call was given up
+        self.busy = False  # not if the call was cancelled
         return answers
 
 
 # --- health -----------------------------------------------------------------------------------------------------------
 
 
-class Tells(Bent):
-    """Says something of its devices."""
+class ReportsHealth(ModifiedDriver):
+    """Reports device health."""
 
     def __init__(self, good: KubeletPlugin, change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> None:
         super().__init__(good)
@@ -362,24 +362,24 @@ class Tells(Bent):
 
 
 def telling(change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> Defect:
-    return bent(lambda world, good: Tells(good, change))
+    return bent(lambda world, good: ReportsHealth(good, change))
 
 
-class Silent(Bent):
+class Silent(ModifiedDriver):
     async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
         await asyncio.Event().wait()
         yield ()
 
 
-def _silent(world: World) -> None:
-    world.bend = Silent
-    world.patience = IN_VAIN
+def _silent(world: DriverNode) -> None:
+    world.modify = Silent
+    world.timeouts = SHORT_TIMEOUTS
 
 
-# --- its process ------------------------------------------------------------------------------------------------------
+# --- process ------
 
 
-def _churns(world: World) -> None:
+def _churns(world: DriverNode) -> None:
     async def write_again() -> None:
         for tree in (await world.cluster.client.list(SLICES)).items:
             await world.cluster.client.delete(SLICES, tree["metadata"]["name"])
@@ -387,10 +387,10 @@ def _churns(world: World) -> None:
     world.before_start = lambda life: write_again() if life > 1 else None
 
 
-def _registers_once(world: World) -> None:
+def _registers_once(world: DriverNode) -> None:
     def start(life: int) -> None:
         if life > 1:
-            world.serve = introduced(notified=False)
+            world.serve = serve_with_info(notified=False)
 
     world.before_start = start
 
@@ -422,29 +422,29 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     )),
     ("cdi", "unresolvable CDI devices", devices(lambda device: device._replace(cdi_ids=("a.example/gpu=c",)))),
     ("cdi", "CDI ID '/dev/gpu'", devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
-    ("prepare-twice", "first n1/gpu-0", spoiled(Forgets)),
-    ("prepare-twice", "rejected when repeated: already prepared", spoiled(Once)),
-    ("prepare-twice", "the CDI file changed", bent(Rewrites)),
-    ("prepare-again", "already prepared", spoiled(Once)),
-    ("v1beta1-same", "already prepared", spoiled(Once)),
-    ("v1beta1-same", "first n1/gpu-0", spoiled(Forgets)),
-    ("unprepare", "not deleted", bent(lambda world, good: Leaves(world, good, own=True))),
+    ("prepare-twice", "first n1/gpu-0", spoiled(ForgetsAnswer)),
+    ("prepare-twice", "rejected when repeated: already prepared", spoiled(PreparesOnce)),
+    ("prepare-twice", "the CDI file changed", bent(RewritesFile)),
+    ("prepare-again", "already prepared", spoiled(PreparesOnce)),
+    ("v1beta1-same", "already prepared", spoiled(PreparesOnce)),
+    ("v1beta1-same", "first n1/gpu-0", spoiled(ForgetsAnswer)),
+    ("unprepare", "not deleted", bent(lambda world, good: LeavesFiles(world, good, own=True))),
     ("unprepare", "all.example/gpu=n0 can still be resolved", bent(KeepsDevices)),
-    ("unprepare-twice", "is not prepared", spoiled(Demands)),
-    ("unprepare-unknown", "is not prepared", spoiled(Demands)),
-    ("unprepare-deleted", "not found", bent(Looks)),
+    ("unprepare-twice", "is not prepared", spoiled(UnpreparesOnce)),
+    ("unprepare-unknown", "is not prepared", spoiled(UnpreparesOnce)),
+    ("unprepare-deleted", "not found", bent(ReadsClaim)),
     ("unknown-claim", "it was prepared", changing(_never_refuses)),
     ("not-allocated", "it was prepared", changing(_never_refuses)),
     ("wrong-uid", "it was prepared", changing(_never_refuses)),
-    ("wrong-uid", "rejected, but wrote", bent(LeavesWhenRefused)),
+    ("wrong-uid", "rejected, but wrote", bent(LeavesFileOfRejectedClaim)),
     ("bad-parameters", "were ignored", changing(_never_refuses)),
     ("bad-claim-alone", "the other claim of the call failed, too", spoiled(AllOrNothing)),
     ("overlap", "two claims at the same time", changing(_never_refuses)),
-    ("overlap", "after unprepare", spoiled(NeverLetsGo)),
-    ("several-claims", "skipped 2 ResourceClaims", spoiled(Skips)),
+    ("overlap", "after unprepare", spoiled(NeverReleases)),
+    ("several-claims", "skipped 2 ResourceClaims", spoiled(SkipsClaims)),
     ("concurrent", "busy", spoiled(Busy)),
     ("same-at-once", "busy", spoiled(Busy)),
-    ("same-at-once", "first n1/gpu-0", spoiled(Forgets)),
+    ("same-at-once", "first n1/gpu-0", spoiled(ForgetsAnswer)),
     ("hang-up", "after a cancelled call", spoiled(Busy)),
     ("health", "no message within", _silent),
     ("health", "which is not in a slice", telling(lambda device: [device, device._replace(device="gpu-9")])),
@@ -453,18 +453,18 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("health", "a message of 2000 characters", telling(lambda device: [device._replace(message="x" * 2000)])),
     ("restart-slices", " and 1 more", _churns),
     ("restart-register", "failed to send registration status", _registers_once),
-    ("restart-claims", "is not prepared", spoiled(Demands)),
-    ("restart-claims", "first n1/gpu-0", spoiled(Forgets)),
-    ("kill-prepare", "after SIGKILL in prepare: not deleted", bent(lambda world, good: Leaves(world, good, own=False))),
-    ("kill-unprepare", "after SIGKILL in unprepare: not unprep", spoiled(Demands)),
+    ("restart-claims", "is not prepared", spoiled(UnpreparesOnce)),
+    ("restart-claims", "first n1/gpu-0", spoiled(ForgetsAnswer)),
+    ("kill-prepare", "after SIGKILL in prepare: not deleted", bent(lambda world, good: LeavesFiles(world, good, own=False))),
+    ("kill-unprepare", "after SIGKILL in unprepare: not unprep", spoiled(UnpreparesOnce)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "seen", "spoil"), DEFECTS, ids=[f"{name}-{seen}" for name, seen, _ in DEFECTS])
 def test_a_defect_fails_its_check(name: str, seen: str, spoil: Defect) -> None:
-    world = World()
+    world = DriverNode()
     spoil(world)
-    (row,) = verified(world, name)
+    (row,) = run_checks(world, name)
     assert row.result == ("warn" if row.check.advice else "FAIL")
     assert seen in row.seen
     assert row.remedy
@@ -482,50 +482,50 @@ def test_the_page_lists_all_checks() -> None:
     assert listed == [(check.name, check.expected, check.source) for check in CHECKS]
 
 
-class Dies(Bent):
-    """Ends when it prepares something."""
+class Exits(ModifiedDriver):
+    """Exits when it prepares a claim."""
 
-    def __init__(self, world: World, good: KubeletPlugin) -> None:
+    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.world = world
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if claims:
-            self.world.end()
+            self.world.exit()
             raise PluginCallError("the end")
         return await self.good.prepare(claims)
 
 
 def test_remaining_checks_are_skipped_after_a_crash() -> None:
-    world = World()
-    world.bend = lambda good: Dies(world, good)
-    rows = verified(world, "empty-call", "prepare", "cdi", "health", lives=False)
+    world = DriverNode()
+    world.modify = lambda good: Exits(world, good)
+    rows = run_checks(world, "empty-call", "prepare", "cdi", "health", lives=False)
     assert [row.result for row in rows] == ["pass", "FAIL", "skipped", "skipped"]
     assert rows[2].seen == "the driver does not answer since prepare: restart it, then run this command again"
 
 
 def test_a_crashed_driver_is_restarted_if_possible() -> None:
-    world = World()
-    world.bend = lambda good: Dies(world, good)
-    rows = verified(world, "empty-call", "prepare", "health")
+    world = DriverNode()
+    world.modify = lambda good: Exits(world, good)
+    rows = run_checks(world, "empty-call", "prepare", "health")
     assert [row.result for row in rows] == ["pass", "FAIL", "pass"]
-    assert world.lives == 2
+    assert world.starts == 2
 
 
 def test_checks_are_skipped_if_no_claim_can_be_prepared() -> None:
-    world = World()
+    world = DriverNode()
     changing(lambda claim, answer: PrepareResult(error="out of order"))(world)
-    rows = verified(world, "prepare", "cdi", "several-claims", "not-allocated")
+    rows = run_checks(world, "prepare", "cdi", "several-claims", "not-allocated")
     assert [row.result for row in rows] == ["FAIL", "skipped", "skipped", "pass"]
     assert rows[1].seen == "preparing a single claim fails"
 
 
 def test_slices_of_an_earlier_process_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver publishes something else as soon as it has begun."""
+    """The driver publishes other slices shortly after its start."""
 
     async def main() -> None:
-        world = World()
-        async with trial(world) as made:
+        world = DriverNode()
+        async with open_session(world) as made:
             (before,) = await made.slices()
             look = made.slices
 

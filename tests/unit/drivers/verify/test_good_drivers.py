@@ -1,4 +1,4 @@
-"""Drivers that do everything right."""
+"""Correct drivers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from allotment.drivers.verify.runner import verify
 from allotment.drivers.verify.suite import CHECKS
 from allotment.fleet.modes import Example
 from tests.unit.drivers.nvidia import nodes
-from tests.unit.drivers.verify.given import NODE, World, trial, verified
+from tests.unit.drivers.verify.driver_node import NODE, DriverNode, open_session, run_checks
 
 
 def nvidia(mode: str) -> Driver:
@@ -35,18 +35,18 @@ def told(rows: list[CheckResult]) -> list[str]:
 
 @pytest.mark.parametrize("which", DRIVERS)
 def test_all_checks_pass(which: str) -> None:
-    rows = verified(World(DRIVERS[which]()))
+    rows = run_checks(DriverNode(DRIVERS[which]()))
     assert told(rows) == []
     assert len(rows) == len(CHECKS)
 
 
 def test_only_overlap_is_skipped_for_shareable_devices() -> None:
-    rows = verified(World(ExampleGpus(NODE, 4, Example(shared=True))))
+    rows = run_checks(DriverNode(ExampleGpus(NODE, 4, Example(shared=True))))
     assert told(rows) == ["overlap: the devices here are for several claims at a time"]
 
 
 def test_without_devices_calls_are_still_checked() -> None:
-    rows = verified(World(ExampleGpus(NODE, 0)))
+    rows = run_checks(DriverNode(ExampleGpus(NODE, 0)))
     results = {row.check.name: row.result for row in rows}
     assert "FAIL" not in results.values()
     assert {name for name, result in results.items() if result == "pass"} == {
@@ -57,18 +57,18 @@ def test_without_devices_calls_are_still_checked() -> None:
 
 
 def test_without_a_command_the_process_is_not_stopped() -> None:
-    world = World()
-    rows = verified(world, lives=False)
+    world = DriverNode()
+    rows = run_checks(world, lives=False)
     assert [row.check.name for row in rows if row.result == "skipped"] == [
         check.name for check in CHECKS if check.needs_command
     ]
-    assert world.lives == 1
+    assert world.starts == 1
 
 
 def test_all_objects_are_deleted() -> None:
     async def main() -> None:
-        world = World()
-        async with trial(world) as made:
+        world = DriverNode()
+        async with open_session(world) as made:
             await verify(made, lambda check: None, lambda row: None)
             assert list(world.cdi.iterdir()) == []
         kept = {entry.tree["kind"] for entry in world.cluster.store.list("resourceclaims.resource.k8s.io")}

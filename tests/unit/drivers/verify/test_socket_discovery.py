@@ -1,4 +1,4 @@
-"""From a socket that somebody names to the driver, or to what is there instead."""
+"""Discovery of the driver by a socket, and the errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def told(path: Path) -> str:
 
 
 def test_the_error_for_a_missing_socket_lists_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A driver that is a pod has the pod's UID in its socket's name, which nobody guesses.
-    monkeypatch.chdir(tmp_path)  # addresses of sockets are short
+    # The socket of a driver in a pod has the pod's UID in its name, which is hard to guess.
+    monkeypatch.chdir(tmp_path)  # socket addresses must be short
     Path("readme").write_text("")
     with socket.socket(socket.AF_UNIX) as one:
         one.bind("gpu.example.com-7-reg.sock")

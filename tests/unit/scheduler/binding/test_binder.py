@@ -14,7 +14,7 @@ from tests.unit.scheduler.world import NAMESPACE, SchedulingClient, claim, devic
 CLUSTER = (node("a"), gpus("a", 2), device_class(extendedResourceName="example.com/gpu"))
 
 
-class Struggling(SchedulingClient):
+class FailingClient(SchedulingClient):
     """It binds a pod and says that it did not; then it has nothing but errors to tell of pods, for a while."""
 
     def __init__(self, *errors: int) -> None:
@@ -36,9 +36,9 @@ class Struggling(SchedulingClient):
         return await super().get(resource, name, namespace)
 
 
-def test_whether_a_pod_was_bound_is_asked_until_that_is_told() -> None:
+def test_the_binding_is_checked_until_the_server_answers() -> None:
     async def scenario() -> None:
-        client = Struggling(500, 503, 403, 429, 401)
+        client = FailingClient(500, 503, 403, 429, 401)
         async with world(*CLUSTER, claim("one"), pod("p", "one"), client=client) as lab:
             await lab.until(lambda: lab.node_of("p") and not client.errors)
             await asyncio.sleep(60)
@@ -47,23 +47,23 @@ def test_whether_a_pod_was_bound_is_asked_until_that_is_told() -> None:
     idle.run(scenario())
 
 
-def test_a_pod_that_took_the_name_of_another_is_not_told_the_claim_of_that() -> None:
+def test_a_recreated_pod_does_not_get_the_claim_of_its_predecessor() -> None:
     async def scenario() -> None:
-        asks = {"example.com/gpu": "1"}
+        requests = {"example.com/gpu": "1"}
         async with world(*CLUSTER) as lab:
 
-            def comes_again(written: Tree) -> None:
+            def recreate(written: Tree) -> None:
                 lab.client.remove(PODS, NAMESPACE, "p")
-                lab.put(*pod("p", limits=asks, requests=asks))
+                lab.put(*pod("p", limits=requests, requests=requests))
 
-            lab.client.on_claim = comes_again
-            first = lab.put(*pod("p", limits=asks, requests=asks))
+            lab.client.on_claim = recreate
+            first = lab.put(*pod("p", limits=requests, requests=requests))
             await lab.bound("p")
             owners = {key[2]: tree["metadata"]["ownerReferences"][0]["uid"] for key, tree in _claims(lab.client)}
-            told = [event.object for _, resource, event in lab.client.history if resource == PODS]
+            versions = [event.object for _, resource, event in lab.client.history if resource == PODS]
             named = {
                 (tree["metadata"]["uid"], owners.get(status["resourceClaimName"], first["metadata"]["uid"]))
-                for tree in told
+                for tree in versions
                 if (status := tree["status"].get("extendedResourceClaimStatus"))
             }
             assert named == {(lab.pod("p")["metadata"]["uid"],) * 2}

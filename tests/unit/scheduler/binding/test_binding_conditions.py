@@ -7,11 +7,11 @@ from tests.unit.cluster import idle
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
 #: More than are written at a time.
-MANY = 150
-SLOW = gpus("a", MANY, bindsToNode=True, bindingConditions=["ready"])
+POD_COUNT = 150
+SLOW = gpus("a", POD_COUNT, bindsToNode=True, bindingConditions=["ready"])
 
 
-def _get_ready(lab: World, name: str) -> None:
+def _make_ready(lab: World, name: str) -> None:
     tree = lab.claim(name)
     (result,) = tree["status"]["allocation"]["devices"]["results"]
     device = {key: result[key] for key in ("driver", "pool", "device")}
@@ -19,28 +19,28 @@ def _get_ready(lab: World, name: str) -> None:
     lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [ready]}})
 
 
-def test_pods_that_wait_for_devices_keep_nobody_else_from_a_node() -> None:
-    async def story() -> None:
-        names = [f"p{number}" for number in range(MANY)]
+def test_idle_bindings_do_not_block_other_pods() -> None:
+    async def scenario() -> None:
+        names = [f"p{number}" for number in range(POD_COUNT)]
         slow = [one for name in names for one in (claim(name), pod(name, name))]
         async with world(node("a", pods="500"), SLOW, device_class(), *slow) as lab:
-            await lab.until(lambda: len(lab.events("BindingConditionsPending")) == MANY)
+            await lab.until(lambda: len(lab.events("BindingConditionsPending")) == POD_COUNT)
             lab.put(*pod("needs-none"))
             await lab.bound("needs-none")
             for name in names:
-                _get_ready(lab, name)
+                _make_ready(lab, name)
             await lab.bound(*names)
 
-    idle.run(story())
+    idle.run(scenario())
 
 
-def test_pods_that_share_a_claim_are_all_bound_when_its_device_is_ready() -> None:
-    async def story() -> None:
+def test_all_pods_of_a_shared_claim_are_bound_when_its_device_is_ready() -> None:
+    async def scenario() -> None:
         async with world(node("a"), SLOW, device_class(), claim("shared"), pod("p", "shared")) as lab:
             await lab.until(lambda: lab.users("shared") == ["p"])
             lab.put(*pod("q", "shared"))
             await lab.until(lambda: len(lab.events("BindingConditionsPending")) == 2)
-            _get_ready(lab, "shared")
+            _make_ready(lab, "shared")
             await lab.bound("p", "q")
 
-    idle.run(story())
+    idle.run(scenario())

@@ -22,7 +22,7 @@ async def _stopped(lab: World, stopping: Stopping) -> None:
         await lab.ended.wait()
 
 
-def test_a_pod_that_settles_is_left_to_the_next_scheduler() -> None:
+def test_a_settling_pod_is_left_to_the_next_scheduler() -> None:
     async def scenario() -> None:
         stopping = Stopping()
         async with world(*CLUSTER, theirs_waits(), settle=300, stopping=stopping) as first:
@@ -38,7 +38,7 @@ def test_a_pod_that_settles_is_left_to_the_next_scheduler() -> None:
     idle.run(scenario())
 
 
-def test_a_pod_that_waits_for_its_device_is_left_to_the_next_scheduler() -> None:
+def test_a_pod_waiting_for_binding_conditions_is_left_to_the_next_scheduler() -> None:
     async def scenario() -> None:
         stopping = Stopping()
         slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"])
@@ -54,7 +54,7 @@ def test_a_pod_that_waits_for_its_device_is_left_to_the_next_scheduler() -> None
     idle.run(scenario())
 
 
-def test_a_pod_that_waits_for_nothing_is_bound_before_the_scheduler_stops() -> None:
+def test_a_binding_in_flight_finishes_before_shutdown() -> None:
     async def scenario() -> None:
         stopping = Stopping()
         async with world(*CLUSTER, stopping=stopping) as lab:

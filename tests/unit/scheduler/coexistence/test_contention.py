@@ -26,12 +26,12 @@ def _inventory(*devices: Tree, counters: Tree | None = None) -> Inventory:
     return inventory
 
 
-def _give(inventory: Inventory, claim: str, device: str, **more: Any) -> None:
+def _allocate(inventory: Inventory, claim: str, device: str, **more: Any) -> None:
     result = {"request": "r", "driver": "d", "pool": "p", "device": device, **more}
     inventory.allocate(ObjectKey("ns", claim), to_value({"devices": {"results": [result]}}, AllocationResult))
 
 
-def _found(inventory: Inventory, claim: str) -> list[Contest]:
+def _contests(inventory: Inventory, claim: str) -> list[Contest]:
     return contests(inventory, ObjectKey("ns", claim), "a")
 
 
@@ -39,57 +39,57 @@ def _contest(device: str, holder: str, *, whole: bool) -> Contest:
     return Contest(DeviceID("d", "p", device), ObjectKey("ns", holder), whole)
 
 
-def test_a_device_that_two_claims_hold() -> None:
+def test_a_device_with_two_exclusive_holders_is_contested() -> None:
     inventory = _inventory({"name": "x"}, {"name": "y"})
-    _give(inventory, "mine", "x")
-    _give(inventory, "other", "y")
-    assert _found(inventory, "mine") == []
-    _give(inventory, "theirs", "x")
-    assert _found(inventory, "mine") == [_contest("x", "theirs", whole=True)]
-    assert _found(inventory, "theirs") == [_contest("x", "mine", whole=True)]
-    assert _found(inventory, "other") == []
+    _allocate(inventory, "mine", "x")
+    _allocate(inventory, "other", "y")
+    assert _contests(inventory, "mine") == []
+    _allocate(inventory, "theirs", "x")
+    assert _contests(inventory, "mine") == [_contest("x", "theirs", whole=True)]
+    assert _contests(inventory, "theirs") == [_contest("x", "mine", whole=True)]
+    assert _contests(inventory, "other") == []
 
 
-def test_who_looks_on_with_admin_access_contests_nothing() -> None:
+def test_admin_access_contests_nothing() -> None:
     inventory = _inventory({"name": "x"})
-    _give(inventory, "mine", "x")
-    _give(inventory, "admin", "x", adminAccess=True)
-    assert _found(inventory, "mine") == _found(inventory, "admin") == []
+    _allocate(inventory, "mine", "x")
+    _allocate(inventory, "admin", "x", adminAccess=True)
+    assert _contests(inventory, "mine") == _contests(inventory, "admin") == []
 
 
 def _share(inventory: Inventory, claim: str, number: int, memory: str) -> None:
     id = f"00000000-0000-4000-8000-{number:012}"
-    _give(inventory, claim, "x", shareID=id, consumedCapacity={"memory": memory})
+    _allocate(inventory, claim, "x", shareID=id, consumedCapacity={"memory": memory})
 
 
-def test_shares_are_contested_once_they_are_more_than_the_device_has() -> None:
+def test_shares_are_contested_once_they_exceed_the_capacity() -> None:
     device = {"name": "x", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "10Gi"}}}
     inventory = _inventory(device)
     _share(inventory, "mine", 1, "6Gi")
     _share(inventory, "small", 2, "4Gi")
-    assert _found(inventory, "mine") == []
+    assert _contests(inventory, "mine") == []
     _share(inventory, "theirs", 3, "4Gi")
-    assert set(_found(inventory, "mine")) == {_contest("x", "small", whole=False), _contest("x", "theirs", whole=False)}
+    assert set(_contests(inventory, "mine")) == {_contest("x", "small", whole=False), _contest("x", "theirs", whole=False)}
 
 
-def test_a_share_of_a_device_that_another_holds_whole() -> None:
+def test_a_share_of_an_exclusively_held_device_is_contested() -> None:
     inventory = _inventory({"name": "x", "allowMultipleAllocations": True})
     _share(inventory, "mine", 1, "1Gi")
-    _give(inventory, "theirs", "x")
-    assert _found(inventory, "mine") == [_contest("x", "theirs", whole=True)]
-    assert _found(inventory, "theirs") == [_contest("x", "mine", whole=True)]
+    _allocate(inventory, "theirs", "x")
+    assert _contests(inventory, "mine") == [_contest("x", "theirs", whole=True)]
+    assert _contests(inventory, "theirs") == [_contest("x", "mine", whole=True)]
 
 
-def test_partitions_that_draw_more_than_there_is() -> None:
+def test_partitions_that_overdraw_a_counter_are_contested() -> None:
     def partition(name: str, amount: str) -> Tree:
         uses = [{"counterSet": "gpu", "counters": {"memory": {"value": amount}}}]
         return {"name": name, "consumesCounters": uses}
 
     devices = [partition("half", "5Gi"), partition("other-half", "5Gi"), partition("whole", "10Gi")]
     inventory = _inventory(*devices, counters={"memory": {"value": "10Gi"}})
-    _give(inventory, "mine", "half")
-    _give(inventory, "neighbour", "other-half")
-    assert _found(inventory, "mine") == []
-    _give(inventory, "theirs", "whole")
-    assert _contest("half", "theirs", whole=False) in _found(inventory, "mine")
-    assert _contest("whole", "mine", whole=False) in _found(inventory, "theirs")
+    _allocate(inventory, "mine", "half")
+    _allocate(inventory, "neighbour", "other-half")
+    assert _contests(inventory, "mine") == []
+    _allocate(inventory, "theirs", "whole")
+    assert _contest("half", "theirs", whole=False) in _contests(inventory, "mine")
+    assert _contest("whole", "mine", whole=False) in _contests(inventory, "theirs")

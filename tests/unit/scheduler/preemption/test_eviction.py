@@ -13,7 +13,7 @@ from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import SchedulingClient, node, pod, world
 
 
-class Reluctant(SchedulingClient):
+class FailingClient(SchedulingClient):
     """It has an error for each of the first who ask it to delete something."""
 
     def __init__(self, *errors: Exception) -> None:
@@ -32,9 +32,9 @@ class Reluctant(SchedulingClient):
 @pytest.mark.parametrize(
     "error", [Unreachable("it is restarted"), refusal(500, "InternalError", "the webhook"), refusal(403, "Forbidden")]
 )
-def test_a_pod_that_could_not_be_sent_away_is_sent_away_later(error: Exception) -> None:
+def test_a_failed_preemption_is_retried(error: Exception) -> None:
     async def scenario() -> None:
-        client = Reluctant(error, error)
+        client = FailingClient(error, error)
         async with world(node("a"), pod("low", requests={"cpu": "8"}), client=client) as lab:
             await lab.bound("low")
             lab.put(*pod("high", requests={"cpu": "4"}, priority=100))

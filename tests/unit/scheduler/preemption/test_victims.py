@@ -7,12 +7,12 @@ from typing import Any
 from allotment.model.trees import Tree
 from allotment.node_fit.filters import judge
 from allotment.node_fit.nodes import Machine, Machines
-from allotment.scheduler.preemption.victims import Preemption, choose
+from allotment.scheduler.preemption.victims import Preemption, select_victims
 from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL
 from tests.unit.scheduler.machines import machines_of, resident
 
 
-def _seat(machines: Machines, node: str, name: str, cpu: str, **more: Any) -> None:
+def _place_pod(machines: Machines, node: str, name: str, cpu: str, **more: Any) -> None:
     machines.seat(resident(name, requests={"cpu": cpu}, **more), node)
 
 
@@ -23,7 +23,7 @@ def _choose(machines: Machines, cpu: str, priority: int = 100, budgets: tuple[Tr
         return judge(pod.demand, machine)
 
     refusals = {m.place: r for m in machines if (r := refuses(m)) is not None}
-    return choose(pod, refusals, machines, budgets, refuses)
+    return select_victims(pod, refusals, machines, budgets, refuses)
 
 
 def _names(found: Preemption) -> tuple[str, list[str]]:
@@ -31,34 +31,34 @@ def _names(found: Preemption) -> tuple[str, list[str]]:
     return found.victims.node, [pod.name for pod in found.victims.pods]
 
 
-def test_no_more_go_than_must_and_the_important_stay() -> None:
+def test_as_few_pods_as_possible_are_evicted_least_important_first() -> None:
     machines = machines_of("a")
     for name, cpu, priority in (("small", "2", 1), ("big", "4", 2), ("dear", "2", 50)):
-        _seat(machines, "a", name, cpu, priority=priority)
+        _place_pod(machines, "a", name, cpu, priority=priority)
     assert _names(_choose(machines, "2")) == ("a", ["small"])
     assert _names(_choose(machines, "4")) == ("a", ["big"])
     (machine,) = machines
     assert sorted(machine.pods) == ["big", "dear", "small"]
 
 
-def test_the_node_with_the_cheaper_pods_is_taken() -> None:
+def test_the_node_with_the_lowest_cost_is_chosen() -> None:
     machines = machines_of("a", "b")
-    _seat(machines, "a", "precious", "8", priority=90)
-    _seat(machines, "b", "cheap", "8", priority=1)
+    _place_pod(machines, "a", "precious", "8", priority=90)
+    _place_pod(machines, "b", "cheap", "8", priority=1)
     assert _names(_choose(machines, "4")) == ("b", ["cheap"])
 
 
-def test_of_equal_costs_those_go_who_began_last() -> None:
+def test_of_equal_costs_the_pods_started_last_are_evicted() -> None:
     machines = machines_of("a", "b", "c")
-    for node, began in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-03T00:00:00Z"), ("c", "2026-01-02T00:00:00Z")):
-        machines.seat(resident(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=began), node)
+    for node, started in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-03T00:00:00Z"), ("c", "2026-01-02T00:00:00Z")):
+        machines.seat(resident(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=started), node)
     assert _names(_choose(machines, "4")) == ("b", ["on-b"])
 
 
-def test_budgets_are_spared_where_possible() -> None:
+def test_budget_violations_are_avoided_where_possible() -> None:
     machines = machines_of("a", "b")
-    _seat(machines, "a", "guarded", "8", priority=1, labels={"app": "db"})
-    _seat(machines, "b", "free", "8", priority=50)
+    _place_pod(machines, "a", "guarded", "8", priority=1, labels={"app": "db"})
+    _place_pod(machines, "b", "free", "8", priority=50)
     budget = {
         "metadata": {"name": "db", "namespace": "ns"},
         "spec": {"selector": {"matchLabels": {"app": "db"}}},
@@ -70,9 +70,9 @@ def test_budgets_are_spared_where_possible() -> None:
 
 def test_reasons_are_counted_as_kubernetes_does() -> None:
     machines = machines_of("a", "b", "c")
-    _seat(machines, "a", "equal", "8", priority=100)
-    _seat(machines, "b", "low", "1", priority=1)
-    _seat(machines, "b", "equal-2", "7", priority=100)
+    _place_pod(machines, "a", "equal", "8", priority=100)
+    _place_pod(machines, "b", "low", "1", priority=1)
+    _place_pod(machines, "b", "equal-2", "7", priority=100)
     machines.put({"metadata": {"name": "c"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}})
     found = _choose(machines, "4")
     assert found.victims is None

@@ -19,7 +19,7 @@ def test_a_few_are_told_in_full_and_the_rest_is_named() -> None:
     assert len(told) == MAX_FINDINGS_PER_CHECK
     assert told[-1].subject == "16 more"
     assert told[-1].evidence == "the same kind of trouble: pod ml/p-4, pod ml/p-5, pod ml/p-6 and 13 more"
-    assert "$ allot doctor --only D603 -o wide" in told[-1].remedy
+    assert "$ allot doctor --select D603 -o wide" in told[-1].remedy
 
 
 SEVERITY: st.SearchStrategy[Severity] = st.sampled_from(("error", "note"))

@@ -18,10 +18,10 @@ from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
-from allotment.scheduler.attempt import Attempts, Chosen
-from allotment.scheduler.claim_ledger import Ledger
-from allotment.scheduler.pod_groups import Grouping
-from allotment.scheduler.pods import WaitingPod, claims_of
+from allotment.scheduler.attempt import SchedulingAlgorithm, NodeAssignment
+from allotment.scheduler.claim_ledger import ClaimLedger
+from allotment.scheduler.pod_groups import PodGroups
+from allotment.scheduler.pods import QueuedPod, resolve_claims
 from allotment.tools.plan.pending_pods.demand import PendingPod, read_demand
 from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
 
@@ -71,11 +71,11 @@ def _not_bound(
         inventory.put_class(device_class)
     for resident, where in demand.residents:
         machines.seat(resident, where)
-    ledger = Ledger(inventory)
+    ledger = ClaimLedger(inventory)
     for claim in demand.objects.claims.values():
         ledger.put(_tree(claim))
-    groups = cast(Grouping, _NoGroups())
-    attempts = Attempts(machines, ledger, Allocator(inventory), features, {}, groups)
+    groups = cast(PodGroups, _NoGroups())
+    attempts = SchedulingAlgorithm(machines, ledger, Allocator(inventory), features, {}, groups)
     expected = {seat.pod: seat.node for seat in (*plan.existing, *(s for m in plan.machines for s in m.seats))}
     untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only", "order")}
     demands = Demands()
@@ -84,7 +84,7 @@ def _not_bound(
 
     def take(waiting: PendingPod) -> bool:
         tree = _pod(waiting, expected.get(waiting.key, ""))
-        place = _place(attempts, WaitingPod(tree, demands.of(tree["spec"])))
+        place = _place(attempts, QueuedPod(tree, demands.of(tree["spec"])))
         if place:
             found[waiting.key] = place
         return bool(place)
@@ -118,11 +118,11 @@ def _hangs_on_topology(waiting: PendingPod) -> bool:
     return any("pcieRoot" in (one.match_attribute or one.distinct_attribute or "") for one in constraints)
 
 
-def _place(attempts: Attempts, pod: WaitingPod) -> str:
-    claims = claims_of(pod.tree, attempts.ledger)
+def _place(attempts: SchedulingAlgorithm, pod: QueuedPod) -> str:
+    claims = resolve_claims(pod.tree, attempts.ledger)
     assert isinstance(claims, list)
-    outcome = attempts.attempt(pod, claims)
-    if not isinstance(outcome, Chosen):
+    outcome = attempts.schedule(pod, claims)
+    if not isinstance(outcome, NodeAssignment):
         return ""
     for claim, allocation in outcome.allocations:
         booked = attempts.ledger.plan(claim.key, pod.uid, allocation)

@@ -97,7 +97,7 @@ def _type_score(term: ClassTerm, parts: Collection[str]) -> int:
 
 
 def _model_selector(chart: Vocabulary, parts: Collection[str], expressions: str) -> str:
-    """The selector for a GPU model in the name; empty if there is none, or if a selector restricts the product already."""
+    """The selector for a GPU model in the name; empty if there is none, or if a selector restricts the product."""
     product = chart.attribute(chart.domain, "productName")
     if product is None or "productName" in expressions:
         return ""

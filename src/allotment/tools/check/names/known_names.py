@@ -1,4 +1,4 @@
-"""Known names: the drivers' vocabularies in the releases that a bundle is checked for, and the names in given slices."""
+"""Known names: drivers' vocabularies in the releases that a bundle is checked for, and the names in given slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods with all that they need to be placed again: their claims as they would be made anew, their volumes' reach."""
+"""Movable pods: running pods with the claims that rescheduling would create, and the topology of their volumes."""
 
 from __future__ import annotations
 
@@ -19,45 +19,44 @@ from allotment.node_fit.pod_requirements import Demands
 
 @dataclass(frozen=True, slots=True)
 class MovablePod:
-    """A pod with what it needs. ``own``: claims that were made for it alone; ``named``: those that it names."""
+    """A pod to reschedule. ``own_claims``: generated for it; ``named_claims``: referenced by name or shared."""
 
     tree: Tree
     key: ObjectKey
     resident: Resident
     own_claims: tuple[tuple[ResourceClaim, str], ...] = ()
-    """As they would be made again, each with the template's name."""
+    """Each as it would be generated again, with its template's name."""
     named_claims: tuple[ObjectKey, ...] = ()
     current_claims: tuple[ObjectKey, ...] = ()
-    """Claims of its own that are there now, that of its extended resources too."""
+    """Existing claims of its own, including that for extended resources."""
     volumes: tuple[NodeSelector, ...] = ()
     obstacle: str = ""
-    """What it needs and nobody can tell: a claim or a volume that is not there."""
+    """The reason why it cannot be rescheduled: a claim or volume that does not exist."""
 
     @property
     def order(self) -> tuple[int, str, ObjectKey]:
-        """When a scheduler takes it: by priority, then by age."""
+        """Its order in the scheduler's queue: by priority, then by age."""
         return (-self.resident.priority, str(self.tree["metadata"].get("creationTimestamp") or ""), self.key)
 
     def own_claim_key(self, claim: ResourceClaim) -> ObjectKey:
-        """Under which name a claim of its own is made."""
+        """The key of one of its own claims."""
         return ObjectKey(self.key.namespace, claim.metadata.name)
 
 
 @dataclass(slots=True)
 class KnownClaim:
-    """A claim as it is now. ``users``: uids of pods (and others) that it is reserved for."""
+    """An existing claim. ``users``: the UIDs of its consumers."""
 
     value: ResourceClaim
     users: set[str] = field(default_factory=set)
 
     @property
     def allocation(self) -> AllocationResult | None:
-        """The devices that it has now."""
         return self.value.status.allocation
 
 
 class MovablePodReader:
-    """Reads pods. ``volumes``: PersistentVolumes by name; ``volume_claims``: those that pods name."""
+    """Reads pods. ``volumes``: PersistentVolumes by name; ``volume_claims``: PersistentVolumeClaims by key."""
 
     def __init__(
         self,
@@ -73,33 +72,33 @@ class MovablePodReader:
         self._requirements = Demands()
 
     def read(self, tree: Tree) -> MovablePod:
-        """The pod of a tree; one that no API server has seen gets a uid."""
+        """The pod of a tree; a pod without a UID gets one."""
         metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
         key = key_of(tree)
         if not metadata.get("uid"):
             tree = {**tree, "metadata": {**metadata, "uid": f"pod:{key}"}}
             metadata = tree["metadata"]
         resident = resident_of(tree, self._requirements.of(spec, status if spec.get("nodeName") else None))
-        made = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or ()}
-        own: list[tuple[ResourceClaim, str]] = []
-        held: list[ObjectKey] = []
-        named: list[ObjectKey] = []
+        generated = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or ()}
+        own_claims: list[tuple[ResourceClaim, str]] = []
+        current_claims: list[ObjectKey] = []
+        named_claims: list[ObjectKey] = []
         obstacle = ""
         pod = Pod(metadata=to_value(identity(metadata), ObjectMeta))
         for number, entry in enumerate(spec.get("resourceClaims") or ()):
             template_name = entry.get("resourceClaimTemplateName") or ""
             if not template_name:
                 name = ObjectKey(key.namespace, entry.get("resourceClaimName") or "")
-                named.append(name)
+                named_claims.append(name)
                 if name not in self._claims:
                     obstacle = obstacle or f'its ResourceClaim "{name}" does not exist'
                 continue
-            if entry.get("name") in made and made[entry.get("name")] is None:
-                continue  # none is needed for this entry
-            existing = ObjectKey(key.namespace, made.get(entry.get("name")) or "")
+            if entry.get("name") in generated and generated[entry.get("name")] is None:
+                continue  # the controller generates none for this entry
+            existing = ObjectKey(key.namespace, generated.get(entry.get("name")) or "")
             known = self._claims.get(existing)
             if known is not None and not _is_owned_by(known.value, metadata["uid"]):
-                named.append(existing)  # made for a group of pods, and not for this one alone
+                named_claims.append(existing)  # generated for a pod group
                 continue
             template = self._templates.get(ObjectKey(key.namespace, template_name))
             if template is not None:
@@ -111,19 +110,26 @@ class MovablePodReader:
                 obstacle = obstacle or f'its ResourceClaimTemplate "{template_name}" does not exist'
                 continue
             if known is not None:
-                held.append(existing)
-            own.append((value, template_name))
+                current_claims.append(existing)
+            own_claims.append((value, template_name))
         for_resources = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
         if for_resources:
-            held.append(ObjectKey(key.namespace, for_resources))
+            current_claims.append(ObjectKey(key.namespace, for_resources))
         volumes, missing = self._volumes_of(key.namespace, spec)
         return MovablePod(
-            tree, key, resident, tuple(own), tuple(dict.fromkeys(named)), tuple(held), volumes, obstacle or missing
+            tree,
+            key,
+            resident,
+            tuple(own_claims),
+            tuple(dict.fromkeys(named_claims)),
+            tuple(current_claims),
+            volumes,
+            obstacle or missing,
         )
 
     def _volumes_of(self, namespace: str, spec: Tree) -> tuple[tuple[NodeSelector, ...], str]:
-        """Where the pod's volumes can be reached; and what is not known of them."""
-        found: list[NodeSelector] = []
+        """The node selectors of the pod's volumes, and the reason if one is unknown."""
+        selectors: list[NodeSelector] = []
         for volume in spec.get("volumes") or ():
             name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
             if not name:
@@ -131,20 +137,20 @@ class MovablePodReader:
             claim = self._volume_claims.get(ObjectKey(namespace, name))
             bound = self._volumes.get(((claim or {}).get("spec") or {}).get("volumeName") or "")
             if bound is None:
-                return (), f'where its PersistentVolumeClaim "{name}" can be reached is not known'
+                return (), f'the topology of its PersistentVolumeClaim "{name}" is unknown'
             required = ((bound.get("spec") or {}).get("nodeAffinity") or {}).get("required")
             if required:
-                found.append(to_value(required, NodeSelector))
-        return tuple(found), ""
+                selectors.append(to_value(required, NodeSelector))
+        return tuple(selectors), ""
 
 
 def key_of(tree: Tree) -> ObjectKey:
-    """Namespace and name."""
+    """The key of an object."""
     return ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
 
 
 def identity(metadata: Tree) -> Tree:
-    """Of an object's metadata what says which one it is."""
+    """The identifying fields of an object's metadata."""
     return {name: metadata[name] for name in ("name", "namespace", "uid") if metadata.get(name)}
 
 

@@ -1,4 +1,4 @@
-"""The cluster as it will be without some nodes: their pods wait again, and what was made for those pods is gone."""
+"""The cluster without some nodes: their pods are pending again, and claims generated for these pods are deleted."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ _KINDS: dict[str, type[Object]] = {
 def remaining_objects(
     objects: Iterable[Tree], removed: Collection[str], cluster: SimulatedCluster, left_out: Collection[ObjectKey] = ()
 ) -> Iterator[Object]:
-    """The objects as values, for planning. ``left_out``: pods that wait in vain, which are none of our business here.
+    """The remaining objects as values, for planning. ``left_out``: unschedulable pods, which are not planned for.
 
-    Pods that end with their node are gone, those that need a place wait for one; claims made for them alone are gone
-    and will be made again, named ones that nobody else uses are free again.
+    Pods that are bound to a removed node are dropped, the others are pending. Their generated claims are dropped and
+    will be generated again; named claims without other consumers are deallocated.
     """
-    moved = {one.resident.uid for node in removed for one in pods_to_move(cluster, node)}
-    gone = {one.resident.uid for node in removed for one in cluster.pods_on.get(node, ())} - moved
-    held = {key for one in cluster.pods.values() if one.resident.uid in moved | gone for key in one.current_claims}
+    moved = {pod.resident.uid for node in removed for pod in pods_to_move(cluster, node)}
+    gone = {pod.resident.uid for node in removed for pod in cluster.pods_on.get(node, ())} - moved
+    deleted_claims = {
+        key for pod in cluster.pods.values() if pod.resident.uid in moved | gone for key in pod.current_claims
+    }
     for tree in objects:
         kind = _KINDS.get(str(tree.get("kind", "")))
         if kind is None:
@@ -60,7 +62,7 @@ def remaining_objects(
             if uid in moved:
                 value = replace(value, spec=replace(value.spec, node_name=""), status=PodStatus(phase="Pending"))
         elif isinstance(value, ResourceClaim):
-            if key in held:
+            if key in deleted_claims:
                 continue
             if value.status.reserved_for:
                 users = tuple(user for user in value.status.reserved_for if user.uid not in moved | gone)

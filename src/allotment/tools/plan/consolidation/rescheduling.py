@@ -1,8 +1,8 @@
-"""A cluster as its scheduler sees it, in which pods can be moved by way of trial: taken off their nodes, placed again.
+"""A simulated cluster in which pods can be evicted and rescheduled, with undo.
 
-What a pod gets is decided as the scheduler decides it: the same filters, the same order of nodes, the engine for its
-claims. A claim that was made for a pod goes with it and is made again; one that is named stays allocated as long as
-anybody else uses it, and is free when the last user has left (KEP-4381). Every trial can be undone.
+Pods are placed as the scheduler places them: with its filters, its node order, and the engine for claims. A claim
+generated for a pod is deleted with it and generated again; a named claim stays allocated while another pod uses it, and
+is deallocated when the last consumer is gone (KEP-4381).
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ _VOLUME: Final = Refusal(("node(s) had volume node affinity conflict",), cause="
 
 
 class PodTarget(NamedTuple):
-    """Where a pod goes, and what its claims get there."""
+    """The node of a pod, and the allocations of its claims there."""
 
     node: str
     claims: tuple[ClaimAllocation, ...] = ()
 
 
 class Unschedulable(NamedTuple):
-    """No node would do; ``text`` as a scheduler says it."""
+    """No node fits the pod; ``text`` in the form of a scheduler event."""
 
     text: str
 
 
 class SimulatedCluster:
-    """The cluster. Changes are kept in order, so that they can be undone down to a mark."""
+    """A cluster state. Changes are recorded in order, so that they can be undone back to a mark."""
 
     def __init__(self, objects: Iterable[Tree], features: Features) -> None:
-        """``objects``: as the API shows them, each with its kind; kinds that do not matter are left out."""
+        """``objects``: as the API server returns them, each with its kind; irrelevant kinds are ignored."""
         by_kind: dict[str, list[Tree]] = {}
         for tree in objects:
             by_kind.setdefault(str(tree.get("kind", "")), []).append(tree)
@@ -106,9 +106,9 @@ class SimulatedCluster:
         self._undo: list[Callable[[], None]] = []
         self.pods: dict[str, MovablePod] = {}
         self._claims_held: dict[str, tuple[ObjectKey, ...]] = {}
-        """Claims by pod that are for it alone and have devices now."""
+        """By pod UID, the allocated claims that are only for this pod."""
         self.pods_on: dict[str, list[MovablePod]] = {name: [] for name in self.nodes}
-        """Pods by node as they are in the cluster, whatever is tried."""
+        """The pods by node in the real cluster, regardless of simulated changes."""
         self.pending: list[MovablePod] = []
         for tree in by_kind.get("Pod", ()):
             self._add_pod(tree)
@@ -136,10 +136,10 @@ class SimulatedCluster:
         elif not tree["spec"].get("schedulingGates") and not pod.resident.terminating:
             self.pending.append(pod)
 
-    # --- trying --------------------------------------------------------------------------------------------------
+    # --- changes -------------------------------------------------------------------------------------------------
 
     def mark(self) -> int:
-        """Where to come back to."""
+        """A mark of the current state, for `undo_to`."""
         return len(self._undo)
 
     def undo_to(self, mark: int) -> None:
@@ -148,13 +148,13 @@ class SimulatedCluster:
             self._undo.pop()()
 
     def cordon(self, node: str) -> None:
-        """No pod may come to a node any more."""
+        """Make a node unschedulable."""
         tree = self.nodes[node]
         self.machines.put({**tree, "spec": {**(tree.get("spec") or {}), "unschedulable": True}})
         self._undo.append(lambda: self.machines.put(tree))
 
     def add_node(self, node: Tree, slices: Iterable[ResourceSlice]) -> None:
-        """A node comes, with what its drivers publish."""
+        """Add a node with the slices that its drivers publish."""
         name = node["metadata"]["name"]
         published = tuple(slices)
         self.nodes[name] = node
@@ -171,7 +171,7 @@ class SimulatedCluster:
         self._undo.append(undo)
 
     def evict(self, pod: MovablePod) -> None:
-        """A pod leaves its node; its own claims are deleted, named ones without other users are given back."""
+        """Remove a pod from its node; its own claims are deleted, named ones without other users deallocated."""
         uid = pod.resident.uid
         node = self.machines.unseat(uid)
         if node is not None:
@@ -188,31 +188,31 @@ class SimulatedCluster:
             if not claim.users and claim.allocation is not None:
                 self._allocate(key, None)
 
-    def place(self, pod: MovablePod, only: int = -1) -> PodTarget | Unschedulable:
-        """Put a pod where the scheduler would; nothing changes if there is no such place. ``only``: places, as bits."""
-        chosen = self._choose(pod, only)
+    def place(self, pod: MovablePod, node_mask: int = -1) -> PodTarget | Unschedulable:
+        """Place a pod as the scheduler would; if no node fits, nothing changes. ``only``: allowed node indices, as bits."""
+        chosen = self._choose(pod, node_mask)
         if isinstance(chosen, Unschedulable):
             return chosen
         node, results = chosen
-        given: list[ClaimAllocation] = []
+        allocations: list[ClaimAllocation] = []
         for claim, key, template, result in results:
             if key not in self.claims:
                 self._create_claim(key, claim)
             self._allocate(key, result)
-            given.append(claim_allocation(self.claims[key].value, template, False, self.devices))
-        fresh = {key for _, key, _, _ in results}
+            allocations.append(claim_allocation(self.claims[key].value, template, False, self.devices))
+        allocated_now = {key for _, key, _, _ in results}
         self._set_claims_held(pod.resident.uid, tuple(key for _, key, _, _ in results if key not in pod.named_claims))
         for key in pod.named_claims:
             named = self.claims[key]
-            if key not in fresh:
-                given.append(claim_allocation(named.value, "", True, self.devices))
+            if key not in allocated_now:
+                allocations.append(claim_allocation(named.value, "", True, self.devices))
             self._set_users(named, named.users | {pod.resident.uid})
         self.machines.seat(pod.resident, node)
         self._undo.append(lambda: _discard(self.machines.unseat(pod.resident.uid)))
-        return PodTarget(node, tuple(given))
+        return PodTarget(node, tuple(allocations))
 
     def node_of_pool(self, driver: str, pool: str) -> str:
-        """The node whose own devices a pool has; empty if they can be reached from others, too."""
+        """The node of a pool's devices; empty if other nodes can use them too."""
         return self._pools.get((driver, pool), "")
 
     def _allocate(self, key: ObjectKey, allocation: AllocationResult | None) -> None:
@@ -246,10 +246,10 @@ class SimulatedCluster:
         before, claim.users = claim.users, users
         self._undo.append(lambda: setattr(claim, "users", before))
 
-    # --- choosing, in the scheduler's order of things -------------------------------------------------------------
+    # --- scheduling ----------------------------------------------------------------------------------------------
 
     def _choose(
-        self, pod: MovablePod, only: int
+        self, pod: MovablePod, node_mask: int
     ) -> tuple[str, list[tuple[ResourceClaim, ObjectKey, str, AllocationResult]]] | Unschedulable:
         if pod.obstacle:
             return Unschedulable(pod.obstacle)
@@ -264,78 +264,78 @@ class SimulatedCluster:
                 allocated.append(value.status.allocation)
         by_devices = self._device_resources(demand.extended)
         table = self._tables.of(demand, by_devices)
-        out: dict[int, Refusal] = {}
+        rejections: dict[int, Refusal] = {}
         if demand.spread:
-            out.update(spread(demand, resident.namespace, resident.labels, machines))
+            rejections.update(spread(demand, resident.namespace, resident.labels, machines))
         if demand.has_neighbours or machines.neighbourly:
-            for place, refusal in neighbours(resident, machines, self.namespaces).items():
-                out.setdefault(place, refusal)
-        among = table.fits & only
-        for place in out:
-            among &= ~(1 << place)
-        for place in places_in(among):
-            facts = self._machine_at(place).facts
+            for index, refusal in neighbours(resident, machines, self.namespaces).items():
+                rejections.setdefault(index, refusal)
+        eligible = table.fits & node_mask
+        for index in rejections:
+            eligible &= ~(1 << index)
+        for index in places_in(eligible):
+            facts = self._machine_at(index).facts
             if not all(admits(selector, facts) for selector in pod.volumes):
-                out[place] = _VOLUME
+                rejections[index] = _VOLUME
             elif not all(a.node_selector is None or admits(a.node_selector, facts) for a in allocated):
-                out[place] = _CLAIM_ELSEWHERE
-        for place in out:
-            among &= ~(1 << place)
-        good = 0
-        asked: dict[int, list[tuple[ResourceClaim, ObjectKey, str]]] = {}
-        for lacking, group in self._by_missing_resources(among, by_devices).items():
-            wanted = list(pending)
-            if lacking:
-                claim = self._extended_resource_claim(pod, lacking)
+                rejections[index] = _CLAIM_ELSEWHERE
+        for index in rejections:
+            eligible &= ~(1 << index)
+        feasible = 0
+        claims_by_node: dict[int, list[tuple[ResourceClaim, ObjectKey, str]]] = {}
+        for missing, group in self._by_missing_resources(eligible, by_devices).items():
+            claims = list(pending)
+            if missing:
+                claim = self._extended_resource_claim(pod, missing)
                 if isinstance(claim, Diagnosis):
                     continue
                 if claim is not None:
-                    wanted.append((claim, ObjectKey(pod.key.namespace, claim.metadata.name), ""))
-            values = tuple(claim for claim, _, _ in wanted)
+                    claims.append((claim, ObjectKey(pod.key.namespace, claim.metadata.name), ""))
+            values = tuple(claim for claim, _, _ in claims)
             work = self.allocator.cache_for(values) if values else None
-            for place in places_in(group):
-                verdict = work.verdict(self.inventory.view(self._machine_at(place).name)) if work is not None else None
+            for index in places_in(group):
+                verdict = work.verdict(self.inventory.view(self._machine_at(index).name)) if work is not None else None
                 if verdict is None or isinstance(verdict, Solution):
-                    good |= 1 << place
-                    asked[place] = wanted
+                    feasible |= 1 << index
+                    claims_by_node[index] = claims
                 elif isinstance(verdict, Undecided):
-                    out[place] = given_up(verdict)
-                elif not isinstance(verdict, NoFit):  # Kubernetes ends the attempt for all nodes
-                    return Unschedulable("its claims end the scheduler's attempt with an error")
-        if not good:
-            return Unschedulable(self._failure_text(table, only, out))
-        machine = self._machine_at(self._best_node(pod, table, good))
-        wanted = asked[machine.place]
-        if not wanted:
+                    rejections[index] = given_up(verdict)
+                elif not isinstance(verdict, NoFit):  # an error ends the attempt for all nodes
+                    return Unschedulable("its claims end the scheduling attempt with an error")
+        if not feasible:
+            return Unschedulable(self._failure_text(table, node_mask, rejections))
+        machine = self._machine_at(self._best_node(pod, table, feasible))
+        claims = claims_by_node[machine.place]
+        if not claims:
             return machine.name, []
-        outcome = self.allocator.allocate(machine.name, tuple(claim for claim, _, _ in wanted))
+        outcome = self.allocator.allocate(machine.name, tuple(claim for claim, _, _ in claims))
         if not isinstance(outcome, Allocated):
-            return Unschedulable("its claims end the scheduler's attempt with an error")
+            return Unschedulable("its claims end the scheduling attempt with an error")
         return machine.name, [
             (claim, key, template, result)
-            for (claim, key, template), result in zip(wanted, outcome.results, strict=True)
+            for (claim, key, template), result in zip(claims, outcome.results, strict=True)
         ]
 
-    def _best_node(self, pod: MovablePod, table: Table, good: int) -> int:
+    def _best_node(self, pod: MovablePod, table: Table, feasible: int) -> int:
         resident, demand, machines = pod.resident, pod.resident.demand, self.machines
-        if not (demand.social or machines.neighbourly) or not good & (good - 1):
-            return table.best(good)
-        extra: dict[int, int] = {}
-        candidates = [self._machine_at(place) for place in places_in(good)]
-        wishes = [spread_scores(demand, resident.namespace, resident.labels, machines, iter(candidates))]
-        wishes.append(neighbour_scores(resident, machines, self.namespaces, candidates))
-        for scores in wishes:
-            for place, value in scores.items():
-                extra[place] = extra.get(place, 0) + 2 * value
-        return max(places_in(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
+        if not (demand.social or machines.neighbourly) or not feasible & (feasible - 1):
+            return table.best(feasible)
+        extra_scores: dict[int, int] = {}
+        candidates = [self._machine_at(index) for index in places_in(feasible)]
+        score_maps = [spread_scores(demand, resident.namespace, resident.labels, machines, iter(candidates))]
+        score_maps.append(neighbour_scores(resident, machines, self.namespaces, candidates))
+        for scores in score_maps:
+            for index, value in scores.items():
+                extra_scores[index] = extra_scores.get(index, 0) + 2 * value
+        return max(places_in(feasible), key=lambda index: (table.scores[index] + extra_scores.get(index, 0), -index))
 
-    def _machine_at(self, place: int) -> Machine:
-        machine = self.machines.at(place)
-        assert machine is not None, "only places of nodes are asked about"
+    def _machine_at(self, index: int) -> Machine:
+        machine = self.machines.at(index)
+        assert machine is not None, "every index is that of a node"
         return machine
 
     def _device_resources(self, extended: Iterable[str]) -> frozenset[str]:
-        """Extended resources that some class serves (KEP-5004)."""
+        """The extended resources that a DeviceClass provides (KEP-5004)."""
         if not self.features.enabled("DRAExtendedResource"):
             return frozenset()
         classes = self.inventory.classes
@@ -344,43 +344,43 @@ class SimulatedCluster:
             n for n in extended if n in names or (n.startswith(_IMPLICIT) and n.removeprefix(_IMPLICIT) in classes)
         )
 
-    def _by_missing_resources(self, among: int, by_devices: frozenset[str]) -> dict[frozenset[str], int]:
-        """Places by the resources that must be claimed there, since the node itself has none."""
+    def _by_missing_resources(self, eligible: int, by_devices: frozenset[str]) -> dict[frozenset[str], int]:
+        """Node indices by the extended resources that claims must provide, as the node does not publish them."""
         if not by_devices:
-            return {frozenset(): among}
-        found: dict[frozenset[str], int] = {}
-        for place in places_in(among):
-            lacking = frozenset(n for n in by_devices if self._machine_at(place).allocatable.get(n, 0) <= 0)
-            found[lacking] = found.get(lacking, 0) | 1 << place
-        return found
+            return {frozenset(): eligible}
+        groups: dict[frozenset[str], int] = {}
+        for index in places_in(eligible):
+            missing = frozenset(n for n in by_devices if self._machine_at(index).allocatable.get(n, 0) <= 0)
+            groups[missing] = groups.get(missing, 0) | 1 << index
+        return groups
 
-    def _extended_resource_claim(self, pod: MovablePod, lacking: frozenset[str]) -> ResourceClaim | Diagnosis | None:
+    def _extended_resource_claim(self, pod: MovablePod, missing: frozenset[str]) -> ResourceClaim | Diagnosis | None:
         names = ("name", "resources", "restartPolicy")
         spec = {
             part: [{k: c[k] for k in names if c.get(k) is not None} for c in pod.tree["spec"].get(part) or ()]
             for part in ("initContainers", "containers")
         }
-        pod = read_value({"metadata": identity(pod.tree["metadata"]), "spec": spec}, Pod)
-        plugins = frozenset(
-            n for c in (*pod.spec.init_containers, *pod.spec.containers)
-            for n in (*c.resources.requests, *c.resources.limits) if n not in lacking
+        value = read_value({"metadata": identity(pod.tree["metadata"]), "spec": spec}, Pod)
+        plugin_resources = frozenset(
+            n for c in (*value.spec.init_containers, *value.spec.containers)
+            for n in (*c.resources.requests, *c.resources.limits) if n not in missing
         )  # fmt: skip
-        return extended_claim(pod, self.inventory.classes, self.features, plugins)
+        return extended_claim(value, self.inventory.classes, self.features, plugin_resources)
 
-    def _failure_text(self, table: Table, only: int, out: Mapping[int, Refusal]) -> str:
-        """Like a scheduler's event: how many nodes say what."""
+    def _failure_text(self, table: Table, node_mask: int, rejections: Mapping[int, Refusal]) -> str:
+        """The text of a scheduler event: the number of nodes by reason."""
         counts: dict[str, int] = {}
         nodes = 0
         for machine in self.machines:
-            if not only >> machine.place & 1:
+            if not node_mask >> machine.place & 1:
                 continue
             nodes += 1
-            refusal = table.refusals[machine.place] or out.get(machine.place) or NO_FIT
+            refusal = table.refusals[machine.place] or rejections.get(machine.place) or NO_FIT
             for text in refusal.texts:
                 counts[text] = counts.get(text, 0) + 1
         if not nodes:
             return "there is no other node"
-        return f"0/{nodes} other nodes would do: " + ", ".join(f"{n} {text}" for text, n in sorted(counts.items()))
+        return f"0/{nodes} other nodes are available: " + ", ".join(f"{n} {text}" for text, n in sorted(counts.items()))
 
 
 def _read(trees: Sequence[Tree], type_: type[V]) -> list[V]:
@@ -388,4 +388,4 @@ def _read(trees: Sequence[Tree], type_: type[V]) -> list[V]:
 
 
 def _discard(_: object) -> None:
-    """For undoing: the answer does not matter."""
+    """Discards the result of an expression in an undo function."""

@@ -1,9 +1,9 @@
-"""Which running machines could go: nodes with nothing on them, nodes whose pods have room elsewhere, and m nodes whose
-pods n cheaper ones would hold.
+"""Searches for nodes to remove: empty nodes, nodes whose pods fit elsewhere, and nodes that cheaper ones can replace.
 
-Karpenter deletes, or replaces many by one; here what replaces is a plan, so that it may be several, and one machine may
-give way to many small ones. Whatever is proposed has been tried as a whole: the nodes cordoned, the pods evicted, each
-placed again as the scheduler places it, on what is there and on the new machines. A node that stays has its reason.
+Karpenter deletes nodes, or replaces many by one. Here the replacement is a plan, so that it can have several machines,
+and many small ones can replace a large one. Every proposal is simulated as a whole: the nodes are cordoned, the pods
+evicted, and each is rescheduled with the scheduler's rules on the remaining and the new nodes. Every node that is kept
+has a reason.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from allotment.tools.plan.consolidation.rescheduling import PodTarget, Simulated
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan
 
-#: Sets of nodes that are planned anew at most, unless the time ends before.
+#: The maximum number of node sets for which replacements are planned.
 _MAX_SETS: Final = 24
 
 
 class OwnedNode(Value, frozen=True):
-    """A node of ours. ``usd_per_hour`` is None where its price is not known."""
+    """A node that may be removed. ``usd_per_hour``: None if its price is unknown."""
 
     node: str
     instance: str
@@ -52,7 +52,7 @@ class OwnedNode(Value, frozen=True):
 
 
 class Removal(Value, frozen=True):
-    """A node that can go."""
+    """A node to remove."""
 
     node: str
     instance: str
@@ -61,7 +61,7 @@ class Removal(Value, frozen=True):
 
 
 class Move(Value, frozen=True):
-    """A pod that is evicted, and where its successor finds a place, with which devices. ``notes``: what it loses."""
+    """A pod to evict, and the node and devices of its replacement. ``notes``: data that is lost."""
 
     pod: ObjectKey
     source: str
@@ -71,9 +71,9 @@ class Move(Value, frozen=True):
 
 
 class Consolidation(Value, frozen=True):
-    """What to do. ``saves``: USD per hour; machines whose price is not known count as nothing.
+    """A consolidation. ``saves``: in USD per hour; machines with an unknown price count as 0.
 
-    Order matters: what is in ``add`` must be there, with its slices, before a pod is evicted.
+    The machines in ``add`` must exist with their slices before any pod is evicted.
     """
 
     remove: tuple[Removal, ...] = ()
@@ -85,26 +85,26 @@ class Consolidation(Value, frozen=True):
 
 
 class PlanFunction(Protocol):
-    """The cheapest machines for what waits."""
+    """Plans the cheapest machines for pending pods."""
 
     def __call__(
         self, values: Iterable[Object], catalog: Sequence[InstanceType], limits: PlanLimits, features: Features, *,
         keep_going: Callable[[], bool],
     ) -> ProvisioningPlan:  # fmt: skip
-        """As ``tools.plan.planning.plan``."""
+        """See ``tools.plan.planning.plan``."""
         ...
 
 
 class TemplateFunction(Protocol):
-    """What a planned machine will be."""
+    """Returns the template of a planned machine."""
 
     def __call__(self, machine: PlannedMachine, /) -> Template:
-        """The node, and the slices that its driver will publish."""
+        """The node and the slices that its drivers will publish."""
         ...
 
 
 class ReplacementOptions(NamedTuple):
-    """What is needed to replace nodes and not only to delete them. ``build``: None for the catalogue's templates."""
+    """Options for replacing nodes. ``template``: None for the catalog's templates."""
 
     plan: PlanFunction
     catalog: Sequence[InstanceType]
@@ -114,7 +114,7 @@ class ReplacementOptions(NamedTuple):
 
 def consolidate(
     objects: Iterable[Tree],
-    ours: Iterable[OwnedNode],
+    owned: Iterable[OwnedNode],
     policy: ConsolidationPolicy,
     features: Features,
     *,
@@ -122,13 +122,13 @@ def consolidate(
     kept: Mapping[str, str] | None = None,
     replacing: ReplacementOptions | None = None,
 ) -> Consolidation:
-    """The cheapest thing to do now, which may be nothing.
+    """The consolidation that saves the most, which may be empty.
 
-    ``objects``: the cluster as the API shows it (pods, nodes, claims, templates, slices, classes, rules, namespaces,
-    PodDisruptionBudgets, volumes). ``ours``: nodes that may go. ``kept``: nodes that must not go yet, with the reason
-    (it came a minute ago). ``replacing``: without it nodes are only deleted.
+    ``objects``: the cluster as the API server returns it (pods, nodes, claims, templates, slices, classes, taint rules,
+    namespaces, PodDisruptionBudgets, volumes). ``owned``: nodes that may be removed. ``kept``: nodes that must not be
+    removed yet, with the reason (recently created). ``replacing``: None to only delete nodes.
     """
-    return _Search(list(objects), ours, policy, features, keep_going, kept or {}).run(replacing)
+    return _Search(list(objects), owned, policy, features, keep_going, kept or {}).run(replacing)
 
 
 class _Proposal(NamedTuple):
@@ -144,13 +144,13 @@ class _UnplacedPod(NamedTuple):
 
 class _Search:
     def __init__(
-        self, objects: list[Tree], ours: Iterable[OwnedNode], policy: ConsolidationPolicy, features: Features,
+        self, objects: list[Tree], owned: Iterable[OwnedNode], policy: ConsolidationPolicy, features: Features,
         keep_going: Callable[[], bool], kept: Mapping[str, str],
     ) -> None:  # fmt: skip
         self._objects = objects
         self._cluster = SimulatedCluster(objects, features)
         self._features = features
-        self._owned = {one.node: one for one in ours if one.node in self._cluster.nodes}
+        self._owned = {pod.node: pod for pod in owned if pod.node in self._cluster.nodes}
         self._policy = policy
         self._keep_going = keep_going
         self._eviction_budgets = EvictionBudgets(
@@ -162,129 +162,129 @@ class _Search:
         for node in self._owned:
             if node in kept:
                 self._kept[node] = KeptNode(node=node, code="kept", text=kept[node])
-            elif (found := blocker(self._cluster, node, policy)) is not None:
-                self._kept[node] = found
+            elif (result := blocker(self._cluster, node, policy)) is not None:
+                self._kept[node] = result
             elif node in self._awaited:
-                text = f"pod {self._awaited[node]} is about to come"
+                text = f"pending pod {self._awaited[node]} is expected on it"
                 self._kept[node] = KeptNode(node=node, code="pod-coming", text=text)
 
     def _place_pending(self) -> dict[str, ObjectKey]:
-        """Pods that wait take their places first: they are not in a consolidation's way, it would be in theirs."""
-        coming: dict[str, ObjectKey] = {}
-        self.unschedulable = sorted(self._cluster.pending, key=lambda one: one.order)
-        again = self.unschedulable
-        while again:
-            lucky: set[ObjectKey] = set()
-            for pod in again:
-                found = self._cluster.place(pod)
-                if isinstance(found, PodTarget):
-                    coming.setdefault(found.node, pod.key)
-                    lucky.add(pod.key)
-            self.unschedulable = [one for one in self.unschedulable if one.key not in lucky]
-            again = [one for one in self.unschedulable if one.resident.demand.waits_for_others] if lucky else []
-        return coming
+        """Place pending pods first, so that a consolidation does not take their capacity; returns a pod by node."""
+        awaited: dict[str, ObjectKey] = {}
+        self.unschedulable = sorted(self._cluster.pending, key=lambda pod: pod.order)
+        retryable = self.unschedulable
+        while retryable:
+            placed: set[ObjectKey] = set()
+            for pod in retryable:
+                result = self._cluster.place(pod)
+                if isinstance(result, PodTarget):
+                    awaited.setdefault(result.node, pod.key)
+                    placed.add(pod.key)
+            self.unschedulable = [pod for pod in self.unschedulable if pod.key not in placed]
+            retryable = [pod for pod in self.unschedulable if pod.resident.demand.waits_for_others] if placed else []
+        return awaited
 
     # --- the search ----------------------------------------------------------------------------------------------
 
     def run(self, replacing: ReplacementOptions | None) -> Consolidation:
-        free = [node for node in self._owned if node not in self._kept]
-        empty = self._within_budget("Empty", [node for node in free if not pods_to_move(self._cluster, node)], 0)
-        used = [node for node in free if node not in empty and node not in self._kept]
-        deleted = self._propose_deletions(empty, used)
+        removable = [node for node in self._owned if node not in self._kept]
+        empty = self._within_budget("Empty", [node for node in removable if not pods_to_move(self._cluster, node)], 0)
+        in_use = [node for node in removable if node not in empty and node not in self._kept]
+        deleted = self._propose_deletions(empty, in_use)
         best = self._if_worthwhile(deleted, tuple(empty))
         if replacing is not None:
-            for chosen in self._replacement_sets(empty, used):
+            for node_set in self._replacement_sets(empty, in_use):
                 if not self._keep_going():
                     break
-                other = self._propose_replacement(empty, chosen, replacing)
+                other = self._propose_replacement(empty, node_set, replacing)
                 if other is not None and (self._saving(other), -len(other.moves)) > (
                     self._saving(best),
                     -len(best.moves),
                 ):
                     best = other
-        return self._to_consolidation(best, used)
+        return self._to_consolidation(best, in_use)
 
     def _within_budget(self, reason: Reason, nodes: list[str], already: int) -> list[str]:
-        """As many as budgets allow, the dearest first; the others stay for now."""
-        most = allowed_removals(self._policy, reason, len(self._owned), self._deleting + already)
+        """The most expensive nodes, as many as budgets allow; the others are kept for now."""
+        limit = allowed_removals(self._policy, reason, len(self._owned), self._deleting + already)
         ordered = sorted(nodes, key=lambda node: (-self._price(node), node))
-        for node in ordered[most:]:
+        for node in ordered[limit:]:
             self._kept[node] = KeptNode(
-                node=node, code="budget", text=f"budgets allow {most} more nodes for {reason} now"
+                node=node, code="budget", text=f"disruption budgets allow {limit} more nodes with reason {reason} now"
             )
-        return ordered[:most]
+        return ordered[:limit]
 
     def _allowed_removals(self, already: int) -> int:
         return allowed_removals(self._policy, "Underutilized", len(self._owned), self._deleting + already)
 
-    def _propose_deletions(self, empty: list[str], used: list[str]) -> _Proposal:
-        """Take nodes away one after the other as long as all pods of all of them find places; then try it at once."""
+    def _propose_deletions(self, empty: list[str], in_use: list[str]) -> _Proposal:
+        """Add nodes one by one while the pods of all of them fit elsewhere; then simulate all removals together."""
         cluster, removed = self._cluster, list(empty)
         start = cluster.mark()
         for node in removed:
             cluster.cordon(node)
-        only = self._node_indices(removed)
+        node_mask = self._node_indices(removed)
         evicted: list[MovablePod] = []
-        most = self._allowed_removals(len(empty))
-        for node in self._by_saving_per_pod(used):
-            if len(removed) - len(empty) >= most:
-                self._kept[node] = self._over_budget(node, most)
+        limit = self._allowed_removals(len(empty))
+        for node in self._by_saving_per_pod(in_use):
+            if len(removed) - len(empty) >= limit:
+                self._kept[node] = self._over_budget(node, limit)
                 continue
             if not self._keep_going():
-                self._kept[node] = KeptNode(node=node, code="time", text="it was not tried, for the time had ended")
+                self._kept[node] = KeptNode(node=node, code="time", text="not checked within the time limit")
                 continue
             leaving = pods_to_move(cluster, node)
-            if objection := self._eviction_budgets.violation(evicted, leaving):
-                self._kept[node] = KeptNode(node=node, code="pdb", text=objection)
+            if violation := self._eviction_budgets.violation(evicted, leaving):
+                self._kept[node] = KeptNode(node=node, code="pdb", text=violation)
                 continue
             mark = cluster.mark()
             cluster.cordon(node)
-            here = only & ~cluster.inventory.node_mask([node])
-            now = [cluster.pods[uid] for uid in cluster.machines.by_name[node].pods]
-            now = [one for one in now if one in leaving or one in evicted]
-            stuck = self._move_pods(now, here)
-            if stuck is not None:
+            nodes_left = node_mask & ~cluster.inventory.node_mask([node])
+            pods = [cluster.pods[uid] for uid in cluster.machines.by_name[node].pods]
+            pods = [pod for pod in pods if pod in leaving or pod in evicted]
+            unplaced = self._move_pods(pods, nodes_left)
+            if unplaced is not None:
                 cluster.undo_to(mark)
-                self._kept[node] = KeptNode(node=node, code="no-place", text=f"pod {stuck.pod}: {stuck.text}")
+                self._kept[node] = KeptNode(node=node, code="no-place", text=f"pod {unplaced.pod}: {unplaced.text}")
                 continue
-            only = here
+            node_mask = nodes_left
             removed.append(node)
             evicted += leaving
         cluster.undo_to(start)
         while True:
-            found = self._try_all(tuple(removed), ())
-            if not isinstance(found, _UnplacedPod):
-                return found
-            last = removed.pop()  # with the empty nodes alone nothing is moved, so this ends
-            text = f"pod {found.pod}: {found.text}"
+            result = self._try_all(tuple(removed), ())
+            if not isinstance(result, _UnplacedPod):
+                return result
+            last = removed.pop()  # removing only empty nodes moves no pods, so this ends
+            text = f"pod {result.pod}: {result.text}"
             self._kept[last] = KeptNode(node=last, code="no-place", text=text)
 
     def _by_saving_per_pod(self, nodes: Iterable[str]) -> list[str]:
-        """The most money for each pod that is disturbed first."""
+        """Nodes by saving per moved pod, the highest first."""
         return sorted(nodes, key=lambda node: (-self._price(node) / (1 + len(pods_to_move(self._cluster, node))), node))
 
-    def _over_budget(self, node: str, most: int) -> KeptNode:
-        text = f"budgets allow {most} more nodes for Underutilized now"
+    def _over_budget(self, node: str, limit: int) -> KeptNode:
+        text = f"disruption budgets allow {limit} more nodes with reason Underutilized now"
         return KeptNode(node=node, code="budget", text=text)
 
-    def _replacement_sets(self, empty: list[str], used: list[str]) -> list[tuple[str, ...]]:
-        """Which nodes to plan anew together: as many as may be, halves of them, and each alone."""
-        known = [node for node in self._by_saving_per_pod(used) if self._owned[node].usd_per_hour is not None]
-        most = self._allowed_removals(len(empty))
-        if not most or not known:
+    def _replacement_sets(self, empty: list[str], in_use: list[str]) -> list[tuple[str, ...]]:
+        """The node sets to replace together: as many as allowed, then halves of these, then single nodes."""
+        known = [node for node in self._by_saving_per_pod(in_use) if self._owned[node].usd_per_hour is not None]
+        limit = self._allowed_removals(len(empty))
+        if not limit or not known:
             return []
         sets: dict[tuple[str, ...], None] = {}
-        size = min(most, len(known))
+        size = min(limit, len(known))
         while size > 1:
             for start in range(0, len(known), size):
                 sets[self._within_eviction_budgets(known[start : start + size])] = None
             size //= 2
         for node in known:
             sets[self._within_eviction_budgets([node])] = None
-        return [chosen for chosen in sets if chosen][:_MAX_SETS]
+        return [node_set for node_set in sets if node_set][:_MAX_SETS]
 
     def _within_eviction_budgets(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        """Those of the nodes that may go together by the pods' budgets."""
+        """The nodes that PodDisruptionBudgets allow to be removed together."""
         taken: list[str] = []
         leaving: list[MovablePod] = []
         for node in nodes:
@@ -294,40 +294,42 @@ class _Search:
                 leaving += more
         return tuple(taken)
 
-    def _propose_replacement(self, empty: list[str], chosen: tuple[str, ...], replacing: ReplacementOptions) -> _Proposal | None:
-        """Plan for the pods of these nodes as if the nodes were not there; None if that is no gain."""
-        removed = (*empty, *chosen)
-        values = remaining_objects(self._objects, removed, self._cluster, [one.key for one in self.unschedulable])
+    def _propose_replacement(
+        self, empty: list[str], node_set: tuple[str, ...], replacing: ReplacementOptions
+    ) -> _Proposal | None:
+        """Plan machines for the pods of these nodes without the nodes; None if that saves too little or fails."""
+        removed = (*empty, *node_set)
+        values = remaining_objects(self._objects, removed, self._cluster, [pod.key for pod in self.unschedulable])
         plan = replacing.plan(values, replacing.catalog, replacing.limits, self._features, keep_going=self._keep_going)
-        before = sum((self._price(node) for node in chosen), Decimal(0))
-        alone = chosen[0] if len(chosen) == 1 else ""
+        before = sum((self._price(node) for node in node_set), Decimal(0))
+        single = node_set[0] if len(node_set) == 1 else ""
         if plan.unserved:
             first = plan.unserved[0]
-            self._keep_single(alone, f"for pod {first.pod} there is no other machine: {first.text}")
+            self._keep_single(single, f"no other machine fits pod {first.pod}: {first.text}")
             return None
         if plan.total > before * (1 - self._policy.min_share):
-            text = f"other machines for its pods would cost {plan.total} USD/h, it costs {before}"
-            self._keep_single(alone, text)
+            text = f"other machines for its pods cost {plan.total} USD/h, this node costs {before} USD/h"
+            self._keep_single(single, text)
             return None
         build = replacing.template or catalog_templates(replacing.catalog, self._features.kube)
-        found = self._try_all(removed, plan.machines, build)
-        if isinstance(found, _UnplacedPod):
-            self._keep_single(alone, f"pod {found.pod}: {found.text}")
+        result = self._try_all(removed, plan.machines, build)
+        if isinstance(result, _UnplacedPod):
+            self._keep_single(single, f"pod {result.pod}: {result.text}")
             return None
-        return self._if_worthwhile(found, tuple(empty))
+        return self._if_worthwhile(result, tuple(empty))
 
     def _keep_single(self, node: str, text: str) -> None:
         if node and self._kept.get(node, KeptNode(node=node, code="no-place", text="")).code == "no-place":
-            old = self._kept.get(node)
-            both = f"{old.text}; {text}" if old is not None and text not in old.text else text
-            self._kept[node] = KeptNode(node=node, code="no-place", text=both)
+            kept_node = self._kept.get(node)
+            combined = f"{kept_node.text}; {text}" if kept_node is not None and text not in kept_node.text else text
+            self._kept[node] = KeptNode(node=node, code="no-place", text=combined)
 
-    # --- trying --------------------------------------------------------------------------------------------------
+    # --- simulation ----------------------------------------------------------------------------------------------
 
     def _try_all(
         self, removed: tuple[str, ...], added: tuple[PlannedMachine, ...], build: TemplateFunction | None = None
     ) -> _Proposal | _UnplacedPod:
-        """All of it from the cluster as it is: new nodes come, old ones are cordoned, pods evicted and placed."""
+        """Simulate a proposal from the current state: add nodes, cordon the removed ones, evict and place the pods."""
         cluster = self._cluster
         mark = cluster.mark()
         try:
@@ -337,75 +339,75 @@ class _Search:
                 cluster.add_node(to_tree(template.node, "v1", "Node"), template.slices)
             for node in removed:
                 cluster.cordon(node)
-            leaving = [one for node in removed for one in pods_to_move(cluster, node)]
-            seats: list[tuple[MovablePod, PodTarget]] = []
-            stuck = self._move_pods(leaving, self._node_indices(removed), seats)
-            if stuck is not None:
-                return stuck
+            leaving = [pod for node in removed for pod in pods_to_move(cluster, node)]
+            targets: list[tuple[MovablePod, PodTarget]] = []
+            unplaced = self._move_pods(leaving, self._node_indices(removed), targets)
+            if unplaced is not None:
+                return unplaced
             moves = tuple(
                 Move(
-                    pod=one.key, source=str(one.tree["spec"]["nodeName"]), target=place.node, claims=place.claims,
-                    notes=tuple(f"what is in volume {volume} is lost" for volume in local_storage(one)),
+                    pod=pod.key, source=str(pod.tree["spec"]["nodeName"]), target=target.node, claims=target.claims,
+                    notes=tuple(f"the data in volume {volume} is lost" for volume in local_storage(pod)),
                 )
-                for one, place in seats
+                for pod, target in targets
             )  # fmt: skip
-            used = {move.target for move in moves}
-            return _Proposal(removed, tuple(machine for machine in added if machine.node in used), moves)
+            in_use = {move.target for move in moves}
+            return _Proposal(removed, tuple(machine for machine in added if machine.node in in_use), moves)
         finally:
             cluster.undo_to(mark)
 
     def _move_pods(
-        self, pods: Iterable[MovablePod], only: int, seats: list[tuple[MovablePod, PodTarget]] | None = None
+        self, pods: Iterable[MovablePod], node_mask: int, targets: list[tuple[MovablePod, PodTarget]] | None = None
     ) -> _UnplacedPod | None:
-        leaving = sorted(pods, key=lambda one: one.order)
+        leaving = sorted(pods, key=lambda pod: pod.order)
         for pod in leaving:
             self._cluster.evict(pod)
         for pod in leaving:
-            place = self._cluster.place(pod, only)
-            if isinstance(place, Unschedulable):
-                return _UnplacedPod(pod.key, place.text)
-            if seats is not None:
-                seats.append((pod, place))
+            target = self._cluster.place(pod, node_mask)
+            if isinstance(target, Unschedulable):
+                return _UnplacedPod(pod.key, target.text)
+            if targets is not None:
+                targets.append((pod, target))
         return None
 
     def _node_indices(self, removed: Iterable[str]) -> int:
         gone = set(removed)
         return self._cluster.inventory.node_mask(node for node in self._cluster.nodes if node not in gone)
 
-    # --- money ---------------------------------------------------------------------------------------------------
+    # --- cost ----------------------------------------------------------------------------------------------------
 
     def _price(self, node: str) -> Decimal:
         return self._owned[node].usd_per_hour or Decimal(0)
 
-    def _saving(self, found: _Proposal) -> Decimal:
-        spent = sum((machine.usd_per_hour for machine in found.add), Decimal(0))
-        return sum((self._price(node) for node in found.remove), Decimal(0)) - spent
+    def _saving(self, result: _Proposal) -> Decimal:
+        spent = sum((machine.usd_per_hour for machine in result.add), Decimal(0))
+        return sum((self._price(node) for node in result.remove), Decimal(0)) - spent
 
-    def _if_worthwhile(self, found: _Proposal, empty: tuple[str, ...]) -> _Proposal:
-        """It, or only the empty nodes (which cost nobody anything) if the rest saves too little."""
-        alone = _Proposal(empty, (), ())
-        more = self._saving(found) - self._saving(alone)
-        if not found.moves or more >= self._policy.min_saving:
-            return found
-        for node in found.remove:
+    def _if_worthwhile(self, result: _Proposal, empty: tuple[str, ...]) -> _Proposal:
+        """The proposal, or only its empty nodes (which move no pods) if the rest saves too little."""
+        single = _Proposal(empty, (), ())
+        more = self._saving(result) - self._saving(single)
+        if not result.moves or more >= self._policy.min_saving:
+            return result
+        for node in result.remove:
             if node not in empty:
-                text = f"it would save {more} USD/h, less than {self._policy.min_saving}"
+                text = f"removing it saves {more} USD/h, less than {self._policy.min_saving}"
                 self._kept.setdefault(node, KeptNode(node=node, code="too-little", text=text))
-        return alone
+        return single
 
-    def _to_consolidation(self, best: _Proposal, used: Sequence[str]) -> Consolidation:
+    def _to_consolidation(self, best: _Proposal, in_use: Sequence[str]) -> Consolidation:
         removals = []
         for node in best.remove:
             owned = self._owned[node]
             reason: Reason = "Underutilized" if pods_to_move(self._cluster, node) else "Empty"
             removals.append(Removal(node=node, instance=owned.instance, reason=reason, usd_per_hour=owned.usd_per_hour))
             self._kept.pop(node, None)
-        for node in used:
+        for node in in_use:
             if node not in best.remove:
-                text = "something else saves more now"
+                text = "another consolidation saves more now"
                 self._kept.setdefault(node, KeptNode(node=node, code="later", text=text))
-        unknown = [one.node for one in removals if one.usd_per_hour is None]
-        notes = (f"prices not known, counted as nothing: {', '.join(unknown)}",) if unknown else ()
+        unknown = [pod.node for pod in removals if pod.usd_per_hour is None]
+        notes = (f"prices unknown and counted as 0: {', '.join(unknown)}",) if unknown else ()
         return Consolidation(
             remove=tuple(removals),
             add=tuple(_with_moved_pods(machine, best.moves) for machine in best.add),
@@ -417,8 +419,8 @@ class _Search:
 
 
 def catalog_templates(catalog: Sequence[InstanceType], kube: str) -> TemplateFunction:
-    """What planned machines of a catalogue will be."""
-    known = {one.key: one for one in catalog}
+    """A function that returns the templates of planned machines of a catalog."""
+    known = {pod.key: pod for pod in catalog}
 
     def build(machine: PlannedMachine, /) -> Template:
         template = template_of(
@@ -437,6 +439,6 @@ def catalog_templates(catalog: Sequence[InstanceType], kube: str) -> TemplateFun
 
 
 def _with_moved_pods(machine: PlannedMachine, moves: Sequence[Move]) -> PlannedMachine:
-    """A planned machine with those on it who really come."""
-    come = {move.pod for move in moves if move.target == machine.node}
-    return replace(machine, seats=tuple(seat for seat in machine.seats if seat.pod in come))
+    """A planned machine with only the pods that the simulation placed on it."""
+    moved = {move.pod for move in moves if move.target == machine.node}
+    return replace(machine, seats=tuple(placement for placement in machine.seats if placement.pod in moved))

@@ -385,9 +385,9 @@ class Formulation:
     def _weight(self, candidate: CandidateNode, needs: _ItemNeeds) -> int:
         if candidate.mode != UNDECIDED:
             return 0
-        rows = self._measured[id(candidate.devices)]
-        rows = [i for i, row in enumerate(rows.rows) if row.name == MEMORY_SLICES]
-        return sum(max(rows.needs[shape][row], default=0) for shape in needs.shapes for row in rows)
+        measured = self._measured[id(candidate.devices)]
+        rows = [i for i, row in enumerate(measured.rows) if row.name == MEMORY_SLICES]
+        return sum(max(measured.needs[shape][row], default=0) for shape in needs.shapes for row in rows)
 
     # --- candidates outside the limits ---------------------------------------------------------------------------
 

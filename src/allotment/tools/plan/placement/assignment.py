@@ -1,11 +1,11 @@
-"""Every pod to a machine, proven one by one; what finds no place where it was meant to be is moved, or gets one more.
+"""Assigns every pod to a node and verifies the assignment by simulated scheduling runs (`scheduling_run`).
 
-A packing answers for each machine alone and for its pods in one order. Here all of them come in the scheduler's order,
-with spread and affinity over all nodes. So a few may fail: they go to another machine of the plan that takes them, or
-to one bought for them, and all is tried again from the start, until one run (`turns`) seats everybody.
+A packing checks each machine by itself. Here all pods are placed in the scheduler's order, with topology spread and
+affinity over all nodes, so that a few may fail: they go to another machine of the plan that fits, or to an additional
+one, and the run is repeated from the start until one run places all items.
 
-Pods that the plan has nothing for wait all the same, and go wherever the scheduler lets them. So they come in their
-turn as well: who finds a place has it, and whoever that was meant for is helped like others that failed.
+Pods without a planned machine stay pending and take any node that the scheduler finds. So runs include them, and an
+item that loses its capacity to one of them is treated like any other that failed.
 """
 
 from __future__ import annotations
@@ -20,29 +20,33 @@ from allotment.tools.plan.placement.planned_nodes import PlannedNode
 from allotment.tools.plan.placement.scheduling_run import RunConstraints, SchedulingRun
 from allotment.tools.plan.placement.trial import PlacementRejection
 
-#: A machine for an item of a kind alone, beside those that there are, and in none of these zones if there are any; None
-#: if no more may be bought.
+#: Provisions an additional machine for one item of a kind, given the planned nodes and the zones to avoid; None if the
+#: limits do not allow one.
 NodeProvisioner = Callable[[int, Item, Sequence[PlannedNode], Collection[str]], PlannedNode | None]
 
 
 @dataclass(slots=True)
 class Assignment:
-    """Who sits where, with what. ``words``: why an item that no machine takes was refused, by identity."""
+    """The placement of all pods. ``rejections``: why an item is not placed, by the item's identity."""
 
     placements: dict[int, tuple[str, tuple[ClaimAllocation, ...]]] = field(default_factory=dict)
-    """Node and claims by the order of the pod."""
+    """Node name and claims by pod order."""
     nodes: list[PlannedNode] = field(default_factory=list)
     rejections: dict[int, PlacementRejection] = field(default_factory=dict)
     late: set[int] = field(default_factory=set)
-    """Pods (by order) that find their place only after others that come behind them."""
+    """Pods (by order) that fit only after pods behind them in the queue are placed."""
 
 
 def assign_pods(
-    formulation: Formulation, nodes: list[PlannedNode], items: Sequence[Sequence[Item]], unplanned: Collection[int], buy: NodeProvisioner
+    formulation: Formulation,
+    nodes: list[PlannedNode],
+    items: Sequence[Sequence[Item]],
+    unplanned: Collection[int],
+    provision: NodeProvisioner,
 ) -> Assignment:
-    """Seat these items (by kind) on the nodes, which are added to where they do not suffice.
+    """Place these items (by kind) on the nodes, and provision further nodes if needed.
 
-    Nothing is bought for ``spare`` ones (by identity).
+    No node is provisioned for the ``unplanned`` items (by identity).
     """
     constraints = RunConstraints(set(unplanned))
     zones: dict[int, set[str]] = {}
@@ -54,16 +58,18 @@ def assign_pods(
         remaining = run.nodes_in_use()
         if not run.failed and not run.order_dependent and len(remaining) == len(nodes):
             late = run.late & run.placements.keys()
-            return Assignment(run.placements, [node for node in remaining if node.name in run.used_nodes], run.rejections(), late)
+            return Assignment(
+                run.placements, [node for node in remaining if node.name in run.used_nodes], run.rejections(), late
+            )
         nodes = remaining
         constraints.excluded |= run.order_dependent
-        # Every run learns where a pod goes at once, buys for an item where nothing was bought for it before, gives one
-        # up, or has less to seat, or to seat it on.
+        # This ends: every run pins a pod, provisions a node in a new zone for an item, marks an item as unplanned, or
+        # has fewer pods or nodes.
         for kind, item in run.failed:
             tried_zones = zones.setdefault(id(item), set())
-            # It may be that others keep it from a zone, but from no other.
+            # Other pods may reject it in one zone and not in another.
             can_retry = run.is_rejected_by_pods(item) if tried_zones else not run.is_rejected_everywhere(item)
-            new_node = buy(kind, item, nodes, tried_zones) if can_retry else None
+            new_node = provision(kind, item, nodes, tried_zones) if can_retry else None
             if new_node is None:
                 constraints.unplanned.add(id(item))
             else:
@@ -71,12 +77,14 @@ def assign_pods(
                 nodes.append(new_node)
 
 
-def _run(formulation: Formulation, nodes: Sequence[PlannedNode], items: Sequence[Sequence[Item]], constraints: RunConstraints) -> SchedulingRun:
-    """One run, and a second one where it matters when pods that found no node are tried again."""
+def _run(
+    formulation: Formulation, nodes: Sequence[PlannedNode], items: Sequence[Sequence[Item]], constraints: RunConstraints
+) -> SchedulingRun:
+    """A run, compared with one in the other retry order if that matters."""
     run = SchedulingRun(formulation, nodes, items, constraints)
-    run.place_all("at last")
+    run.place_all("at-end")
     if run.late:
-        reversed_run = SchedulingRun(formulation, nodes, items, constraints)
-        reversed_run.place_all("at once")
-        run.compare(reversed_run)
+        other = SchedulingRun(formulation, nodes, items, constraints)
+        other.place_all("after-each")
+        run.compare(other)
     return run

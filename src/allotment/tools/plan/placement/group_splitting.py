@@ -1,7 +1,7 @@
-"""Pods that must be on one machine, where no machine has room for all of them: as many as can be, the first ones first.
+"""Splits groups of pods that must share a machine if no machine fits them all: the first pods that fit stay together.
 
-Kubernetes lets the first pod of such a group in wherever it likes, and others as long as there is room beside it. So a
-plan that gave up on all of them would be wrong about who takes what. And pods that fit nowhere draw nobody with them.
+Kubernetes places the first pod of such a group on any node, and further pods while they fit there, so that a plan
+without these pods would count their capacity as free. Pods that fit no node do not exclude the others of their group.
 """
 
 from __future__ import annotations
@@ -16,53 +16,59 @@ from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
 from allotment.tools.plan.pending_pods.grouping import Item, ItemKind, group_items
 from allotment.tools.plan.placement.unserved_pods import UnservedReason, unserved_reason
 
-#: Numbers of pods that are asked about at once.
+#: Number of prefix lengths that are checked in one formulation.
 _LENGTHS_PER_CHECK: Final = 12
-#: Pods that are left out one by one; then the rest.
+#: Maximum number of pods that are excluded one by one; after these the rest is excluded.
 _MAX_EXCLUDED: Final = 12
 
 
 class SplitGroups(NamedTuple):
-    """``left_out``: pods (by order) that are in no plan, since those that they must be with leave no room for them."""
+    """``excluded``: pods (by order) that do not fit on one machine with the rest of their group."""
 
     formulation: Formulation
     excluded: dict[int, UnservedReason]
 
 
 def split_groups(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> SplitGroups:
-    """The formulation of a demand, with pods that must be together in groups that can be."""
+    """The formulation of a demand in which every group of pods that must share a machine fits one."""
     formulation = Formulation(demand, catalog, limits)
     unplaceable = _unplaceable_groups(formulation)
     if not unplaceable:
         return SplitGroups(formulation, {})
     checker = _GroupChecker(demand, catalog, limits)
     pods = [pod for kind in unplaceable for item in kind.items for pod in item.pods]
-    unplaceable_pods = {pod.order for pod, fits in zip(pods, checker.check([(pod,) for pod in pods]), strict=True) if not fits}
+    unplaceable_pods = {
+        pod.order for pod, fits in zip(pods, checker.check([(pod,) for pod in pods]), strict=True) if not fits
+    }
     if unplaceable_pods:
         formulation = Formulation(demand, catalog, limits, group_items(demand, unplaceable_pods))
-    left_out: dict[int, UnservedReason] = {}
+    excluded: dict[int, UnservedReason] = {}
     for kind in _unplaceable_groups(formulation):
-        reason = unserved_reason(formulation, kind.number)
+        whole = unserved_reason(formulation, kind.number)
         for item in kind.items:
             part = checker.largest_part(item.pods)
-            text = f"no machine that can be had takes more than {len(part)} of the {len(item.pods)} pods together"
-            reason = reason if reason.code == "limits" else UnservedReason("neighbours", f"{text}: {reason.text}", reason.nearest)
-            left_out |= {pod.order: reason for pod in item.pods if pod not in part}
-    if left_out:
-        formulation = Formulation(demand, catalog, limits, group_items(demand, unplaceable_pods | left_out.keys()))
-    return SplitGroups(formulation, left_out)
+            reason = whole
+            if whole.code != "limits":
+                text = f"no available machine fits more than {len(part)} of the {len(item.pods)} pods together"
+                reason = UnservedReason("neighbours", f"{text}: {whole.text}", whole.nearest)
+            excluded |= {pod.order: reason for pod in item.pods if pod not in part}
+    if excluded:
+        formulation = Formulation(demand, catalog, limits, group_items(demand, unplaceable_pods | excluded.keys()))
+    return SplitGroups(formulation, excluded)
 
 
 def _unplaceable_groups(formulation: Formulation) -> list[ItemKind]:
-    return [kind for kind in formulation.kinds if len(kind.representative.pods) > 1 and not _fits_any(formulation, kind)]
+    return [
+        kind for kind in formulation.kinds if len(kind.representative.pods) > 1 and not _fits_any(formulation, kind)
+    ]
 
 
 def _fits_any(formulation: Formulation, kind: ItemKind) -> bool:
-    return any(formulation.item_fit(kind.number, place).fits for place in formulation.bin_candidates)
+    return any(formulation.item_fit(kind.number, candidate).fits for candidate in formulation.bin_candidates)
 
 
 class _GroupChecker:
-    """Whether groups of pods may be on one machine."""
+    """Checks whether groups of pods fit on one machine."""
 
     def __init__(self, demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> None:
         self._demand = demand
@@ -70,24 +76,24 @@ class _GroupChecker:
         self._limits = limits
 
     def check(self, groups: Iterable[tuple[PendingPod, ...]]) -> Iterator[bool]:
-        """For each, whether it may."""
+        """Whether each group fits on some machine."""
         kinds = [ItemKind(number, [Item(pods)]) for number, pods in enumerate(groups)]
         formulation = Formulation(self._demand, self._catalog, self._limits, kinds)
         return (_fits_any(formulation, kind) for kind in kinds)
 
     def largest_part(self, pods: tuple[PendingPod, ...]) -> tuple[PendingPod, ...]:
-        """As many of these as one machine takes, with as many of the first as it can be."""
+        """The pods that fit on one machine together; earlier pods take precedence."""
         part: tuple[PendingPod, ...] = ()
         rest = pods
         for _ in range(_MAX_EXCLUDED):
             if not rest:
                 break
-            times = self._longest_prefix(part, rest)
-            part, rest = (*part, *rest[:times]), rest[times + 1 :]
+            count = self._longest_prefix(part, rest)
+            part, rest = (*part, *rest[:count]), rest[count + 1 :]
         return part
 
     def _longest_prefix(self, part: tuple[PendingPod, ...], rest: tuple[PendingPod, ...]) -> int:
-        """How many of the first of the rest find room beside those that are kept."""
+        """The maximum number of pods at the start of ``rest`` that fit together with the given ones."""
         low, high = 0, len(rest) + 1
         while high - low > 1:
             step = max(1, (high - low) // _LENGTHS_PER_CHECK)

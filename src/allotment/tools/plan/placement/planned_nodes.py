@@ -1,4 +1,4 @@
-"""From bins that were bought to machines with names, whose GPUs' layout is decided, and what they may still take."""
+"""Planned nodes: the bins of a packing as existing nodes or new machines with a name, GPU mode and MIG layout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from allotment.tools.plan.offerings.templates import UNDECIDED, template
 
 @dataclass(slots=True)
 class PlannedNode:
-    """A node in a plan: one that is there, or a machine to buy. ``expected``: items by kind that it is meant for."""
+    """An existing node or a machine to provision. ``expected``: the items by kind that are planned for it."""
 
     name: str
     candidate: CandidateNode
@@ -28,25 +28,25 @@ class PlannedNode:
 
     @property
     def is_new(self) -> bool:
-        """Whether it is to be bought."""
+        """Whether it is a machine to provision."""
         return self.candidate.offer is not None
 
     def template(self, kube: str) -> Template:
-        """The machine as it will be, under its name in the plan."""
+        """The template of the machine, with its name in the plan."""
         offer = self.candidate.offer
         assert offer is not None
         return template(offer.instance, self.mode, self.name, kube, offer.zone, offer.capacity_type)
 
 
 class NodeNames:
-    """Names for machines, by type and number."""
+    """Unique names for machines, from type and number."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
         self._numbers: Counter[str] = Counter()
 
     def of(self, candidate: CandidateNode) -> str:
-        """A name that nobody has."""
+        """A name that is not taken."""
         assert candidate.offer is not None
         stem = re.sub("[^a-z0-9]+", "-", candidate.offer.instance.name.lower()).strip("-")[:50]
         while True:
@@ -57,32 +57,41 @@ class NodeNames:
                 return name
 
 
-def planned_nodes(formulation: Formulation, bought: Sequence[PackedBins], names: NodeNames) -> list[PlannedNode]:
-    """A node for each bin that a packing uses, and for each node that is there."""
+def planned_nodes(formulation: Formulation, bins: Sequence[PackedBins], names: NodeNames) -> list[PlannedNode]:
+    """A planned node for each bin of a packing and for each existing node."""
     nodes: list[PlannedNode] = []
-    nodes = {number: iter(candidates) for number, candidates in formulation.merged_nodes.items()}
-    for packed in bought:
-        if packed.bin_type in nodes:
+    existing = {number: iter(candidates) for number, candidates in formulation.merged_nodes.items()}
+    for packed in bins:
+        if packed.bin_type in existing:
             load = dict(packed.load)
-            nodes += [PlannedNode(candidate.name, candidate, Counter(load)) for candidate in islice(nodes[packed.bin_type], packed.count)]
+            nodes += [
+                PlannedNode(candidate.name, candidate, Counter(load))
+                for candidate in islice(existing[packed.bin_type], packed.count)
+            ]
             continue
         candidate = formulation.bin_candidates[packed.bin_type]
         layouts = _layout_and_mode(formulation, packed.bin_type, packed.load)
         for _ in range(packed.count):
             nodes.append(PlannedNode(names.of(candidate), candidate, Counter(dict(packed.load)), *layouts))
     used = {node.name for node in nodes}
-    nodes += [PlannedNode(candidate.name, candidate) for candidate in formulation.candidates if candidate.is_existing and candidate.name not in used]
+    nodes += [
+        PlannedNode(candidate.name, candidate)
+        for candidate in formulation.candidates
+        if candidate.is_existing and candidate.name not in used
+    ]
     return nodes
 
 
 def node_for_item(formulation: Formulation, number: int, kind: int, names: NodeNames) -> PlannedNode:
-    """A machine for one item alone."""
-    load = ((kind, 1),)
-    return PlannedNode(names.of(formulation.bin_candidates[number]), formulation.bin_candidates[number], Counter(dict(load)), *_layout_and_mode(formulation, number, load))
+    """A new machine of a bin type for a single item."""
+    candidate, load = formulation.bin_candidates[number], ((kind, 1),)
+    return PlannedNode(
+        names.of(candidate), candidate, Counter(dict(load)), *_layout_and_mode(formulation, number, load)
+    )
 
 
 def _layout_and_mode(formulation: Formulation, number: int, load: Load) -> tuple[Layout, str]:
-    """The layout that a load was cut, and the mode of the GPUs that goes with it."""
+    """The MIG layout for a load, and the mode of the GPUs; the layout is empty unless the plan decides it."""
     candidate = formulation.bin_candidates[number]
     if candidate.mode != UNDECIDED or candidate.offer is None:
         return (), candidate.mode

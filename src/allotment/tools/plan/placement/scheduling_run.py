@@ -1,8 +1,8 @@
-"""One trial of a plan from the start: all pods come in the scheduler's order, each to where the plan wants it.
+"""Simulates one scheduling run of a plan: pods in the scheduler's order, each placed on its planned node.
 
-A pod that finds no node may find one later, since others have come: some that it must be near, or that even out a
-spread. Kubernetes tries it again when its wait is over, and whether the pods behind it have had their turn by then is a
-matter of seconds. So a trial can be run either way, and what comes out of both is what can be promised.
+A pod that fits no node may fit later, after other pods are placed: pods that its affinity requires, or pods that even
+out a topology spread. Kubernetes retries it after a back-off, and whether the pods behind it are scheduled by then is a
+matter of seconds. So a run supports both orders, and only placements that are equal in both are guaranteed.
 """
 
 from __future__ import annotations
@@ -18,29 +18,27 @@ from allotment.tools.plan.pending_pods.grouping import Item
 from allotment.tools.plan.placement.planned_nodes import PlannedNode
 from allotment.tools.plan.placement.trial import PlacementRejection, PlacementTrial
 
-#: When those that found no node are tried again: each time that somebody found one, or when all have had their turn.
-RetryPolicy: TypeAlias = Literal["at once", "at last"]
+#: When pods without a node are retried: after each placement, or after all pods in the queue.
+RetryPolicy: TypeAlias = Literal["after-each", "at-end"]
 
-_ORDER: Final = (
-    "it can only come after other pods, and where it then finds a place, if at all, hangs on when it is tried again"
-)
+_ORDER: Final = "it fits only after other pods are placed, and its node depends on when the scheduler retries it"
 
 
 @dataclass(slots=True)
 class RunConstraints:
-    """What earlier runs have taught."""
+    """Constraints from the results of earlier runs."""
 
     unplanned: set[int]
-    """Items (by identity) that nothing is bought for."""
+    """Items (by identity) for which no machine is provisioned."""
     excluded: set[int] = field(default_factory=set)
-    """Pods (by order) that do not come: nothing can be promised of them."""
+    """Pods (by order) that are not placed, as their node cannot be predicted."""
     pinned: dict[int, str] = field(default_factory=dict)
-    """Nodes by pod (by order) that are tried first, since that is where it went at once."""
+    """Node by pod (by order) that is tried first: its node when retried after each placement."""
 
 
 @dataclass(slots=True, eq=False)
 class QueuedPod:
-    """A pod's turn. ``at``: which of its item's pods it is."""
+    """A pod in the queue. ``index``: its position in its item."""
 
     kind: int
     item: Item
@@ -49,14 +47,18 @@ class QueuedPod:
 
 
 class SchedulingRun:
-    """One trial from the start."""
+    """One run from the initial state of the cluster."""
 
     def __init__(
-        self, formulation: Formulation, nodes: Sequence[PlannedNode], items: Sequence[Sequence[Item]], terms: RunConstraints
+        self,
+        formulation: Formulation,
+        nodes: Sequence[PlannedNode],
+        items: Sequence[Sequence[Item]],
+        constraints: RunConstraints,
     ) -> None:
         kube = formulation.demand.features.kube
         self.nodes = nodes
-        self._question = formulation
+        self._formulation = formulation
         self.trial = PlacementTrial(formulation.demand, [node.template(kube) for node in nodes if node.is_new])
         self.placements: dict[int, tuple[str, tuple[ClaimAllocation, ...]]] = {}
         self.used_nodes: set[str] = set()
@@ -64,79 +66,79 @@ class SchedulingRun:
         self._failed_ids: set[int] = set()
         self._rejections: dict[int, PlacementRejection] = {}
         self._item_nodes: dict[int, PlannedNode] = {}
-        self._constraints = terms
+        self._constraints = constraints
         self._by_name = {node.name: node for node in nodes}
         self._rejected_kinds: dict[int, PlacementRejection] = {}
-        """Kinds of which the first pod of one item that is gone found nothing: nor will that of the next."""
+        """By kind, the rejection of an unplanned item's first pod, which holds for the next item too."""
         self._retryable: list[QueuedPod] = []
-        """Those that the pods to come may help, in the order of the queue."""
+        """Pods without a node that may fit after other pods are placed, in queue order."""
         self.late: set[int] = set()
-        """All that ever were such (by order), so that it matters when they are tried again."""
+        """Pods (by order) that were ever retryable, so that the retry order matters."""
         self.order_dependent: set[int] = set()
-        """Pods (by order) that nothing is bought for, and that sit elsewhere in another order, or nowhere."""
+        """Unplanned pods (by order) whose placement differs in the other retry order."""
         self.alternative_nodes: dict[int, str] = {}
-        """Nodes of pods (by order) in another order, if it was another one."""
-        self._kinds: list[tuple[int, Item]] = [(kind, item) for kind, ones in enumerate(items) for item in ones]
+        """The node of pods (by order) in the other retry order, if it differs."""
+        self._kinds: list[tuple[int, Item]] = [(kind, item) for kind, of_kind in enumerate(items) for item in of_kind]
         self._expected = [node.expected.copy() for node in nodes]
         self._by_kind: dict[int, list[int]] = {}
         for number, node in enumerate(nodes):
             for kind in node.expected:
                 self._by_kind.setdefault(kind, []).append(number)
 
-    def place_all(self, again: RetryPolicy) -> None:
-        """Items in the order of the first pod of each; its other pods go where the first one went, if they may.
+    def place_all(self, retry: RetryPolicy) -> None:
+        """Place all pods in the scheduler's order; further pods of an item go to the node of its first one if possible.
 
-        Where they may not just then, the scheduler takes any other node that will do.
+        Otherwise the scheduler takes any other node that fits.
         """
         queue = [QueuedPod(kind, item, at, pod) for kind, item in self._kinds for at, pod in enumerate(item.pods)]
-        queue.sort(key=lambda turn: turn.pod.order)
-        for turn in queue:
-            if turn.pod.order in self._constraints.excluded:
-                self._rejections[id(turn.item)] = PlacementRejection(_ORDER, cause="order")
+        queue.sort(key=lambda queued: queued.pod.order)
+        for queued in queue:
+            if queued.pod.order in self._constraints.excluded:
+                self._rejections[id(queued.item)] = PlacementRejection(_ORDER, cause="order")
                 continue
-            if self._try_place(turn):
-                if again == "at once":
+            if self._try_place(queued):
+                if retry == "after-each":
                     self._retry()
-            elif turn.pod.requirements.waits_for_others:
-                self.late.add(turn.pod.order)
-                self._retryable.append(turn)
+            elif queued.pod.requirements.waits_for_others:
+                self.late.add(queued.pod.order)
+                self._retryable.append(queued)
             else:
-                self._fail(turn)
+                self._fail(queued)
         self._retry()
-        for turn in self._retryable:
-            self._fail(turn)
+        for queued in self._retryable:
+            self._fail(queued)
 
     def _retry(self) -> None:
-        """Pods that others may let in by coming are tried again, until no more of them find a place."""
-        while (lucky := self._place_one_retryable()) is not None:
-            self._retryable.remove(lucky)
+        """Retry pods that may fit after others are placed, until no more of them fit."""
+        while (placed := self._place_one_retryable()) is not None:
+            self._retryable.remove(placed)
 
     def _place_one_retryable(self) -> QueuedPod | None:
-        """The first of them that has a place now. Items of one pod that are alike are refused alike."""
-        refused: set[int] = set()
-        for turn in self._retryable:
-            if turn.kind not in refused and self._try_place(turn):
-                return turn
-            if len(turn.item.pods) == 1:
-                refused.add(turn.kind)
+        """Place the first retryable pod that fits. Equal items with a single pod are rejected together."""
+        rejected: set[int] = set()
+        for queued in self._retryable:
+            if queued.kind not in rejected and self._try_place(queued):
+                return queued
+            if len(queued.item.pods) == 1:
+                rejected.add(queued.kind)
         return None
 
-    def _try_place(self, turn: QueuedPod) -> bool:
-        """A pod takes its turn; whether it has a place now."""
-        if id(turn.item) in self._failed_ids:
+    def _try_place(self, queued: QueuedPod) -> bool:
+        """Try to place a pod; returns whether it has a node."""
+        if id(queued.item) in self._failed_ids:
             return False
-        meant = self._by_name.get(self._constraints.pinned.get(turn.pod.order, ""))
-        if meant is not None and self._place_on(turn, meant):
+        pinned = self._by_name.get(self._constraints.pinned.get(queued.pod.order, ""))
+        if pinned is not None and self._place_on(queued, pinned):
             return True
-        if id(turn.item) in self._constraints.unplanned:
-            return self._place_unplanned(turn)
-        known = self._item_nodes.get(id(turn.item))
-        if known is None:
-            return self._place_as_packed(turn)
-        return self._place_on(turn, known) or self._place_on_any(turn, but=(known,))
+        if id(queued.item) in self._constraints.unplanned:
+            return self._place_unplanned(queued)
+        node = self._item_nodes.get(id(queued.item))
+        if node is None:
+            return self._place_as_packed(queued)
+        return self._place_on(queued, node) or self._place_on_any(queued, excluded=(node,))
 
-    def _fail(self, turn: QueuedPod) -> None:
-        item = turn.item
+    def _fail(self, queued: QueuedPod) -> None:
+        item = queued.item
         if id(item) in self._constraints.unplanned or id(item) in self._failed_ids:
             return
         self._failed_ids.add(id(item))
@@ -144,42 +146,44 @@ class SchedulingRun:
         for pod in item.pods:
             if self.placements.pop(pod.order, None) is not None:
                 self.trial.remove(pod)
-        self.failed.append((turn.kind, item))
+        self.failed.append((queued.kind, item))
 
-    def _place_unplanned(self, turn: QueuedPod) -> bool:
-        """A pod that nothing is bought for takes what it finds."""
-        hopeless = self._rejected_kinds.get(turn.kind)
-        if hopeless is not None and not turn.index:
-            self._rejections.setdefault(id(turn.item), hopeless)
+    def _place_unplanned(self, queued: QueuedPod) -> bool:
+        """Place a pod without a planned machine on any node that fits."""
+        rejection = self._rejected_kinds.get(queued.kind)
+        if rejection is not None and not queued.index:
+            self._rejections.setdefault(id(queued.item), rejection)
             return False
-        if self._place_on_any(turn):
+        if self._place_on_any(queued):
             return True
-        # What becomes of the other pods of an item hangs on where its first one is.
-        if not turn.index and not turn.pod.requirements.waits_for_others and id(turn.item) in self._rejections:
-            self._rejected_kinds[turn.kind] = self._rejections[id(turn.item)]
+        # The placement of further pods of an item depends on the node of its first one.
+        if not queued.index and not queued.pod.requirements.waits_for_others and id(queued.item) in self._rejections:
+            self._rejected_kinds[queued.kind] = self._rejections[id(queued.item)]
         return False
 
-    def _place_as_packed(self, turn: QueuedPod) -> bool:
-        """Where the packing wants its kind; where that is refused, on any machine of the plan."""
-        kind = turn.kind
-        wanted = [number for number in self._by_kind.get(kind, ()) if self._expected[number][kind] > 0]
-        for number in wanted:
-            if self._place_on(turn, self.nodes[number]):
+    def _place_as_packed(self, queued: QueuedPod) -> bool:
+        """Place a pod where the packing has its kind, or else on any machine of the plan."""
+        kind = queued.kind
+        planned = [number for number in self._by_kind.get(kind, ()) if self._expected[number][kind] > 0]
+        for number in planned:
+            if self._place_on(queued, self.nodes[number]):
                 self._expected[number][kind] -= 1
                 return True
-        return self._place_on_any(turn, but=[self.nodes[number] for number in wanted])
+        return self._place_on_any(queued, excluded=[self.nodes[number] for number in planned])
 
-    def _place_on_any(self, turn: QueuedPod, but: Collection[PlannedNode] = ()) -> bool:
-        """On the first machine that takes it, if it is known now whether that will."""
-        names = {node.name for node in but}
-        unknowable = self._question.is_run_time_only
+    def _place_on_any(self, queued: QueuedPod, excluded: Collection[PlannedNode] = ()) -> bool:
+        """Place a pod on the first node that fits, except nodes whose fit depends on run-time attributes."""
+        names = {node.name for node in excluded}
+        is_run_time_only = self._formulation.is_run_time_only
         return any(
-            node.name not in names and not unknowable(turn.kind, node.candidate) and self._place_on(turn, node)
+            node.name not in names
+            and not is_run_time_only(queued.kind, node.candidate)
+            and self._place_on(queued, node)
             for node in self.nodes
         )
 
-    def _place_on(self, turn: QueuedPod, node: PlannedNode) -> bool:
-        item, pod = turn.item, turn.pod
+    def _place_on(self, queued: QueuedPod, node: PlannedNode) -> bool:
+        item, pod = queued.item, queued.pod
         found = self.trial.place(pod, node.name)
         if isinstance(found, PlacementRejection):
             known = self._rejections.get(id(item))
@@ -192,15 +196,17 @@ class SchedulingRun:
         return True
 
     def compare(self, other: SchedulingRun) -> None:
-        """With a run of the same in another order: who sits elsewhere there, or nowhere, has failed, or is doubtful."""
+        """Compare with a run in the other retry order: pods whose node differs fail, or are order-dependent."""
         for kind, item in self._kinds:
-            unlike = [pod.order for pod in item.pods if self._node(pod) != other._node(pod)]
-            if not unlike:
+            differing = [pod.order for pod in item.pods if self._node(pod) != other._node(pod)]
+            if not differing:
                 continue
             self._rejections[id(item)] = PlacementRejection(_ORDER, cause="order")
-            self.alternative_nodes |= {order: other.placements[order][0] for order in unlike if order in other.placements}
+            self.alternative_nodes |= {
+                order: other.placements[order][0] for order in differing if order in other.placements
+            }
             if id(item) in self._constraints.unplanned:
-                self.order_dependent.update(unlike)
+                self.order_dependent.update(differing)
             elif id(item) not in self._failed_ids:
                 self._failed_ids.add(id(item))
                 self.failed.append((kind, item))
@@ -209,23 +215,23 @@ class SchedulingRun:
         return self.placements[pod.order][0] if pod.order in self.placements else ""
 
     def is_rejected_everywhere(self, item: Item) -> bool:
-        """Whether an error keeps the item from every node."""
+        """Whether an error rejects the item on every node."""
         return id(item) in self._rejections and self._rejections[id(item)].on_every_node
 
     def is_rejected_by_pods(self, item: Item) -> bool:
-        """Whether it was other pods, on other nodes as well, that kept the item away."""
+        """Whether the item was rejected because of other pods, possibly on other nodes."""
         return id(item) in self._rejections and self._rejections[id(item)].cause in ("neighbours", "spread", "order")
 
     def rejections(self) -> dict[int, PlacementRejection]:
-        """Of every item that does not sit whole, why."""
+        """The rejection of every item that is not placed completely."""
         return {
-            id(item): self._rejections.get(id(item), PlacementRejection("no node is there"))
+            id(item): self._rejections.get(id(item), PlacementRejection("there is no node"))
             for _, item in self._kinds
             if any(pod.order not in self.placements for pod in item.pods)
         }
 
     def nodes_in_use(self) -> list[PlannedNode]:
-        """The nodes that somebody uses, each expecting who sat there."""
+        """The existing nodes and the new ones in use; sets ``expected`` to the items that were placed."""
         for node in self.nodes:
             node.expected.clear()
         for kind, item in self._kinds:

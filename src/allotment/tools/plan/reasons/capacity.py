@@ -38,15 +38,15 @@ def item_requirements(item: Item, demand: ClusterDemand) -> ItemRequirements:
         for name, amount in pod.requirements.requests.items():
             if name not in pod.device_resources:
                 total[name] = total.get(name, 0) + amount
-    daemons = [asked for asked, _ in demand.daemons]
+    daemons = [requirements for requirements, _ in demand.daemons]
     return ItemRequirements(
         total.pop("cpu", 0), total.pop("memory", 0), total.pop(_DISK, 0), len(item.pods), tuple(sorted(total)),
         _sum(daemons, "cpu"), _sum(daemons, "memory"), _sum(daemons, _DISK), len(daemons),
     )  # fmt: skip
 
 
-def _sum(asked: list[Demand], name: str) -> int:
-    return sum(one.requests.get(name, 0) for one in asked)
+def _sum(requirements: list[Demand], name: str) -> int:
+    return sum(each.requests.get(name, 0) for each in requirements)
 
 
 def capacity_shortfall(required: ItemRequirements, instance: InstanceType, room: Room) -> Shortfall | None:
@@ -73,14 +73,14 @@ def capacity_shortfall(required: ItemRequirements, instance: InstanceType, room:
 
 def max_items(required: ItemRequirements, instance: InstanceType, room: Room) -> int:
     """How many items a node of this size has room for."""
-    found = (room.pods - required.daemons) // max(required.pods, 1)
+    count = (room.pods - required.daemons) // max(required.pods, 1)
     if required.cpu_milli:
-        found = min(found, (room.cpu_milli - required.daemon_cpu) // required.cpu_milli)
+        count = min(count, (room.cpu_milli - required.daemon_cpu) // required.cpu_milli)
     if required.memory:
-        found = min(found, (room.memory_mib * _MIB - required.daemon_memory) // required.memory)
+        count = min(count, (room.memory_mib * _MIB - required.daemon_memory) // required.memory)
     if required.disk:
-        found = min(found, (disk_of(instance).mib * _MIB - required.daemon_disk) // required.disk)
-    return found
+        count = min(count, (disk_of(instance).mib * _MIB - required.daemon_disk) // required.disk)
+    return count
 
 
 def _cores(milli: int) -> str:

@@ -34,24 +34,24 @@ class MachineGroup:
 
 def group_machines(machines: Iterable[PlannedMachine]) -> tuple[MachineGroup, ...]:
     """The sorts of machines, the dearest together first; of equal cost in the plan's order."""
-    sorts: dict[Hashable, list[PlannedMachine]] = {}
-    insides: dict[Hashable, MachineLayout] = {}
+    groups: dict[Hashable, list[PlannedMachine]] = {}
+    layouts: dict[Hashable, MachineLayout] = {}
     for machine in machines:
-        inside = layout_of(machine)
-        key = _key(machine, inside)
-        insides.setdefault(key, inside)
-        sorts.setdefault(key, []).append(machine)
-    found = [MachineGroup(tuple(same), insides[key]) for key, same in sorts.items()]
-    return tuple(sorted(found, key=lambda one: -one.total))
+        layout = layout_of(machine)
+        key = _key(machine, layout)
+        layouts.setdefault(key, layout)
+        groups.setdefault(key, []).append(machine)
+    result = [MachineGroup(tuple(members), layouts[key]) for key, members in groups.items()]
+    return tuple(sorted(result, key=lambda group: -group.total))
 
 
-def _key(machine: PlannedMachine, inside: MachineLayout) -> Hashable:
+def _key(machine: PlannedMachine, layout: MachineLayout) -> Hashable:
     """What machines of one sort have in common: terms, workloads, and how much of how many GPUs is given to whom.
 
     Which of its GPUs it is does not tell machines apart.
     """
     gpus = Counter(
-        tuple((part.size, part.kind, part.owner, len(part.pods)) for part in gpu.parts) for gpu in inside.gpus
+        tuple((part.size, part.kind, part.owner, len(part.pods)) for part in gpu.parts) for gpu in layout.gpus
     )
     seats = Counter((seat.owner, seat.cpu_milli, seat.memory) for seat in machine.seats)
     return (

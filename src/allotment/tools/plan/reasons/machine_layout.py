@@ -69,12 +69,12 @@ class MachineLayout:
     @property
     def spare(self) -> tuple[tuple[str, int], ...]:
         """Pieces that are left on GPUs in use: kind and how many."""
-        found: dict[str, int] = {}
+        parts: dict[str, int] = {}
         for gpu in self.gpus:
             for part in gpu.parts:
                 if gpu.allocated and not part.pods and part.kind:
-                    found[part.kind] = found.get(part.kind, 0) + 1
-        return tuple(found.items())
+                    parts[part.kind] = parts.get(part.kind, 0) + 1
+        return tuple(parts.items())
 
 
 @dataclass(slots=True)
@@ -96,68 +96,68 @@ class _DeviceUsers:
 
 def layout_of(machine: PlannedMachine) -> MachineLayout:
     """The GPUs of a planned machine and who has what of them."""
-    known = _parsed(machine.form)
-    if known is None:
+    parsed = _parsed(machine.form)
+    if parsed is None:
         return MachineLayout()
-    given = _users_by_device(machine.seats)
+    users_by_device = _users_by_device(machine.seats)
     gpus: list[GpuLayout] = []
     sizes = _capacities(machine.form)
-    for number in range(len(known.hardware.slots)):
-        here = {name: who for name, who in given.items() if _gpu_of(known, name) == number}
-        gpus.append(_gpu(known, number, here, sizes))
-    record = known.hardware.accelerator
+    for number in range(len(parsed.hardware.slots)):
+        users_here = {name: users for name, users in users_by_device.items() if _gpu_of(parsed, name) == number}
+        gpus.append(_gpu(parsed, number, users_here, sizes))
+    record = parsed.hardware.accelerator
     return MachineLayout(tuple(gpus), record.id, record.product)
 
 
 def _users_by_device(seats: Iterable[PodPlacement]) -> dict[str, _DeviceUsers]:
     """By device, who has it."""
-    found: dict[str, _DeviceUsers] = {}
+    parts: dict[str, _DeviceUsers] = {}
     for seat in seats:
         for claim in seat.claims:
             for device in claim.devices:
                 if device.admin_access:  # looks on, and takes nothing
                     continue
-                entry = found.setdefault(device.device, _DeviceUsers())
-                entry.pods[str(seat.pod)] = seat.owner
+                users = parts.setdefault(device.device, _DeviceUsers())
+                users.pods[str(seat.pod)] = seat.owner
                 if device.share:
-                    mine = (claim.name, device.request)
-                    entry.shares.setdefault(mine, _DeviceShare(seat.owner, device.share)).pods.append(str(seat.pod))
-    return found
+                    key = (claim.name, device.request)
+                    users.shares.setdefault(key, _DeviceShare(seat.owner, device.share)).pods.append(str(seat.pod))
+    return parts
 
 
-def _gpu(known: Machine, number: int, given: dict[str, _DeviceUsers], sizes: dict[str, dict[str, Quantity]]) -> GpuLayout:
-    cut = _static_parts(known, number)
+def _gpu(parsed: Machine, number: int, users_by_device: dict[str, _DeviceUsers], sizes: dict[str, dict[str, Quantity]]) -> GpuLayout:
+    cut = _static_parts(parsed, number)
     parts = list(cut)
-    for name, who in given.items():
-        place = _partition_position(known, name)
-        if place is None:
-            parts += _shared_parts(name, who, sizes.get(name, {})) if who.shares else [_whole_part(name, who)]
+    for name, users in users_by_device.items():
+        position = _partition_position(parsed, name)
+        if position is None:
+            parts += _shared_parts(name, users, sizes.get(name, {})) if users.shares else [_whole_part(name, users)]
             continue
-        start, size, kind = place
+        start, size, kind = position
         parts = [p for p in parts if p.device != name]
-        pods, owner = tuple(who.pods), next(iter(who.pods.values()), "")
+        pods, owner = tuple(users.pods), next(iter(users.pods.values()), "")
         parts.append(GpuPart(start, size, name, kind, pods, owner))
     parts.sort(key=lambda part: (part.start, part.device))
-    whole = not cut and all(_partition_position(known, name) is None for name in given)
+    whole = not cut and all(_partition_position(parsed, name) is None for name in users_by_device)
     return GpuLayout(number, tuple(_with_free_parts(parts)), whole)
 
 
-def _whole_part(name: str, who: _DeviceUsers) -> GpuPart:
-    return GpuPart(Fraction(0), Fraction(1), name, "", tuple(who.pods), next(iter(who.pods.values()), ""))
+def _whole_part(name: str, users: _DeviceUsers) -> GpuPart:
+    return GpuPart(Fraction(0), Fraction(1), name, "", tuple(users.pods), next(iter(users.pods.values()), ""))
 
 
-def _shared_parts(name: str, who: _DeviceUsers, whole: dict[str, Quantity]) -> list[GpuPart]:
+def _shared_parts(name: str, users: _DeviceUsers, whole: dict[str, Quantity]) -> list[GpuPart]:
     """Shares of one device side by side, each as wide as the largest fraction of a capacity that it takes."""
     parts: list[GpuPart] = []
-    at = Fraction(0)
-    for share in who.shares.values():
+    end = Fraction(0)
+    for share in users.shares.values():
         size, kind = Fraction(0), ""
         for capacity, text in share.amounts.items():
             fraction = _fraction(text, whole.get(capacity))
             if fraction >= size:
                 size, kind = fraction, text if capacity == "memory" else f"{text} {capacity}"
-        parts.append(GpuPart(at, size, name, kind, tuple(share.pods), share.owner))
-        at += size
+        parts.append(GpuPart(end, size, name, kind, tuple(share.pods), share.owner))
+        end += size
     return parts
 
 
@@ -171,41 +171,41 @@ def _fraction(text: str, whole: Quantity | None) -> Fraction:
 
 def _with_free_parts(parts: list[GpuPart]) -> list[GpuPart]:
     """The pieces with what nobody has between and behind them."""
-    found: list[GpuPart] = []
-    at = Fraction(0)
+    parts: list[GpuPart] = []
+    end = Fraction(0)
     for part in parts:
-        if part.start > at:
-            found.append(GpuPart(at, part.start - at, ""))
-        found.append(part)
-        at = max(at, part.start + part.size)
-    if at < 1:
-        found.append(GpuPart(at, 1 - at, ""))
-    return found
+        if part.start > end:
+            parts.append(GpuPart(end, part.start - end, ""))
+        parts.append(part)
+        end = max(end, part.start + part.size)
+    if end < 1:
+        parts.append(GpuPart(end, 1 - end, ""))
+    return parts
 
 
-def _static_parts(known: Machine, number: int) -> list[GpuPart]:
+def _static_parts(parsed: Machine, number: int) -> list[GpuPart]:
     """The pieces that a GPU is cut into before anybody asks."""
-    if not isinstance(known.mode, StaticMig | Partitioned):
+    if not isinstance(parsed.mode, StaticMig | Partitioned):
         return []
-    names = [name for name in _devices(known) if _gpu_of(known, name) == number]
-    placed = ((name, _partition_position(known, name)) for name in names)
-    return [GpuPart(place[0], place[1], name, place[2]) for name, place in placed if place is not None]
+    names = [name for name in _devices(parsed) if _gpu_of(parsed, name) == number]
+    placed = ((name, _partition_position(parsed, name)) for name in names)
+    return [GpuPart(position[0], position[1], name, position[2]) for name, position in placed if position is not None]
 
 
-def _partition_position(known: Machine, device: str) -> tuple[Fraction, Fraction, str] | None:
+def _partition_position(parsed: Machine, device: str) -> tuple[Fraction, Fraction, str] | None:
     """Where a partition lies on its GPU, how large it is, and of what kind; None for a whole GPU."""
     match = _NVIDIA.fullmatch(device)
-    mig = known.hardware.accelerator.mig
+    mig = parsed.hardware.accelerator.mig
     if match is not None and match["profile"] and mig is not None:
         for profile in mig.profiles:
             if _device_name_of(profile.name) == match["profile"]:
                 grid = mig.memory_slices
                 return Fraction(int(match["start"]), grid), Fraction(profile.size, grid), profile.name
-    if isinstance(known.mode, Partitioned):
-        number = _gpu_of(known, device)
-        names = [name for name in _devices(known) if _gpu_of(known, name) == number]
+    if isinstance(parsed.mode, Partitioned):
+        number = _gpu_of(parsed, device)
+        names = [name for name in _devices(parsed) if _gpu_of(parsed, name) == number]
         if len(names) > 1 and device in names:
-            kind = known.mode.partition.profile if known.mode.partition is not None else ""
+            kind = parsed.mode.partition.profile if parsed.mode.partition is not None else ""
             return Fraction(names.index(device), len(names)), Fraction(1, len(names)), kind
     return None
 
@@ -215,14 +215,14 @@ def _device_name_of(profile: str) -> str:
     return profile.replace(".", "").replace("+", "-")
 
 
-def _gpu_of(known: Machine, device: str) -> int:
+def _gpu_of(parsed: Machine, device: str) -> int:
     """Which GPU of the machine a device is, or is on; -1 if its name does not say so."""
-    if (found := _NVIDIA.fullmatch(device)) is not None:
-        return int(found["gpu"])
-    if (found := _AMD.fullmatch(device)) is not None:
-        card = int(found["card"])
-        before = [n for n, slot in enumerate(known.hardware.slots) if slot.card <= card]
-        return max(before, key=lambda n: known.hardware.slots[n].card, default=-1)
+    if (parts := _NVIDIA.fullmatch(device)) is not None:
+        return int(parts["gpu"])
+    if (parts := _AMD.fullmatch(device)) is not None:
+        card = int(parts["card"])
+        before = [n for n, slot in enumerate(parsed.hardware.slots) if slot.card <= card]
+        return max(before, key=lambda n: parsed.hardware.slots[n].card, default=-1)
     return -1
 
 
@@ -234,18 +234,18 @@ def _parsed(form: str) -> Machine | None:
         return None
 
 
-def _devices(known: Machine) -> tuple[str, ...]:
-    return tuple(_capacities(known.form))
+def _devices(parsed: Machine) -> tuple[str, ...]:
+    return tuple(_capacities(parsed.form))
 
 
 @lru_cache(maxsize=1024)
 def _capacities(form: str) -> dict[str, dict[str, Quantity]]:
     """What each device of a form has, by name, in the order in which the driver publishes them."""
-    known = _parsed(form)
-    if known is None:
+    parsed = _parsed(form)
+    if parsed is None:
         return {}
     return {
         device.name: {name.rpartition("/")[2]: capacity.value for name, capacity in device.capacity.items()}
-        for one in slices_of(known.hardware, known.mode, "n")
+        for one in slices_of(parsed.hardware, parsed.mode, "n")
         for device in one.spec.devices or ()
     }

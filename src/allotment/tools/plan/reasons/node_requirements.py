@@ -20,13 +20,13 @@ def node_shortfall(item: Item, nodes: Sequence[NodeFacts], taints: Sequence[Tain
     ``taints``: those that its nodes have. What a node pool adds to them is not known here.
     """
     for pod in item.pods:
-        unwelcome = untolerated(pod, taints)
-        if unwelcome:
-            return Shortfall("node-not-eligible", unwelcome, KIND, 1.0)
+        taint = untolerated(pod, taints)
+        if taint:
+            return Shortfall("node-not-eligible", taint, KIND, 1.0)
         if pod.requirements.node_selector or pod.requirements.required is not None:
-            found = [_pod_shortfall(pod, facts) for facts in nodes]
-            if all(found) and found:
-                return found[0]
+            shortfalls = [_pod_shortfall(pod, facts) for facts in nodes]
+            if all(shortfalls) and shortfalls:
+                return shortfalls[0]
         if pod.pod.spec.node_name:
             return Shortfall("node-not-eligible", f"nodeName {pod.pod.spec.node_name} asked", OTHER)
     return None
@@ -41,8 +41,8 @@ def _pod_shortfall(pod: PendingPod, facts: NodeFacts) -> Shortfall | None:
     if required is None or admits(required, facts):
         return None
     for term in required.node_selector_terms:
-        for one in term.match_expressions:
-            text = _unmet_text(one, labels.get(one.key))
+        for requirement in term.match_expressions:
+            text = _unmet_text(requirement, labels.get(requirement.key))
             if text:
                 return Shortfall("node-not-eligible", text, KIND, 1.0)
     return Shortfall("node-not-eligible", "the pod's node affinity does not match", KIND, 1.0)
@@ -55,16 +55,16 @@ def _label_text(key: str, actual: str | None, wanted: str) -> str:
     return f"{short} is {actual}, {wanted} asked"
 
 
-def _unmet_text(one: NodeSelectorRequirement, actual: str | None) -> str:
+def _unmet_text(requirement: NodeSelectorRequirement, actual: str | None) -> str:
     """A requirement that a value does not meet, in words; empty if it does, or is not of the common sort."""
-    match one.operator:
-        case "In" if actual not in one.values:
-            return _label_text(one.key, actual, " or ".join(one.values[:3]))
-        case "NotIn" if actual in one.values:
-            return f"{one.key.rpartition('/')[2]} is {actual}, which is excluded"
+    match requirement.operator:
+        case "In" if actual not in requirement.values:
+            return _label_text(requirement.key, actual, " or ".join(requirement.values[:3]))
+        case "NotIn" if actual in requirement.values:
+            return f"{requirement.key.rpartition('/')[2]} is {actual}, which is excluded"
         case "Exists" if actual is None:
-            return f"label {one.key} asked, a new node has none"
+            return f"label {requirement.key} asked, a new node has none"
         case "DoesNotExist" if actual is not None:
-            return f"label {one.key} is there, and must not be"
+            return f"label {requirement.key} is there, and must not be"
         case _:
             return ""

@@ -76,10 +76,10 @@ def _is_run_time_only(what: str, runtime_only: Collection[str]) -> bool:
 
 def _count_shortfall(refused: AllocationRefusal, instance: InstanceType) -> Shortfall:
     """The funnel that ends with too few."""
-    short = next((f for f in refused.funnels if f.left() < max(f.wanted, 1)), None)
-    if short is None:
+    funnel = next((f for f in refused.funnels if f.left() < max(f.wanted, 1)), None)
+    if funnel is None:
         return Shortfall(refused.code, refused.summary, AMOUNT, 2.0)
-    return Shortfall(refused.code, _counts(short, instance), AMOUNT, short.wanted / max(short.left(), 0.5) - 1)
+    return Shortfall(refused.code, _counts(funnel, instance), AMOUNT, funnel.wanted / max(funnel.left(), 0.5) - 1)
 
 
 def _counts(funnel: Funnel, instance: InstanceType) -> str:
@@ -90,34 +90,34 @@ def _counts(funnel: Funnel, instance: InstanceType) -> str:
 
 
 def _driver_shortfall(refused: AllocationRefusal, instance: InstanceType) -> Shortfall:
-    found = _DRIVER.search(refused.summary)
-    asked = f"{found[1]} asked" if found else refused.summary
-    return Shortfall(refused.code, f"{model_of(instance)} has another driver, {asked}", NOTHING)
+    match = _DRIVER.search(refused.summary)
+    requested = f"{match[1]} asked" if match else refused.summary
+    return Shortfall(refused.code, f"{model_of(instance)} has another driver, {requested}", NOTHING)
 
 
 def _value_shortfall(refused: AllocationRefusal, miss: NearestMiss, instance: InstanceType) -> Shortfall:
     """The value that came nearest, and the one that was asked."""
     model = _model(miss, instance)
-    actual, wanted = _short_value(miss.actual), _short_value(miss.wanted)
+    actual, requested = _short_value(miss.actual), _short_value(miss.wanted)
     code, what = refused.code, miss.what.rpartition("/")[2]
     mig = instance.accelerator is not None and instance.accelerator.mig
-    if what == "type" and wanted == "mig":
+    if what == "type" and requested == "mig":
         return Shortfall(code, f"{model} has no MIG" if not mig else f"{model} is not cut by MIG", CLASS)
     if what == "profile":
-        return Shortfall(code, f"no MIG profile {wanted}: has {actual}", KIND, 0.5)
+        return Shortfall(code, f"no MIG profile {requested}: has {actual}", KIND, 0.5)
     if what in ("productName", "model"):
-        return Shortfall(code, f"it has {actual}, {wanted} asked", KIND, 1.0)
+        return Shortfall(code, f"it has {actual}, {requested} asked", KIND, 1.0)
     if what in ("architecture", "brand", "type"):
         return Shortfall(
-            code, f"{model} is {actual}, {wanted} asked", CLASS if what == "type" else KIND, _generation_distance(actual, wanted)
+            code, f"{model} is {actual}, {requested} asked", CLASS if what == "type" else KIND, _generation_distance(actual, requested)
         )
     distance = _relative_distance(miss.actual, miss.wanted)
     if code != "not-enough-capacity" and _number(miss.wanted):
-        wanted = f"exactly {wanted}"  # a selector that says == and not "at least"
+        requested = f"exactly {requested}"  # a selector that says == and not "at least"
     if what == "memory":
-        return Shortfall(code, f"{model} has {actual}, {wanted} asked", AMOUNT, distance)
+        return Shortfall(code, f"{model} has {actual}, {requested} asked", AMOUNT, distance)
     rank = AMOUNT if code == "not-enough-capacity" else KIND
-    return Shortfall(code, f"{model} has {what} {actual}, {wanted} asked", rank, distance)
+    return Shortfall(code, f"{model} has {what} {actual}, {requested} asked", rank, distance)
 
 
 def _model(miss: NearestMiss, instance: InstanceType) -> str:
@@ -131,16 +131,16 @@ def _short_value(text: str) -> str:
     return short_name(text.removeprefix(_AT_LEAST).replace('"', ""))
 
 
-def _generation_distance(actual: str, wanted: str) -> float:
-    if actual in _GENERATIONS and wanted in _GENERATIONS:
-        return float(abs(_GENERATIONS.index(actual) - _GENERATIONS.index(wanted)))
+def _generation_distance(actual: str, requested: str) -> float:
+    if actual in _GENERATIONS and requested in _GENERATIONS:
+        return float(abs(_GENERATIONS.index(actual) - _GENERATIONS.index(requested)))
     return float(len(_GENERATIONS))
 
 
-def _relative_distance(actual: str, wanted: str) -> float:
+def _relative_distance(actual: str, requested: str) -> float:
     """By which fraction of what there is the wish exceeds it, or falls short of it."""
-    has, asks = _number(actual), _number(wanted.rpartition(" ")[2])
-    return float(abs(asks - has) / has) if has and asks else 1.0
+    available, requested_number = _number(actual), _number(requested.rpartition(" ")[2])
+    return float(abs(requested_number - available) / available) if available and requested_number else 1.0
 
 
 def _number(text: str) -> Decimal:

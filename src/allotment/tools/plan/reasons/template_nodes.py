@@ -84,11 +84,11 @@ def _sample_gpus(features: Features, owner: object) -> _SampleGpus:
     """Samples for the owner alone as long as that lives; whoever comes next finds what it has asked about."""
     idle = _IDLE.setdefault(features, [])
     try:
-        found = idle.pop()
+        result = idle.pop()
     except IndexError:
-        found = _SampleGpus(features)
-    weakref.finalize(owner, idle.append, found)
-    return found
+        result = _SampleGpus(features)
+    weakref.finalize(owner, idle.append, result)
+    return result
 
 
 class TemplateNodes:
@@ -104,7 +104,7 @@ class TemplateNodes:
         self._modes: RelevantModes | None = None
         self._claim_shapes = ClaimShapes(demand.classes)
         self._shapes: range = range(0)
-        for model in {one.accelerator.id for one in catalog if one.accelerator is not None and one.hardware}:
+        for model in {class_or_item.accelerator.id for class_or_item in catalog if class_or_item.accelerator is not None and class_or_item.hardware}:
             self._samples.put(model, "", self._kube)
 
     def set_claims(self, claims_by_pod: ClaimsByPod, limits: PlanLimits) -> None:
@@ -134,8 +134,8 @@ class TemplateNodes:
             return None
 
     def _view(self, instance: InstanceType, mode: str) -> NodeView | None:
-        made = self.template(instance, mode)
-        return None if made is None else self._cluster.view_of(_form(instance, mode), {}, lambda: made.slices)
+        template = self.template(instance, mode)
+        return None if template is None else self._cluster.view_of(_form(instance, mode), {}, lambda: template.slices)
 
     def lacks_devices(self, instance: InstanceType, mode: str) -> bool:
         """Whether some request finds no device at all on such a GPU, however many of them there are."""
@@ -187,16 +187,16 @@ class TemplateNodes:
         if key not in self._single_gpu_refusals:
             single = self._samples.put(model, mode, self._kube)
             self._single_gpu_refusals[key] = self._diagnose(single) if single else None
-        alone = self._single_gpu_refusals[key]
-        if alone is not None and alone.code in PER_DEVICE_CODES:
-            return alone
+        single_refusal = self._single_gpu_refusals[key]
+        if single_refusal is not None and single_refusal.code in PER_DEVICE_CODES:
+            return single_refusal
         form = _form(instance, mode)
-        made = self.template(instance, mode)
-        assert made is not None
-        self._samples.cluster.view_of(form, {}, lambda: made.slices)
-        found = self._diagnose(form)
-        assert found is not None
-        return found
+        template = self.template(instance, mode)
+        assert template is not None
+        self._samples.cluster.view_of(form, {}, lambda: template.slices)
+        result = self._diagnose(form)
+        assert result is not None
+        return result
 
     def _diagnose(self, node: str) -> AllocationRefusal | None:
         """What keeps the first pod whose claims do not fit even alone, else all of them together; None if they fit."""
@@ -213,41 +213,41 @@ class TemplateNodes:
     def _refusal(self, claims: tuple[ResourceClaim, ...], node: str) -> AllocationRefusal:
         diagnoser = Diagnoser(self._samples.cluster.inventory, tries=0, names=self._samples.names())
         diagnosis = diagnoser.diagnose(claims, [node])
-        return next((one.refused for one in diagnosis.nodes), diagnosis.headline)
+        return next((class_or_item.refused for class_or_item in diagnosis.nodes), diagnosis.headline)
 
     # --- what they read ------------------------------------------------------------------------------------------
 
     def expressions(self) -> list[str]:
         """The selectors of the claims and of the classes that they name."""
-        found: dict[str, None] = {}
-        for one in self._requests():
-            class_ = self._demand.classes.get(one.device_class_name)
-            for selector in (*(class_.spec.selectors if class_ is not None else ()), *one.selectors):
+        result: dict[str, None] = {}
+        for class_or_item in self._requests():
+            class_ = self._demand.classes.get(class_or_item.device_class_name)
+            for selector in (*(class_.spec.selectors if class_ is not None else ()), *class_or_item.selectors):
                 if selector.cel is not None:
-                    found[selector.cel.expression] = None
-        return list(found)
+                    result[selector.cel.expression] = None
+        return list(result)
 
     def _requests(self) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
         for claims in self._claims_by_pod:
             for claim in claims:
                 for request in claim.spec.devices.requests:
-                    yield from (one for one in (request.exactly, *request.first_available) if one is not None)
+                    yield from (class_or_item for class_or_item in (request.exactly, *request.first_available) if class_or_item is not None)
 
-    def run_time_dependency(self, instance: InstanceType, mode: str, made: Template) -> str:
+    def run_time_dependency(self, instance: InstanceType, mode: str, template: Template) -> str:
         """What the claims ask of devices that nobody can know before the machine runs; empty if nothing."""
         view = self._view(instance, mode)
-        if view is None or not made.runtime_only:
+        if view is None or not template.runtime_only:
             return ""
         room = NodeDevices(self._cluster, view, self._claim_shapes)
-        return next((told for shape in self._shapes if (told := run_time_dependency(room, made, shape))), "")
+        return next((dependency for shape in self._shapes if (dependency := run_time_dependency(room, template, shape))), "")
 
-    def unmeasured_match(self, instance: InstanceType, mode: str, made: Template) -> str:
+    def unmeasured_match(self, instance: InstanceType, mode: str, template: Template) -> str:
         """An attribute that must be equal, and of which nobody knows for which of the GPUs it is; empty if none."""
         view = self._view(instance, mode)
-        if view is None or not made.unmeasured:
+        if view is None or not template.unmeasured:
             return ""
         room = NodeDevices(self._cluster, view, self._claim_shapes)
-        return next((name for shape in self._shapes if (name := unmeasured_match(room, made, shape))), "")
+        return next((name for shape in self._shapes if (name := unmeasured_match(room, template, shape))), "")
 
 
 def _decided_mode(instance: InstanceType, mode: str, view: NodeView, state: NodeState) -> str:

@@ -45,7 +45,7 @@ def with_nearest_types(
     plan: ProvisioningPlan, values: Iterable[Object], catalog: Sequence[InstanceType], limits: PlanLimits, features: Features
 ) -> ProvisioningPlan:
     """The plan, with the nearest type and its miss in the words for pods that no type serves."""
-    never = {one.pod for one in plan.unserved if one.code == "never" and not one.nearest}
+    never = {each.pod for each in plan.unserved if each.code == "never" and not each.nearest}
     if not never:
         return plan
     alone = [value for value in values if not isinstance(value, Pod) or value.key in never]
@@ -58,10 +58,10 @@ def with_nearest_types(
     return replace(
         plan,
         unserved=tuple(
-            replace(one, text=f"{one.text}; nearest is {found.instance}: {found.text}", nearest=(found.instance,))
-            if (found := nearest.get(one.pod)) is not None
-            else one
-            for one in plan.unserved
+            replace(each, text=f"{each.text}; nearest is {result.instance}: {result.text}", nearest=(result.instance,))
+            if (result := nearest.get(each.pod)) is not None
+            else each
+            for each in plan.unserved
         ),
     )
 
@@ -73,7 +73,7 @@ _MEMORY_TOLERANCE: Final = Fraction(5, 100)
 
 def memory_thresholds(expressions: Iterable[str], features: Features) -> tuple[Quantity, ...]:
     """Amounts of memory that selectors compare with."""
-    found: list[Quantity] = []
+    result: list[Quantity] = []
     for expression in expressions:
         try:
             program = compile_selector(expression, features)
@@ -82,8 +82,8 @@ def memory_thresholds(expressions: Iterable[str], features: Features) -> tuple[Q
         for conjunct in program.conjuncts:
             comparison = conjunct.comparison
             if comparison is not None and comparison.path[0] == "capacity" and comparison.path[-1] == "memory":
-                found += [one for one in _amounts(comparison.literal) if isinstance(one, Quantity)]
-    return tuple(found)
+                result += [each for each in _amounts(comparison.literal) if isinstance(each, Quantity)]
+    return tuple(result)
 
 
 def _amounts(literal: object) -> tuple[object, ...]:
@@ -97,7 +97,7 @@ def is_borderline(instance: InstanceType, wanted: Iterable[Quantity]) -> bool:
     known = instance.accelerator.memory_mib * _MIB
     most = max(known, _cloud_memory(instance) or 0)
     low, high = known * (1 - _MEMORY_TOLERANCE), most * (1 + _MEMORY_TOLERANCE)
-    return any(low <= Fraction(one.nano, 10**9) <= high for one in wanted)
+    return any(low <= Fraction(each.nano, 10**9) <= high for each in wanted)
 
 
 def cloud_memory_text(instance: InstanceType, wanted: Iterable[Quantity]) -> str:
@@ -106,7 +106,7 @@ def cloud_memory_text(instance: InstanceType, wanted: Iterable[Quantity]) -> str
     if cloud is None or instance.accelerator is None or instance.memory_bound:
         return ""
     low, high = sorted((cloud, instance.accelerator.memory_mib * _MIB))
-    between = any(low < Fraction(one.nano, 10**9) <= high for one in wanted)
+    between = any(low < Fraction(each.nano, 10**9) <= high for each in wanted)
     return f"the cloud says {cloud // _MIB}Mi" if between else ""
 
 
@@ -157,8 +157,8 @@ def verdicts_of_kinds(
     kinds: Iterable[ItemKind], demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits, most: int = MAX_GROUPS
 ) -> tuple[GroupVerdicts, ...]:
     """The same for kinds of items that were made already. Pods whose claims are allocated cannot use new machines."""
-    open_ = [kind for kind in kinds if not any(pod.claims.allocated for pod in kind.representative.pods)]
-    chosen = sorted(open_, key=lambda kind: -len(kind.items))[:most]
+    unallocated = [kind for kind in kinds if not any(pod.claims.allocated for pod in kind.representative.pods)]
+    chosen = sorted(unallocated, key=lambda kind: -len(kind.items))[:most]
     judge = TypeEvaluator(demand, catalog)
     return tuple(judge.verdicts(kind, limits) for kind in sorted(chosen, key=lambda kind: kind.number))
 
@@ -182,49 +182,49 @@ class TypeEvaluator:
     def verdicts(self, kind: ItemKind, limits: PlanLimits) -> GroupVerdicts:
         """The verdict of every type, ordered."""
         group = self._group(kind, limits)
-        physical: dict[str, _HardwareFit] = {}
-        ranked = [_verdict(group, one, self._demand, limits, self._templates, physical) for one in self._catalog]
+        fits_by_hardware: dict[str, _HardwareFit] = {}
+        ranked = [_verdict(group, each, self._demand, limits, self._templates, fits_by_hardware) for each in self._catalog]
         ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
-        owners = {pod.owner for one in kind.items for pod in one.pods}
+        owners = {pod.owner for each in kind.items for pod in each.pods}
         return GroupVerdicts(
-            pods=tuple(pod.key for one in kind.items for pod in one.pods),
+            pods=tuple(pod.key for each in kind.items for pod in each.pods),
             owner=next(iter(owners)) if len(owners) == 1 else "",
             verdicts=tuple(verdict for verdict, _ in ranked),
         )
 
-    def serving(self, kind: ItemKind, limits: PlanLimits, below: Decimal) -> list[ServingType]:
+    def serving(self, kind: ItemKind, limits: PlanLimits, max_cost: Decimal) -> list[ServingType]:
         """The types that serve a group by themselves for less than ``below``, the cheapest first."""
-        return sorted(self._serving(kind, limits, below), key=lambda one: one.cost)
+        return sorted(self._serving(kind, limits, max_cost), key=lambda each: each.cost)
 
-    def cheapest(self, kind: ItemKind, limits: PlanLimits, below: Decimal | None = None) -> Decimal | None:
+    def cheapest(self, kind: ItemKind, limits: PlanLimits, max_cost: Decimal | None = None) -> Decimal | None:
         """What a group costs by itself on its cheapest type; None if nothing serves it for less than ``below``."""
-        costs = [one.cost for one in self._serving(kind, limits, below, falling=True)]
+        costs = [each.cost for each in self._serving(kind, limits, max_cost, falling=True)]
         return min(costs, default=None)
 
     def _serving(
-        self, kind: ItemKind, limits: PlanLimits, below: Decimal | None, *, falling: bool = False
+        self, kind: ItemKind, limits: PlanLimits, max_cost: Decimal | None, *, decreasing: bool = False
     ) -> Iterator[ServingType]:  # fmt: skip
         """By price, the least that a group costs on a type. ``falling``: only what is cheaper than all before."""
         group = self._group(kind, limits)
-        physical: dict[str, _HardwareFit] = {}
-        priced = [(price, one) for one in self._catalog if (price := _price(one, limits)) is not None]
+        fits_by_hardware: dict[str, _HardwareFit] = {}
+        priced = [(price, each) for each in self._catalog if (price := _price(each, limits)) is not None]
         for price, instance in sorted(priced, key=lambda pair: pair[0]):
-            if below is not None and price >= below:
+            if max_cost is not None and price >= max_cost:
                 return
             if _limit_shortfall(instance, limits, price) is not None:
                 continue
             if _node_shortfall(group, instance, self._demand, limits) is not None:
                 continue
-            holds, mode, lack = _hardware_fit(group, instance, self._templates, physical, reasons=False)
+            holds, mode, device_shortfall = _hardware_fit(group, instance, self._templates, fits_by_hardware, reasons=False)
             cost = price * -(-len(kind.items) // max(holds, 1))
-            if lack is None and (below is None or cost < below):
+            if device_shortfall is None and (max_cost is None or cost < max_cost):
                 yield ServingType(instance, mode, cost)
-                below = cost if falling else below
+                max_cost = cost if decreasing else max_cost
 
     def slices(self, instance: InstanceType, mode: str) -> tuple[ResourceSlice, ...]:
         """What a machine of the type will publish."""
-        made = self._templates.template(instance, mode)
-        return made.slices if made is not None else ()
+        template = self._templates.template(instance, mode)
+        return template.slices if template is not None else ()
 
     def _group(self, kind: ItemKind, limits: PlanLimits) -> _PodGroup:
         item = kind.representative
@@ -236,60 +236,60 @@ class TypeEvaluator:
 
 def _claims(item: Item, demand: ClusterDemand) -> ClaimsByPod:
     """The claims of each pod when it is placed on a new machine, where no device plugin is."""
-    found = []
+    result = []
     for pod, own in item.newly_allocated_claims():
         extra = pod.extended_resource_claim(pod.device_resources, demand)
-        found.append((*own, extra) if extra is not None else own)
-    return found
+        result.append((*own, extra) if extra is not None else own)
+    return result
 
 
 def _verdict(
-    group: _PodGroup, instance: InstanceType, demand: ClusterDemand, limits: PlanLimits, showroom: TemplateNodes,
-    physical: dict[str, _HardwareFit],
+    group: _PodGroup, instance: InstanceType, demand: ClusterDemand, limits: PlanLimits, templates: TemplateNodes,
+    fits_by_hardware: dict[str, _HardwareFit],
 ) -> tuple[TypeVerdict, tuple[float, ...]]:  # fmt: skip
     """The verdict of a type, and where it stands among those of its sort."""
     price = _price(instance, limits)
     limit = _limit_shortfall(instance, limits, price)
-    size = _node_shortfall(group, instance, demand, limits)
-    holds, mode, lack = _hardware_fit(group, instance, showroom, physical)
-    why, far = _reported_shortfall(size, lack), _distance(size, lack)
-    by_memory = why is None or (why is lack and lack.rank == AMOUNT)
-    unsure = by_memory and is_borderline(instance, group.memory_thresholds)
-    other = cloud_memory_text(instance, group.memory_thresholds) if by_memory else ""
-    told = limit or why
-    if told is None:
+    node_shortfall_ = _node_shortfall(group, instance, demand, limits)
+    holds, mode, device_shortfall = _hardware_fit(group, instance, templates, fits_by_hardware)
+    shortfall, distance = _reported_shortfall(node_shortfall_, device_shortfall), _distance(node_shortfall_, device_shortfall)
+    by_memory = shortfall is None or (shortfall is device_shortfall and device_shortfall.rank == AMOUNT)
+    is_borderline_ = by_memory and is_borderline(instance, group.memory_thresholds)
+    cloud_text = cloud_memory_text(instance, group.memory_thresholds) if by_memory else ""
+    shortfall = limit or shortfall
+    if shortfall is None:
         count = -(-len(group.kind.items) // holds)
         cost = float(price * count) if price is not None else float("inf")
-        return _serving_verdict(instance, price, holds * len(group.item.pods), mode, other, unsure), (cost, *_by_price(price))
-    text = f"{told.text} ({other})" if other and told is why else told.text
+        return _serving_verdict(instance, price, holds * len(group.item.pods), mode, cloud_text, is_borderline_), (cost, *_by_price(price))
+    text = f"{shortfall.text} ({cloud_text})" if cloud_text and shortfall is shortfall else shortfall.text
     verdict = TypeVerdict(
-        instance=instance.key, code=told.code, text=text, per_hour=price, borderline=unsure and told is why
+        instance=instance.key, code=shortfall.code, text=text, per_hour=price, borderline=is_borderline_ and shortfall is shortfall
     )
     # A type that is forbidden, or too small, and would not serve anyhow is as far away as the worst that it lacks.
-    rank = max(float(told.rank), far[0]) if told is limit else far[0]
-    return verdict, (rank, far[1], *_by_price(price))
+    rank = max(float(shortfall.rank), distance[0]) if shortfall is limit else distance[0]
+    return verdict, (rank, distance[1], *_by_price(price))
 
 
-def _distance(size: Shortfall | None, lack: Shortfall | None) -> tuple[float, float]:
+def _distance(node_shortfall_: Shortfall | None, device_shortfall: Shortfall | None) -> tuple[float, float]:
     """The worst that a type lacks, and by how much all of that sort."""
-    lacking = [one for one in (size, lack) if one is not None]
-    worst = max((one.rank for one in lacking), default=LIMIT)
-    return float(worst), sum(one.distance for one in lacking if one.rank == worst)
+    lacking = [each for each in (node_shortfall_, device_shortfall) if each is not None]
+    worst = max((each.rank for each in lacking), default=LIMIT)
+    return float(worst), sum(each.distance for each in lacking if each.rank == worst)
 
 
-def _reported_shortfall(size: Shortfall | None, lack: Shortfall | None) -> Shortfall | None:
+def _reported_shortfall(node_shortfall_: Shortfall | None, device_shortfall: Shortfall | None) -> Shortfall | None:
     """What to tell of a type that lacks room and devices: room, unless its devices are of no use at all."""
-    if size is None or (lack is not None and lack.rank >= OTHER):
-        return lack or size
-    return size
+    if node_shortfall_ is None or (device_shortfall is not None and device_shortfall.rank >= OTHER):
+        return device_shortfall or node_shortfall_
+    return node_shortfall_
 
 
 def _serving_verdict(
-    instance: InstanceType, price: Decimal | None, holds: int, mode: str, other: str, unsure: bool
+    instance: InstanceType, price: Decimal | None, holds: int, mode: str, cloud_text: str, is_borderline_: bool
 ) -> TypeVerdict:
     return TypeVerdict(
-        instance=instance.key, code="", text=f"serves ({other})" if other else "", per_hour=price, holds=holds,
-        mode=mode, borderline=unsure,
+        instance=instance.key, code="", text=f"serves ({cloud_text})" if cloud_text else "", per_hour=price, holds=holds,
+        mode=mode, borderline=is_borderline_,
     )  # fmt: skip
 
 
@@ -300,15 +300,15 @@ def _by_price(price: Decimal | None) -> tuple[float, float]:
 
 def _price(instance: InstanceType, limits: PlanLimits) -> Decimal | None:
     """Of the cheapest capacity type that the policy allows."""
-    prices = [price for one in allowed_capacity_types(limits) if (price := instance.price(one)) is not None]
+    prices = [price for each in allowed_capacity_types(limits) if (price := instance.price(each)) is not None]
     return min(prices, default=None)
 
 
 def _limit_shortfall(instance: InstanceType, limits: PlanLimits, price: Decimal | None) -> Shortfall | None:
     """What keeps a type from being bought at all."""
-    words = excluded_by_limits(instance, limits)
-    if words:
-        return Shortfall("limits", words, LIMIT)
+    reason = excluded_by_limits(instance, limits)
+    if reason:
+        return Shortfall("limits", reason, LIMIT)
     if instance.unusable and instance.prices:
         return Shortfall("unusable", instance.unusable, NOTHING)
     if price is None:
@@ -344,7 +344,7 @@ def _node_facts(instance: InstanceType, demand: ClusterDemand, limits: PlanLimit
 
 
 def _hardware_fit(
-    group: _PodGroup, instance: InstanceType, showroom: TemplateNodes, physical: dict[str, _HardwareFit],
+    group: _PodGroup, instance: InstanceType, templates: TemplateNodes, fits_by_hardware: dict[str, _HardwareFit],
     reasons: bool = True,
 ) -> _HardwareFit:  # fmt: skip
     """What its GPUs are for the claims; types with equal GPUs are asked about once, as if there were room enough."""
@@ -354,45 +354,45 @@ def _hardware_fit(
     if not instance.hardware:
         text = instance.unusable or "it has no GPU"
         return _HardwareFit(0, "", Shortfall("driver-missing", text, NOTHING, 1.0))
-    found = physical.get(instance.hardware)
-    if found is None:
+    result = fits_by_hardware.get(instance.hardware)
+    if result is None:
         items = min(len(group.kind.items), _MAX_ITEMS)
-        found = physical[instance.hardware] = _check_hardware(instance, items, showroom, reasons)
-    return found._replace(holds=min(found.holds, most))
+        result = fits_by_hardware[instance.hardware] = _check_hardware(instance, items, templates, reasons)
+    return result._replace(holds=min(result.holds, most))
 
 
-def _check_hardware(instance: InstanceType, most: int, showroom: TemplateNodes, reasons: bool) -> _HardwareFit:
+def _check_hardware(instance: InstanceType, most: int, templates: TemplateNodes, reasons: bool) -> _HardwareFit:
     """The first mode in which the claims fit, or the reason of the one that comes nearest."""
-    modes = showroom.modes(instance)
-    found: list[Shortfall] = []
+    modes = templates.modes(instance)
+    result: list[Shortfall] = []
     for mode in modes:
-        if showroom.lacks_devices(instance, mode):
-            found.append(shortfall_of(showroom.why_not(instance, mode), instance, _RUNTIME) if reasons else _NO_REASON)
+        if templates.lacks_devices(instance, mode):
+            result.append(shortfall_of(templates.why_not(instance, mode), instance, _RUNTIME) if reasons else _NO_REASON)
             continue
-        made = showroom.template(instance, mode)
-        if made is None:
+        template = templates.template(instance, mode)
+        if template is None:
             continue
-        unknown = showroom.run_time_dependency(instance, mode, made)
+        unknown = templates.run_time_dependency(instance, mode, template)
         if unknown:
             return _HardwareFit(0, "", Shortfall("run-time-only", unknown, OTHER))
-        fits = showroom.fits(instance, mode, most)
+        fits = templates.fits(instance, mode, most)
         if fits is not None:
             return _HardwareFit(fits.times, fits.mode)
         if not reasons:
-            found.append(_NO_REASON)
+            result.append(_NO_REASON)
             continue
-        unmatched = showroom.unmeasured_match(instance, mode, made)
+        unmatched = templates.unmeasured_match(instance, mode, template)
         if unmatched:
-            found.append(Shortfall("run-time-only", f"which GPUs share {unmatched} is known only once it runs", OTHER))
+            result.append(Shortfall("run-time-only", f"which GPUs share {unmatched} is known only once it runs", OTHER))
         else:
-            found.append(shortfall_of(showroom.why_not(instance, mode), instance, made.runtime_only))
+            result.append(shortfall_of(templates.why_not(instance, mode), instance, template.runtime_only))
     model = instance.accelerator
-    if reasons and model is not None and model.mig is not None and found[0].rank == CLASS and UNDECIDED not in modes:
-        if not showroom.lacks_devices(instance, UNDECIDED) and showroom.fits(instance, UNDECIDED, 1) is not None:
-            found.append(
+    if reasons and model is not None and model.mig is not None and result[0].rank == CLASS and UNDECIDED not in modes:
+        if not templates.lacks_devices(instance, UNDECIDED) and templates.fits(instance, UNDECIDED, 1) is not None:
+            result.append(
                 Shortfall("limits", f"its GPUs would have to be in mode {UNDECIDED}, which is not allowed", LIMIT)
             )
         else:
             # The claims are for pieces, and no piece of this GPU is such a one: that it is not cut is not the reason.
-            found = [shortfall_of(showroom.why_not(instance, UNDECIDED), instance, _RUNTIME)]
-    return _HardwareFit(0, "", min(found, key=lambda one: (one.rank, one.distance)))
+            result = [shortfall_of(templates.why_not(instance, UNDECIDED), instance, _RUNTIME)]
+    return _HardwareFit(0, "", min(result, key=lambda each: (each.rank, each.distance)))

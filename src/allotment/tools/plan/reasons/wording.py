@@ -64,8 +64,8 @@ def workload_of(seat: PodPlacement | GpuPart) -> str:
     if seat.owner:
         return seat.owner.rpartition(" ")[2].rpartition("/")[2]
     name = seat.pod.name if isinstance(seat, PodPlacement) else (seat.pods[0] if seat.pods else "").rpartition("/")[2]
-    found = _ORDINAL.fullmatch(name)
-    return found["stem"] or name if found else name
+    match = _ORDINAL.fullmatch(name)
+    return match["stem"] or name if match else name
 
 
 def abbreviated_names(names: Sequence[str]) -> str:

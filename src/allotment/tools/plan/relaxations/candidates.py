@@ -166,21 +166,21 @@ def limit_relaxations(limits: PlanLimits, catalog: Sequence[InstanceType]) -> It
         yield RelaxationCandidate("any zone allowed", path="--zones", limits=replace(limits, zones=()))
     if limits.capacity == "on-demand":
         more = replace(limits, capacity="cheapest")
-        yield RelaxationCandidate("spot machines allowed", path="--capacity cheapest", limits=more)
+        yield RelaxationCandidate("spot machines allowed", path="--capacity-type cheapest", limits=more)
     if limits.capacity == "spot":
         more = replace(limits, capacity="cheapest")
-        yield RelaxationCandidate("on-demand machines allowed", path="--capacity cheapest", limits=more)
+        yield RelaxationCandidate("on-demand machines allowed", path="--capacity-type cheapest", limits=more)
     if limits.types:
         yield RelaxationCandidate("any type allowed", path="--types", limits=replace(limits, types=()))
     for pattern in limits.excluded_types:
         rest = tuple(one for one in limits.excluded_types if one != pattern)
-        yield RelaxationCandidate(f"{pattern} allowed", path=f"--without {pattern}", limits=replace(limits, excluded_types=rest))
+        yield RelaxationCandidate(f"{pattern} allowed", path=f"--exclude-types {pattern}", limits=replace(limits, excluded_types=rest))
     for pattern, number in limits.max_by_pattern:
         fewer = tuple(one for one in limits.max_by_pattern if one[0] != pattern)
         more = replace(limits, max_by_pattern=fewer)
-        what, path = f"more than {number} of {pattern} allowed", f"--most {pattern}={number}"
+        what, path = f"more than {number} of {pattern} allowed", f"--max-per-type {pattern}={number}"
         yield RelaxationCandidate(what, path=path, limits=more, is_count_limit=True)
     if limits.max_machines is not None:
         more = replace(limits, max_machines=None)
         what = f"more than {counted(limits.max_machines, 'machine')} allowed"
-        yield RelaxationCandidate(what, path="--machines", limits=more, is_count_limit=True)
+        yield RelaxationCandidate(what, path="--max-machines", limits=more, is_count_limit=True)

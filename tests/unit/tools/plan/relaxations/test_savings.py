@@ -88,7 +88,7 @@ def test_a_limit_of_numbers_is_let_go() -> None:
     types = (instance("one", "t4", 1, "0.5"), instance("four", "t4", 4, "9"))
     values = [claim_template("one", request()), *pods(2, template="one")]
     (found,) = saved(values, types, PlanLimits(max_machines=1))
-    assert (found.what, found.path, found.total) == ("more than 1 machine allowed", "--machines", Decimal(1))
+    assert (found.what, found.path, found.total) == ("more than 1 machine allowed", "--max-machines", Decimal(1))
     (found,) = saved(values, types, PlanLimits(max_by_pattern=(("cloud/one", 0),)))
     assert (found.what, found.total) == ("more than 0 of cloud/one allowed", Decimal(1))
 

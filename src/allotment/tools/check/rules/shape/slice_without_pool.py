@@ -62,7 +62,7 @@ def _slices(count: int) -> str:
 
 
 def _pool(bundle: Bundle, spec: dict[str, Any]) -> dict[str, Any]:
-    """The pool of a node's devices, which drivers name after the node. Empty if the devices are not of a single node."""
+    """The pool of a node's devices, which drivers name after the node. Empty if the devices span several nodes."""
     node, driver = text(spec.get("nodeName")), text(spec.get("driver"))
     if not node:
         return {}

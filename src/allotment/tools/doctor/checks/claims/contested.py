@@ -30,7 +30,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     if needed:
         names, holders = list(needed), unique(holder for found in needed.values() for holder in found)
         verb, devices = ("was", "its devices") if len(names) == 1 else ("were", "their devices")
-        text = f"{named('claim', names)} {verb} set aside: {devices} were allocated to {named('claim', holders)} at the same time"
+        text = f"{named('claim', names)} {verb} set aside: {devices} were also allocated to {named('claim', holders)}"
         yield Symptom.of("claim", names, text, "", "note")
 
 
@@ -38,7 +38,9 @@ def _left(idle: list[ResourceClaim]) -> Symptom:
     names = sorted(map(name_of, idle))
     devices = unique(f"{result.pool}/{result.device}" for claim in idle for result in results_of(claim))
     verb, still = ("was", "still exists") if len(names) == 1 else ("were", "still exist")
-    text = f"{named('claim', names)} {verb} set aside and {still}, with {first_few(devices)}, which no other claim holds"
+    text = (
+        f"{named('claim', names)} {verb} set aside and {still}, with {first_few(devices)}, which no other claim holds"
+    )
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
         "Allotment's scheduler deletes claims that it set aside: make sure that it runs. Otherwise delete the claim; no"
@@ -65,9 +67,9 @@ CHECK = ClusterCheck(
     summary="a claim was set aside by Allotment's scheduler and still exists",
     why="If two schedulers allocate one device to two claims, Allotment's scheduler yields: its pod gets another claim,"
     " and the first one keeps its allocation with the label allotment.dev/contested, because kube-scheduler would"
-    " consider the device free as soon as one of the two claims is deallocated. No pod uses the claim, and it is deleted"
-    " ten seconds after the other one; until then this is a note. If it remains, the scheduler does not run, and its"
-    " devices count as in use.",
+    " consider the device free as soon as one of the two claims is deallocated. No pod uses the claim, and it is"
+    " deleted ten seconds after the other one; until then this is a note. If it remains, the scheduler does not run,"
+    " and its devices count as in use.",
     find=find,
     needs=("resourceclaims",),
     transient=True,

@@ -17,10 +17,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     groups: dict[tuple[str, str], list[tuple[ResourceClaim, AllocatedDeviceStatus, str]]] = {}
     for claim in cluster.claims.values():
         for status in claim.status.devices:
-            for one in status.conditions:
-                if one.type == "Ready" and one.status == "False":
-                    key = (status.driver, one.reason or one.message)
-                    groups.setdefault(key, []).append((claim, status, one.message or one.reason))
+            for condition in status.conditions:
+                if condition.type == "Ready" and condition.status == "False":
+                    key = (status.driver, condition.reason or condition.message)
+                    groups.setdefault(key, []).append((claim, status, condition.message or condition.reason))
     for (driver, reason), found in groups.items():
         names = unique(name_of(claim) for claim, _, _ in found)
         devices = unique(f"{status.pool}/{status.device}" for _, status, _ in found)
@@ -28,14 +28,17 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         message = found[0][2]
         text += f" ({message})" if message and message != reason else ""
         words = "Check the driver's log on that node and the hardware. To move the workload, delete the pod."
-        yield Symptom.of("claim", names, text, remedy(words, f"kubectl describe resourceclaim {kubectl_args(names[0])}"))
+        yield Symptom.of(
+            "claim", names, text, remedy(words, f"kubectl describe resourceclaim {kubectl_args(names[0])}")
+        )
 
 
 CHECK = ClusterCheck(
     code="D510",
     severity="error",
     summary="a driver reports an allocated device as not ready",
-    why="Drivers report the state of allocated devices in the claim's status (KEP-4817). Kubernetes does not act on it.",
+    why="Drivers report the state of allocated devices in the claim's status (KEP-4817). Kubernetes does not act on"
+    " it.",
     find=find,
     needs=("resourceclaims",),
 )

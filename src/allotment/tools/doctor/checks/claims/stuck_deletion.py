@@ -31,8 +31,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = [name_of(claim) for claim in used]
         pods = [f"{pod.name} ({_state(cluster, pod.uid)})" for claim in used for pod in claim.status.reserved_for]
         text = (
-            f"{named('claim', names)} being deleted, but used by {first_few(pods)}: removed when the last pod has ended;"
-            " new pods cannot use it"
+            f"{named('claim', names)} being deleted, but used by {first_few(pods)}: removed when the last pod has"
+            " ended; new pods cannot use it"
         )
         namespace = used[0].metadata.namespace
         words = "Wait for the pods, or delete them (their work is lost)."
@@ -59,7 +59,9 @@ def _state(cluster: ClusterIndex, uid: str) -> str:
     pod = cluster.pods_by_uid.get(uid)
     if pod is None:
         return "deleted"
-    return "terminating" if pod.metadata.deletion_timestamp and not is_finished(pod) else (pod.status.phase or "?").lower()
+    return (
+        "terminating" if pod.metadata.deletion_timestamp and not is_finished(pod) else (pod.status.phase or "?").lower()
+    )
 
 
 CHECK = ClusterCheck(

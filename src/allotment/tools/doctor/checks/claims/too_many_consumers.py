@@ -36,8 +36,8 @@ CHECK = ClusterCheck(
     code="D509",
     severity="warning",
     summary="a claim has the maximum number of consumers (256)",
-    why="status.reservedFor has at most 256 entries (KEP-4381). For the next pod the scheduler reports `resourceclaim in"
-    " use`.",
+    why="status.reservedFor has at most 256 entries (KEP-4381). For the next pod the scheduler reports `resourceclaim"
+    " in use`.",
     find=find,
     needs=("resourceclaims", "pods"),
 )

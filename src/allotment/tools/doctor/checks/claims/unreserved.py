@@ -34,7 +34,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     oldest = cluster.age(allocated_at(idle[0]))
     since = f", {'for' if len(idle) == 1 else 'the oldest for'} {duration_text(oldest)}" if oldest is not None else ""
     verb = "is" if len(idle) == 1 else "are"
-    text = f"{named('claim', names)} {verb} allocated but not reserved for any pod{since}: {counted(held, 'device')} held"
+    text = (
+        f"{named('claim', names)} {verb} allocated but not reserved for any pod{since}: {counted(held, 'device')} held"
+    )
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
         "A pod that uses the claim takes it over. If none will, delete the claim; pods that name it then stay Pending.",
@@ -47,10 +49,10 @@ CHECK = ClusterCheck(
     code="D504",
     severity="warning",
     summary="a claim is allocated but not reserved for any pod",
-    why="Allocation and the first reservation are one write, and a claim is deallocated after its last consumer. Only if"
-    " a pod was deleted in between (its scheduling failed at the last step), or if the claim controller does not run,"
-    " the devices stay with the claim until a pod uses it. The duration is counted from the allocation, or from the"
-    " claim's creation if the time of the allocation is not recorded.",
+    why="Allocation and the first reservation are one write, and a claim is deallocated after its last consumer. Only"
+    " if a pod was deleted in between (its scheduling failed at the last step), or if the claim controller does not"
+    " run, the devices stay with the claim until a pod uses it. The duration is counted from the allocation, or from"
+    " the claim's creation if the time of the allocation is not recorded.",
     find=find,
     needs=("resourceclaims",),
 )

@@ -32,8 +32,8 @@ CHECK = ClusterCheck(
     code="D403",
     severity="error",
     summary="the selector of a DeviceClass fails on existing devices",
-    why="A selector that reads a missing attribute fails with an error instead of not matching (KEP-4381): the scheduler"
-    " ends the attempt on all nodes. Often it works until a second driver is installed in the cluster.",
+    why="A selector that reads a missing attribute fails with an error instead of not matching (KEP-4381): the"
+    " scheduler ends the attempt on all nodes. Often it works until a second driver is installed in the cluster.",
     find=find,
     needs=("resourceslices", "deviceclasses", "resourceclaims"),
 )

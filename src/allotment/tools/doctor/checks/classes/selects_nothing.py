@@ -19,7 +19,11 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         name for name, found in cluster.matches.items()
         if not found and not any(node.error for node in found.nodes)
     ]  # fmt: skip
-    awaited = [name for name in idle if any(one.is_pending and not one.is_alternative for one in cluster.class_users.get(name, ()))]
+    awaited = [
+        name
+        for name in idle
+        if any(one.is_pending and not one.is_alternative for one in cluster.class_users.get(name, ()))
+    ]
     asked = [name for name in idle if name in cluster.class_users and name not in awaited]
     alone = [name for name in idle if name not in cluster.class_users and name not in installed_classes()]
     for names in (awaited, asked, alone):

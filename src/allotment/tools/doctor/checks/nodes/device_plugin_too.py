@@ -33,13 +33,11 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             f" {vendor.driver}: two pods may get the same GPU"
         )
         if classes:
-            text += (
-                f" (the extendedResourceName of DeviceClass {classes[0]} is not the cause: it does not add to allocatable)"
-            )
+            text += f" (not caused by extendedResourceName of DeviceClass {classes[0]}, which is never allocatable)"
         label = "nvidia.com/gpu.deploy.device-plugin=false" if vendor.name == "NVIDIA" else ""
         help_ = remedy(
-            "Let only one of the two manage the GPUs of a node: exclude the device plugin from nodes with the DRA driver"
-            " (pods that use its resource then need other nodes), or vice versa."
+            "Let only one of the two manage the GPUs of a node: exclude the device plugin from nodes with the DRA"
+            " driver (pods that use its resource then need other nodes), or vice versa."
             + (" With NVIDIA's GPU operator:" if label else ""),
             *([f"kubectl label node {names[0]} {label}"] if label else ()),
         )

@@ -53,7 +53,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 
 def _is_recent(cluster: ClusterIndex, event: Event) -> bool:
     """Whether the failure may persist: an old event that was not repeated is resolved."""
-    now = cluster.found.now
+    now = cluster.snapshot.now
     return now is None or not _when(event) or now.timestamp() - _when(event) <= _MAX_AGE.total_seconds()
 
 

@@ -29,7 +29,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             f"{counted(devices[driver], 'device')} of {driver} on {named('node', names)} are simulated: pods that use"
             " them start without a real device"
         )
-        look = remedy("If this is not intended, uninstall the simulated driver:", f"kubectl get resourceslices -l {_LABEL}")
+        look = remedy(
+            "If this is not intended, uninstall the simulated driver:", f"kubectl get resourceslices -l {_LABEL}"
+        )
         yield Symptom.of("node", names, text, look)
 
 

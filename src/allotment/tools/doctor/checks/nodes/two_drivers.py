@@ -37,8 +37,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         text += " other, and only the last registered one is known to the kubelet"
         namespace = allotment[nodes[0], driver].metadata.namespace
         help_ = remedy(
-            "Run only one of them on the node: exclude the node from the other DaemonSet by nodeSelector or affinity, or"
-            " uninstall it.",
+            "Run only one of them on the node: exclude the node from the other DaemonSet by nodeSelector or affinity,"
+            " or uninstall it.",
             f"kubectl get daemonsets -n {namespace}",
         )
         yield Symptom.of("node", nodes, text, help_)

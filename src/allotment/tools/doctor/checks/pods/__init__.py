@@ -1,4 +1,4 @@
-"""Pods that do not run, or not as they should."""
+"""Checks of pods that do not run, or do not use their devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that hold devices which none of their containers sees."""
+"""Pods with devices that none of their containers uses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from allotment.tools.doctor.vendors import VENDORS
 from allotment.tools.doctor.wording import remedy
 from allotment.tools.doctor.workload_groups import pods_text
 
-#: Drivers that give devices to containers. Others, of networks for example, give them to the pod as a whole.
+#: Drivers that prepare devices for containers. Others, for example of networks, prepare them for the whole pod.
 _TO_CONTAINERS: Final = frozenset(vendor.driver for vendor in VENDORS)
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """All of them together."""
-    blind: dict[str, str] = {}
+    """All such pods as one symptom."""
+    unused: dict[str, str] = {}
     held = 0
     for pod in cluster.pods:
         if is_finished(pod) or not pod.spec.node_name:
@@ -30,20 +30,20 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             for claim in container.resources.claims
         }
         for entry, claim in cluster.claims_of(pod):
-            own = any(entry == one.name for one in pod.spec.resource_claims)
-            results = [one for one in results_of(claim) if one.driver in _TO_CONTAINERS and not one.admin_access]
-            if own and entry not in used and results:
-                blind[name_of(pod)] = entry
+            in_spec = any(entry == claim_.name for claim_ in pod.spec.resource_claims)
+            results = [r for r in results_of(claim) if r.driver in _TO_CONTAINERS and not r.admin_access]
+            if in_spec and entry not in used and results:
+                unused[name_of(pod)] = entry
                 held += len(results)
-    if not blind:
+    if not unused:
         return
-    names = list(blind)
+    names = list(unused)
     verb = "has" if len(names) == 1 else "have"
     text = (
-        f"{pods_text(cluster, names)} {verb} claim {blind[names[0]]} in spec.resourceClaims, and no container lists it under"
+        f"{pods_text(cluster, names)} {verb} claim {unused[names[0]]} in spec.resourceClaims, but no container lists it"
+        f" under resources.claims: {counted(held, 'device')} held but not used"
     )
-    text += f" resources.claims: {counted(held, 'device')} held, and seen by nobody"
-    words = f"Add resources: {{claims: [{{name: {blind[names[0]]}}}]}} to the container, in whatever makes the pod."
+    words = f"Add resources: {{claims: [{{name: {unused[names[0]]}}}]}} to the container in the pod's workload."
     look = "allot check FILE finds this in manifests"
     yield Symptom.of("pod", names, text, remedy(f"{words} {look}."))
 
@@ -51,9 +51,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D608",
     severity="warning",
-    summary="a pod has a GPU that none of its containers lists",
-    why="A claim belongs to the pod; a container sees only what it lists itself. Without that the GPU is paid for, and"
-    " the program says that there is none.",
+    summary="a pod has a GPU that none of its containers uses",
+    why="A claim belongs to the pod; a container gets only the devices of claims that it lists. Otherwise the GPU is"
+    " allocated, but the program does not find it.",
     find=find,
     needs=("pods", "resourceclaims"),
 )

@@ -1,4 +1,4 @@
-"""Pods for which no claim is generated."""
+"""Pods whose claims are not generated."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ _GENERATED: Final = re.compile(r'"[a-z0-9.-]+" is forbidden')
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By what the claim controller said."""
+    """Such pods by the message of the claim controller."""
     groups: dict[str, list[str]] = {}
     for pod in pods_without_claims(cluster):
-        message_ = [one.message for one in cluster.events.get(pod.metadata.uid, ()) if one.reason == _REASON]
-        groups.setdefault(_plain(message_[-1]) if message_ else "", []).append(name_of(pod))
+        messages = [event.message for event in cluster.events.get(pod.metadata.uid, ()) if event.reason == _REASON]
+        groups.setdefault(_plain(messages[-1]) if messages else "", []).append(name_of(pod))
     for message, names in groups.items():
         verb = "has" if len(names) == 1 else "have"
-        text = f"{pods_text(cluster, names)} {verb} no claim yet, though the template is there: "
-        text += message or "the claim controller has not said why"
+        text = f"{pods_text(cluster, names)} {verb} no claim yet although the template exists: "
+        text += message or "the claim controller has not reported a reason"
         words = (
-            "Remove what is in the way; it is tried again by itself."
+            "Remove the obstacle; the claim controller retries automatically."
             if message
-            else "The claim controller of kube-controller-manager makes them: see whether it runs."
+            else "The claim controller of kube-controller-manager creates the claims: check whether it runs."
         )
         look = f"kubectl describe pod {kubectl_args(names[0])}" if message else "kubectl get lease -n kube-system"
         yield Symptom.of("pod", names, text, remedy(words, look))
 
 
 def _plain(message: str) -> str:
-    """Without the generated name, which differs each time."""
+    """The message without the generated name, which is different for each attempt."""
     return _GENERATED.sub("is forbidden", message.removeprefix(_COMBINED)).replace(
         "ResourceClaim : ", "ResourceClaim: "
     )
 
 
 def pods_without_claims(cluster: ClusterIndex) -> Iterator[Pod]:
-    """Pods that wait for a claim of a template that is there."""
+    """Pods that wait for a claim of an existing template."""
     for pod in cluster.pods:
         if is_finished(pod) or pod.metadata.deletion_timestamp or not cluster.is_old(pod.metadata.creation_timestamp):
             continue
-        made = {one.name for one in pod.status.resource_claim_statuses}
+        generated = {status.name for status in pod.status.resource_claim_statuses}
         for entry in pod.spec.resource_claims:
             template = entry.resource_claim_template_name
-            if template and entry.name not in made:
+            if template and entry.name not in generated:
                 if ObjectKey(pod.metadata.namespace, template) in cluster.templates:
                     yield pod
                 break
@@ -62,9 +62,9 @@ def pods_without_claims(cluster: ClusterIndex) -> Iterator[Pod]:
 CHECK = ClusterCheck(
     code="D606",
     severity="error",
-    summary="no claim is generated for pods, though their template is there",
-    why="The claim controller makes a claim per pod and writes its name into the pod's status; until then no scheduler"
-    " looks at the pod. It is refused by a full quota or an admission policy, or does not run.",
+    summary="no claim is generated for pods although their template exists",
+    why="The claim controller creates a claim per pod and writes its name to the pod's status; until then no scheduler"
+    " considers the pod. A full quota or an admission policy may reject the claim, or the controller does not run.",
     find=find,
     needs=("pods", "resourceclaimtemplates"),
 )

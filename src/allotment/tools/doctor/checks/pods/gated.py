@@ -1,4 +1,4 @@
-"""Pods that are held back on purpose."""
+"""Pods with scheduling gates."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from allotment.tools.doctor.workload_groups import pods_text
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By gate."""
+    """Gated pods by scheduling gate."""
     by_gate: dict[str, list[str]] = {}
     for pod in cluster.pending_pods:
         if pod.spec.scheduling_gates and cluster.requests_devices(pod):
             by_gate.setdefault(pod.spec.scheduling_gates[0].name, []).append(name_of(pod))
     for gate, names in by_gate.items():
         verb = "is" if len(names) == 1 else "are"
-        text = f"{pods_text(cluster, names)} {verb} held back by scheduling gate {gate}"
-        words = f"Whoever set it removes it: a queue, such as Kueue, or the controller of {gate.partition('/')[0]}."
+        text = f"{pods_text(cluster, names)} {verb} blocked by scheduling gate {gate}"
+        words = f"The gate's owner removes it: a queue such as Kueue, or the controller of {gate.partition('/')[0]}."
         look = f"kubectl describe pod {kubectl_args(names[0])}"
         yield Symptom.of("pod", names, text, remedy(words, look))
 
@@ -28,8 +28,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D604",
     severity="note",
-    summary="pods that want devices are held back by a scheduling gate",
-    why="No scheduler looks at a pod with scheduling gates; it waits for whoever set them, not for devices.",
+    summary="pods that request devices are blocked by a scheduling gate",
+    why="Schedulers ignore a pod with scheduling gates until their owner removes them; it does not wait for devices.",
     find=find,
     needs=("pods",),
 )

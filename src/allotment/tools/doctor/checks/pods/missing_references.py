@@ -1,4 +1,4 @@
-"""Pods that name a claim, a template or a class that is not there."""
+"""Pods that refer to a missing claim, template or class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By what is missing."""
+    """Such pods by the missing object."""
     groups: dict[tuple[str, str], list[Answer]] = {}
     for answer in cluster.explanation.answers:
         if answer.kind == "Pod" and answer.reasons is not None and answer.reasons.headline.code in _KINDS:
@@ -29,18 +29,18 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         names = [answer.name for answer in answers]
         verb = "waits" if len(names) == 1 else "wait"
         changes = answers[0].reasons.headline.changes if answers[0].reasons is not None else ()
-        meant = f" It would fit: {changes[0].text}." if changes and changes[0].text else ""
-        text = f"{pods_text(cluster, names)} {verb} for what is not there: {summary}"
-        words = f"Create it, or correct the name in whatever makes the pods.{meant}"
+        fix = f" Suggested change: {changes[0].text}." if changes and changes[0].text else ""
+        text = f"{pods_text(cluster, names)} {verb} for a missing object: {summary}"
+        words = f"Create it, or correct the name in the pods' workload.{fix}"
         yield Symptom.of("pod", names, text, remedy(words, _KINDS[code]))
 
 
 CHECK = ClusterCheck(
     code="D603",
     severity="error",
-    summary="pods name a claim, template or class that is not there",
-    why="A claim or template is looked up in the pod's own namespace only. Of a missing one no scheduler says a word:"
-    " the pod is Pending without an event and without a condition.",
+    summary="pods refer to a missing claim, template or class",
+    why="A claim or template must exist in the pod's own namespace. If it is missing, no scheduler reports it: the pod"
+    " stays Pending without an event and without a condition.",
     find=find,
     needs=("pods", "resourceclaims", "deviceclasses", "resourceclaimtemplates"),
 )

@@ -1,4 +1,4 @@
-"""Pods of a scheduler that is not there."""
+"""Pods whose scheduler does not run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEASES: Final = {_DEFAULT: "kube-scheduler"}
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By scheduler."""
+    """Such pods by scheduler."""
     unseen: dict[str, list[str]] = {}
     for pod in unscheduled_pods(cluster):
         unseen.setdefault(pod.spec.scheduler_name or _DEFAULT, []).append(name_of(pod))
@@ -26,29 +26,32 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         lease = _lease(cluster, scheduler)
         seen = _lease_text(cluster, scheduler, lease)
         verb, them = ("waits", "it") if len(names) == 1 else ("wait", "them")
-        text = f"{pods_text(cluster, names)} {verb} for scheduler {scheduler}, which has said nothing of {them}: {seen}"
+        text = f"{pods_text(cluster, names)} {verb} for scheduler {scheduler}, which has not processed {them}: {seen}"
         start = f"Start {_LEASES.get(scheduler, scheduler)}"
-        start += "" if scheduler == _DEFAULT else " (or give kube-scheduler a profile of that name)"
-        words = f"{start}, or correct schedulerName in whatever makes the pods."
-        look = ("kubectl get lease -A", f"kubectl get pod {kubectl_args(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
+        start += "" if scheduler == _DEFAULT else " (or add a profile of that name to kube-scheduler)"
+        words = f"{start}, or correct schedulerName in the pods' workload."
+        look = (
+            "kubectl get lease -A",
+            f"kubectl get pod {kubectl_args(names[0])} -o jsonpath='{{.spec.schedulerName}}'",
+        )
         yield Symptom.of("pod", names, text, remedy(words, *look))
 
 
 def unscheduled_pods(cluster: ClusterIndex) -> Iterator[Pod]:
-    """Pods that could be scheduled, and that no scheduler has looked at for a minute."""
+    """Schedulable pods that no scheduler has processed for a minute."""
     for pod in cluster.pending_pods:
-        looked_at = any(one.type == "PodScheduled" for one in pod.status.conditions)
-        if looked_at or pod.spec.scheduling_gates or not cluster.requests_devices(pod):
+        processed = any(condition.type == "PodScheduled" for condition in pod.status.conditions)
+        if processed or pod.spec.scheduling_gates or not cluster.requests_devices(pod):
             continue
         claims = [claim for _, claim in cluster.claims_of(pod)]
-        there = len(claims) >= len(pod.spec.resource_claims)
-        if there and not any(claim.metadata.deletion_timestamp for claim in claims):
+        has_claims = len(claims) >= len(pod.spec.resource_claims)
+        if has_claims and not any(claim.metadata.deletion_timestamp for claim in claims):
             if cluster.is_old(pod.metadata.creation_timestamp):
                 yield pod
 
 
 def _lease(cluster: ClusterIndex, scheduler: str) -> Lease | None:
-    return next((one for one in cluster.leases if one.metadata.name == _LEASES.get(scheduler, scheduler)), None)
+    return next((lease for lease in cluster.leases if lease.metadata.name == _LEASES.get(scheduler, scheduler)), None)
 
 
 def _lease_text(cluster: ClusterIndex, scheduler: str, lease: Lease | None) -> str:
@@ -57,16 +60,15 @@ def _lease_text(cluster: ClusterIndex, scheduler: str, lease: Lease | None) -> s
     age = cluster.age(lease.spec.renew_time)
     if age is not None and age > timedelta(seconds=3 * (lease.spec.lease_duration_seconds or 15)):
         return f"its Lease was renewed {duration_text(age)} ago, so it does not run"
-    return "its Lease is held, so it runs, and has not come so far yet"
+    return "its Lease is held, so it runs but has not reached the pod yet"
 
 
 CHECK = ClusterCheck(
     code="D605",
     severity="error",
-    summary="pods name a scheduler that does not serve them",
-    why="A pod waits for the scheduler that it names, and for no other. One that sees a pod sets its condition"
-    " PodScheduled at the latest when it finds no node; pods without any, whose claims are all there, nobody has"
-    " looked at.",
+    summary="pods name a scheduler that does not process them",
+    why="Only the scheduler that a pod names processes it, and sets its condition PodScheduled at the latest when no"
+    " node fits. A pod that has all its claims but no such condition was not processed.",
     find=find,
     needs=("pods", "resourceclaims", "leases"),
 )

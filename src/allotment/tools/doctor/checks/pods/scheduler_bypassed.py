@@ -1,4 +1,4 @@
-"""Pods that were put on a node by name, with a claim that nobody allocates."""
+"""Pods that were created with nodeName and a claim that is not allocated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.tools.doctor.workload_groups import pods_text
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """All of them together."""
+    """All such pods as one symptom."""
     stuck = [
         pod
         for pod in cluster.pods
@@ -28,12 +28,12 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     names = [name_of(pod) for pod in stuck]
     verb = "has" if len(names) == 1 else "have"
     text = (
-        f"{pods_text(cluster, names)} {verb} a node ({stuck[0].spec.node_name}) and a claim that is not allocated: nobody"
-        " allocates it any more, and the kubelet refuses the pod for ever"
+        f"{pods_text(cluster, names)} {verb} a node ({stuck[0].spec.node_name}) but a claim that is not allocated: no"
+        " scheduler allocates it now, so the kubelet never starts the pod"
     )
     help_ = remedy(
-        "Leave nodeName out of the pod; to keep it on that node, use nodeSelector kubernetes.io/hostname instead. Then"
-        " create it again: a pod that a workload made comes back by itself.",
+        "Remove nodeName from the pod; to select that node, use nodeSelector kubernetes.io/hostname instead. Then"
+        " create the pod again; pods of a workload are created again automatically.",
         f"kubectl delete pod {kubectl_args(names[0])}",
     )
     yield Symptom.of("pod", names, text, help_)
@@ -43,9 +43,9 @@ CHECK = ClusterCheck(
     code="D601",
     severity="error",
     summary="a pod has a node but its claim is not allocated: the scheduler was bypassed",
-    why="Claims are allocated by the scheduler, on the way to choosing a node. A pod that is created with nodeName"
-    " never meets it. The claim controller reserves for such a pod what is allocated already, but allocates nothing;"
-    " the kubelet then says `pod … is not allowed to use ResourceClaim …` again and again.",
+    why="The scheduler allocates claims when it selects a node. A pod that is created with nodeName bypasses it. For"
+    " such a pod the claim controller reserves allocated claims, but does not allocate any; the kubelet then repeatedly"
+    " reports `pod … is not allowed to use ResourceClaim …`.",
     find=find,
     needs=("resourceclaims", "pods"),
     transient=True,

@@ -1,4 +1,4 @@
-"""Pods that do not end, and keep their devices."""
+"""Pods that stay Terminating and keep their devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MIN_AGE: Final = timedelta(minutes=5)
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """All of them together."""
+    """All such pods as one symptom."""
     stuck = [
         pod
         for pod in cluster.pods
@@ -37,8 +37,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     text = f"{pods_text(cluster, names)} {verb} Terminating on {named('node', nodes)} beyond the grace period, with"
     text += f" {counted(held, 'device')}"
     help_ = remedy(
-        "The kubelet there is silent, or a driver does not unprepare the claim: look at both. If the node is gone for"
-        " good, delete the pod by force; should it still run, another pod may get the same device.",
+        "The kubelet does not respond, or a driver does not unprepare the claim: check both. If the node will not"
+        " return, force-delete the pod; if it still runs, another pod may get the same device.",
         f"kubectl describe pod {kubectl_args(names[0])}",
         f"kubectl get node {nodes[0]}",
     )
@@ -48,9 +48,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D609",
     severity="warning",
-    summary="a pod with devices does not end",
-    why="The kubelet unprepares claims before it says that a pod has ended, and tries again for as long as a driver"
-    " fails. Until then the devices stay allocated.",
+    summary="a pod with devices does not terminate",
+    why="The kubelet unprepares claims before it reports that a pod has ended, and retries while a driver fails. Until"
+    " then the devices stay allocated.",
     find=find,
     needs=("pods", "resourceclaims"),
 )

@@ -1,4 +1,4 @@
-"""Pods whose devices have fallen ill."""
+"""Pods with unhealthy devices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from allotment.tools.doctor.workload_groups import pods_text
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """All of them together."""
-    ill: list[str] = []
+    """All such pods as one symptom."""
+    affected: list[str] = []
     devices: list[str] = []
     messages: list[str] = []
     for pod in cluster.pods:
@@ -22,21 +22,19 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             continue
         for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
             for status in container.allocated_resources_status:
-                for one in status.resources:
-                    if one.health == "Unhealthy":
-                        ill.append(name_of(pod))
-                        devices.append(f"{one.resource_id or status.name} on {pod.spec.node_name}")
-                        messages.append(one.message)
-    if not ill:
+                for resource in status.resources:
+                    if resource.health == "Unhealthy":
+                        affected.append(name_of(pod))
+                        devices.append(f"{resource.resource_id or status.name} on {pod.spec.node_name}")
+                        messages.append(resource.message)
+    if not affected:
         return
-    names = unique(ill)
+    names = unique(affected)
     verb = "has" if len(names) == 1 else "have"
     text = f"{pods_text(cluster, names)} {verb} unhealthy devices: {first_few(unique(devices))}"
-    message_ = next(filter(None, messages), "")
-    text += f". The driver says: {message_}" if message_ else ""
-    words = (
-        "The pod goes on with it. Look at the node's hardware; to move the work, delete the pod (what it does is lost)."
-    )
+    message = next(filter(None, messages), "")
+    text += f". The driver reports: {message}" if message else ""
+    words = "The pod keeps running. Check the node's hardware; to move the workload, delete the pod (its work is lost)."
     look = f"kubectl describe pod {kubectl_args(names[0])}"
     yield Symptom.of("pod", names, text, remedy(words, look))
 
@@ -44,9 +42,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D607",
     severity="error",
-    summary="a pod runs on a device that its driver calls unhealthy",
-    why="Drivers that watch their hardware tell the kubelet, which writes it into allocatedResourcesStatus of the"
-    " container (KEP-4680). Nobody restarts the pod, or moves it.",
+    summary="a pod runs on a device that its driver reports as unhealthy",
+    why="Drivers can report the health of devices to the kubelet, which writes it to allocatedResourcesStatus of the"
+    " container (KEP-4680). Kubernetes neither restarts nor moves the pod.",
     find=find,
     needs=("pods",),
 )

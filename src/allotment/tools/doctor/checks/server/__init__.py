@@ -1,4 +1,4 @@
-"""What the API server offers, and what of it we may see."""
+"""Checks of the API server: APIs, versions, feature gates and permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features that objects use and the API server has off."""
+"""Features that objects use although their gate is off."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from allotment.tools.doctor.wording import named, remedy, unique
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """Gate by gate."""
+    """Disabled gates with the objects that use their features."""
     users: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for gate, noun, name in _uses(cluster):
         users[gate][noun].append(name)
-    known = cluster.found.gates or {}
+    known = cluster.snapshot.gates or {}
     for gate, nouns in sorted(users.items()):
         if known.get(gate, cluster.features.enabled(gate)):
             continue
         used = " and ".join(named(noun, unique(names)) for noun, names in nouns.items())
-        text = f"feature gate {gate} is off in the API server, and {used} use it"
+        text = f"feature gate {gate} is off in the API server, but {used} use it"
         words = f"Turn it on with --feature-gates={gate}=true in kube-apiserver, kube-scheduler,"
-        words += " kube-controller-manager and the kubelets, or do without the feature."
-        yield Symptom(f"gate {gate}", text, remedy(words, "kubectl get --raw /metrics | grep kubernetes_feature_enabled"))
+        words += " kube-controller-manager and the kubelets, or stop using the feature."
+        yield Symptom(
+            f"gate {gate}", text, remedy(words, "kubectl get --raw /metrics | grep kubernetes_feature_enabled")
+        )
 
 
 def _uses(cluster: ClusterIndex) -> Iterator[tuple[str, str, str]]:
-    """Gate, kind and name of what uses it."""
-    for one in cluster.slices:
-        name = one.metadata.name
-        if one.spec.shared_counters or one.spec.per_device_node_selection:
+    """Gate, kind and name of each object that uses a feature."""
+    for slice_ in cluster.slices:
+        name = slice_.metadata.name
+        if slice_.spec.shared_counters or slice_.spec.per_device_node_selection:
             yield "DRAPartitionableDevices", "slice", name
-        for gate in {gate for device in one.spec.devices or () for gate in _of_device(device)}:
+        for gate in {gate for device in slice_.spec.devices or () for gate in _of_device(device)}:
             yield gate, "slice", name
     for name, class_ in cluster.classes.items():
         if class_.spec.extended_resource_name:
@@ -71,10 +73,10 @@ CHECK = ClusterCheck(
     code="D102",
     severity="error",
     summary="objects use a feature whose gate is off",
-    why="With a gate off the API server drops its fields from what is written from then on, and schedulers ignore what"
-    " is stored: partitions without counters are given away twice, taints keep nobody off. Whether a gate is on is"
-    " read from the API server's metrics (kubernetes_feature_enabled); otherwise the release's default is taken."
-    " Scheduler, controllers and kubelets have gates of their own, which nobody can ask from outside.",
+    why="If a gate is off, the API server drops its fields from later writes, and schedulers ignore stored ones:"
+    " partitions without counters are allocated twice, taints have no effect. The state of gates is read from the API"
+    " server's metrics (kubernetes_feature_enabled), otherwise the default of the release is assumed. The gates of"
+    " scheduler, controllers and kubelets cannot be read.",
     find=find,
     needs=("gates",),
 )

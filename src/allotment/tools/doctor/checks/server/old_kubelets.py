@@ -1,4 +1,4 @@
-"""Kubelets that are too old, or too new, for the API server and for claims."""
+"""Kubelets with a release that is too old or too new for the API server or for claims."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.finding import Severity
 from allotment.tools.doctor.wording import minor_of, named, remedy
 
-#: How many minor releases a kubelet may be older than the API server.
+#: Maximum number of minor releases that a kubelet may be older than the API server.
 _SKEW: Final = 3
 #: The first kubelet in which claims are stable.
 _STABLE: Final = 34
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By what is wrong with the version."""
-    server = minor_of(cluster.found.version)
+    """Nodes by the problem of their kubelet's version."""
+    version = cluster.snapshot.version
+    server = minor_of(version)
     newer: list[str] = []
     older: list[str] = []
     early: list[str] = []
@@ -32,16 +33,16 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             older.append(name)
         elif kubelet < _STABLE and name in cluster.drivers_on:
             early.append(name)
-    for names, message_, words in (
-        (newer, f"newer than the API server ({cluster.found.version}), which is not supported", "Upgrade the API server."),
-        (older, f"more than {_SKEW} minor releases older than the API server ({cluster.found.version})", "Upgrade them."),
+    for names, problem, words in (
+        (newer, f"newer than the API server ({version}), which is not supported", "Upgrade the API server."),
+        (older, f"more than {_SKEW} minor releases older than the API server ({version})", "Upgrade them."),
         (early, "in which claims are not stable, and off by default, on nodes that publish devices",
          "Upgrade them to 1.34 or newer."),
     ):  # fmt: skip
         if names:
-            version = cluster.nodes[names[0]].status.node_info.kubelet_version
+            kubelet_version = cluster.nodes[names[0]].status.node_info.kubelet_version
             have = "has" if len(names) == 1 else "have"
-            text = f"{named('node', names)} {have} kubelet {version}, {message_}"
+            text = f"{named('node', names)} {have} kubelet {kubelet_version}, {problem}"
             severity: Severity | None = "warning" if names is early else None
             yield Symptom.of("node", names, text, remedy(words, "kubectl get nodes"), severity)
 
@@ -49,10 +50,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D103",
     severity="error",
-    summary="kubelets whose release does not go with the API server, or with claims",
-    why="A kubelet may be up to three minor releases older than the API server, and never newer (Kubernetes' version"
-    " skew policy). One older than 1.34 prepares claims only if its gate DynamicResourceAllocation is on, and speaks"
-    " an older protocol with drivers.",
+    summary="kubelets with a release that is not supported by the API server or for claims",
+    why="A kubelet may be up to three minor releases older than the API server, but not newer (Kubernetes' version skew"
+    " policy). A kubelet before 1.34 prepares claims only if its gate DynamicResourceAllocation is on, and uses an"
+    " older protocol with drivers.",
     find=find,
     needs=("nodes",),
 )

@@ -1,4 +1,4 @@
-"""What we may not see."""
+"""Missing permissions of the current user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.tools.doctor.cluster_index import ClusterIndex
 from allotment.tools.doctor.finding import Severity
 from allotment.tools.doctor.wording import remedy, unique
 
-#: The role, and who has it.
+#: Commands that create the role and bind it to a user.
 _COMMANDS: Final = (
     "allot rbac reader | kubectl apply -f -",
     "kubectl create clusterrolebinding allotment-you --clusterrole=allotment-reader --user=YOU",
@@ -19,8 +19,8 @@ _COMMANDS: Final = (
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """All of it together."""
-    denied = cluster.found.denied
+    """All missing permissions as one symptom."""
+    denied = cluster.snapshot.denied
     if not denied:
         return
     by_resource: dict[str, list[str]] = {}
@@ -31,20 +31,20 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         by_verbs.setdefault(" or ".join(verbs), []).append(resource)
     names = unique(f"{'/'.join(verbs)} {resource}" for resource, verbs in by_resource.items())
     text = f"you may not {'; '.join(f'{verbs} {first_few(resources)}' for verbs, resources in by_verbs.items())}."
-    text += " What cannot be read is not looked at, and checks that need it are silent"
-    words = f"{counted(len(denied), 'permission')} missing. An administrator lets you do this, and nothing more, with"
-    blind = {"nodes", "pods", "resourceslices", "resourceclaims"} & cluster.found.unread.keys()
-    severity: Severity = "error" if blind else "warning"
+    text += " These objects are not checked, and checks that need them are skipped"
+    words = f"{counted(len(denied), 'permission')} missing. An administrator can grant exactly these permissions with:"
+    unreadable = {"nodes", "pods", "resourceslices", "resourceclaims"} & cluster.snapshot.unread.keys()
+    severity: Severity = "error" if unreadable else "warning"
     yield Symptom("you", text, remedy(words, *_COMMANDS), severity, names)
 
 
 CHECK = ClusterCheck(
     code="D104",
     severity="warning",
-    summary="permissions are missing that the tools which only read need",
-    why="Asked of the API server itself (SelfSubjectAccessReview), so roles, webhooks and whatever else decides are"
-    " all heard. `allot rbac reader` prints the least that is needed. Without nodes, pods, slices or claims it is an"
-    " error: then hardly anything is looked at.",
+    summary="permissions that the read-only tools need are missing",
+    why="Determined by the API server (SelfSubjectAccessReview), so all authorizers, such as roles and webhooks, are"
+    " considered. `allot rbac reader` prints the minimal permissions. Without nodes, pods, slices or claims this is an"
+    " error, because hardly anything can be checked.",
     find=find,
     needs=("permissions",),
 )

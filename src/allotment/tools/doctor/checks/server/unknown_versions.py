@@ -1,4 +1,4 @@
-"""Kinds that the API server has only in versions that we do not know."""
+"""Kinds that the API server serves only in versions unknown to Allotment."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from allotment.tools.doctor.wording import remedy
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """Kind by kind."""
-    if cluster.found.served is None:
+    """Kinds without a known version."""
+    if cluster.snapshot.served is None:
         return
     for (group, plural), known in KNOWN_VERSIONS.items():
-        versions = cluster.found.served.get(plural, ())
+        versions = cluster.snapshot.served.get(plural, ())
         if has_no_known_version(group, plural, versions):
             text = f"{plural}.{group} cannot be read: {version_mismatch(versions, known)}"
             words = "Upgrade Allotment. Until then neither its tools nor its components consider these objects."
@@ -25,11 +25,11 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D105",
     severity="error",
-    summary="the API server has a kind only in versions that Allotment does not know",
+    summary="the API server serves a kind only in versions unknown to Allotment",
     why="Kinds move to new versions from release to release: DeviceTaintRules were in v1alpha3, then in v1beta2, and"
-    " are in v1 since Kubernetes 1.37 (KEP-5055). An older client does not find them there, which looks as if there"
-    " were none. Our components warn of it in their logs, and our scheduler gives pods no devices while it cannot know"
-    " which of them are tainted.",
+    " are in v1 since Kubernetes 1.37 (KEP-5055). An older client does not find them, as if none existed. Allotment's"
+    " components log a warning, and its scheduler does not allocate devices while it cannot know which ones are"
+    " tainted.",
     find=find,
     needs=("served",),
 )

@@ -1,4 +1,4 @@
-"""What drivers publish."""
+"""Checks of ResourceSlices and DeviceTaintRules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeviceTaintRules that taint nothing."""
+"""DeviceTaintRules that select no device."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from allotment.tools.doctor.wording import remedy
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """Rule by rule."""
+    """Rules without a published or allocated device."""
     for rule in cluster.rules:
-        if any(rule_applies(rule, id) for id in cluster.devices) or any(rule_applies(rule, id) for id in cluster.results):
+        if any(rule_applies(rule, id) for id in cluster.devices) or any(
+            rule_applies(rule, id) for id in cluster.results
+        ):
             continue
         name = rule.metadata.name
         if rule.spec.device_selector is None:
             # k8s.io/dynamic-resource-allocation up to 0.36, resourceslice/tracker: no selector restricts nothing.
             text = (
-                "it has no deviceSelector: up to Kubernetes 1.36, kube-scheduler then gives no device to anybody who"
-                " does not tolerate its taint, though nobody is evicted; since 1.37 it taints none"
+                "it has no deviceSelector: up to Kubernetes 1.36, kube-scheduler treats all devices as tainted,"
+                " although no pod is evicted; since 1.37 the rule taints no device"
             )
-            words = "Give it a deviceSelector (names as in ResourceSlices), or delete the rule."
+            words = "Add a deviceSelector (names as in ResourceSlices), or delete the rule."
         else:
-            text = f"{_selected(rule.spec.device_selector)}: no published or allocated device is meant"
+            text = f"{_selected(rule.spec.device_selector)}: no published or allocated device matches"
             words = "Correct its deviceSelector (names as in ResourceSlices), or delete the rule."
         yield Symptom(f"devicetaintrule/{name}", text, remedy(words, f"kubectl describe devicetaintrule {name}"))
 
@@ -39,9 +41,9 @@ CHECK = ClusterCheck(
     code="D306",
     severity="warning",
     summary="a DeviceTaintRule selects no device",
-    why="The names in the selector must all be those of the device exactly. A rule without a selector is to taint"
-    " nothing (KEP-5055), and taints everything for kube-scheduler up to 1.36. What somebody wanted to keep pods off"
-    " is in use, or nothing can be used.",
+    why="All names in the selector must match the device exactly. A rule without a selector should taint no device"
+    " (KEP-5055), but kube-scheduler up to 1.36 applies it to all devices. So either the intended devices are not"
+    " tainted, or all devices are.",
     find=find,
     needs=("resourceslices", "resourceclaims", "devicetaintrules"),
 )

@@ -1,4 +1,4 @@
-"""Pools of which not as many slices exist as they announce."""
+"""Pools with fewer or more slices than they announce."""
 
 from __future__ import annotations
 
@@ -12,54 +12,56 @@ from allotment.tools.doctor.wording import named, remedy, unique
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By driver; pools that miss slices and those that have too many apart."""
+    """Such pools by driver; pools with missing and with surplus slices separately."""
     for surplus in (False, True):
         by_driver: dict[str, list[Pool]] = {}
         for pool in cluster.pools.values():
-            if pool.status is PoolStatus.INCOMPLETE and pool.has_surplus is surplus and _lasts(cluster, pool):
+            if pool.status is PoolStatus.INCOMPLETE and pool.has_surplus is surplus and _is_persistent(cluster, pool):
                 by_driver.setdefault(pool.id.driver, []).append(pool)
         for driver, pools in by_driver.items():
-            yield _sign(cluster, driver, pools, surplus)
+            yield _symptom(cluster, driver, pools, surplus)
 
 
-def _lasts(cluster: ClusterIndex, pool: Pool) -> bool:
-    """Whether nothing of it was written just now: while a driver publishes, this is how it looks.
+def _is_persistent(cluster: ClusterIndex, pool: Pool) -> bool:
+    """Whether no slice of the pool is new: a pool is incomplete for a short time while a driver publishes it.
 
-    What is left of a node that is gone is told with the node.
+    Slices of a deleted node are reported by the check of the node.
     """
     slices = [s for s in cluster.slices_by_pool[pool.id] if s.spec.pool.generation == pool.generation]
     if cluster.nodes and all(map(cluster.is_orphaned, slices)):
         return False
-    return all(cluster.is_old(one.metadata.creation_timestamp) for one in slices)
+    return all(cluster.is_old(slice_.metadata.creation_timestamp) for slice_ in slices)
 
 
-def _sign(cluster: ClusterIndex, driver: str, pools: list[Pool], surplus: bool) -> Symptom:
+def _symptom(cluster: ClusterIndex, driver: str, pools: list[Pool], surplus: bool) -> Symptom:
     first, names = pools[0], unique(pool.id.pool for pool in pools)
     devices = sum(
-        len(one.spec.devices or ())
+        len(slice_.spec.devices or ())
         for pool in pools
-        for one in cluster.slices_by_pool[pool.id]
-        if one.spec.pool.generation == pool.generation
+        for slice_ in cluster.slices_by_pool[pool.id]
+        if slice_.spec.pool.generation == pool.generation
     )
     text = (
         f"{named('pool', names)} of {driver}: {counted(first.found, 'slice')} of generation {first.generation},"
-        f" {first.announced} announced. Kubernetes ignores such a pool, and so {counted(devices, 'device')}"
+        f" {first.announced} announced. Kubernetes ignores such pools, here with {counted(devices, 'device')}"
     )
     listing = f"kubectl get resourceslices --field-selector spec.driver={driver}"
-    words = "Look at the log of the driver's pod on the node; restart it: it publishes what is missing."
+    words = "Check the log of the driver's pod on the node; restart the pod, so that it publishes the missing slices."
     if surplus:
-        words = "A slice too many was left behind, by an earlier driver or by hand. Restart the driver there, or"
-        words += " delete the slice that is none of its own; the driver publishes anew what it misses."
+        words = (
+            "An earlier driver instance or a user left an additional slice. Restart the driver on the node, or delete"
+        )
+        words += " the slice that does not belong to it; the driver publishes missing slices again."
     return Symptom.of("pool", names, text, remedy(words, listing))
 
 
 CHECK = ClusterCheck(
     code="D301",
     severity="error",
-    summary="a pool is incomplete: not as many slices as it announces",
-    why="A scheduler must see a whole pool to decide (KEP-4381), so it takes nothing from one of which slices are"
-    " missing, or of which there are more than announced; a claim for all devices of the node fails. While a driver"
-    " publishes that is so for a moment; what is younger than a minute is not told.",
+    summary="a pool is incomplete: fewer or more slices than it announces",
+    why="Schedulers need the whole pool (KEP-4381), so they ignore pools with missing or additional slices, and a claim"
+    " for all devices of the node fails. While a driver publishes, this is normal for a short time; slices younger than"
+    " a minute are not reported.",
     find=find,
     needs=("resourceslices",),
     transient=True,

@@ -1,4 +1,4 @@
-"""Pools whose slices contradict each other."""
+"""Pools with inconsistent slices."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from allotment.tools.doctor.wording import named, remedy, unique
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By driver and what is wrong."""
+    """Invalid pools by driver and reason."""
     found: dict[tuple[str, str], list[Pool]] = {}
     for pool in cluster.pools.values():
         if pool.status is PoolStatus.INVALID:
             found.setdefault((pool.id.driver, pool.reason), []).append(pool)
     for (driver, reason), pools in found.items():
         names = unique(pool.id.pool for pool in pools)
-        text = f"{named('pool', names)} of {driver}: {reason}. Kubernetes ignores such a pool"
-        slices = [one.metadata.name for one in cluster.slices_by_pool[pools[0].id]]
+        text = f"{named('pool', names)} of {driver}: {reason}. Kubernetes ignores such pools"
+        slices = [slice_.metadata.name for slice_ in cluster.slices_by_pool[pools[0].id]]
         help_ = remedy(
-            "The driver publishes what contradicts itself: report it to its author. If two programs publish under one"
-            " driver's name, stop one of them.",
+            "The driver publishes inconsistent slices: report it to its author. If two programs publish slices under"
+            " the same driver name, stop one of them.",
             f"kubectl get resourceslice {' '.join(slices[:3])} -o yaml",
         )
         yield Symptom.of("pool", names, text, help_)
@@ -31,9 +31,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D303",
     severity="error",
-    summary="a pool contradicts itself: a device twice, or a counter that is not there",
-    why="Schedulers take nothing from such a pool (`invalid resource pools were encountered`), and a claim for all"
-    " devices of the node fails.",
+    summary="a pool is invalid: a device is published twice, or a counter does not exist",
+    why="Schedulers ignore such a pool (`invalid resource pools were encountered`), and a claim for all devices of the"
+    " node fails.",
     find=find,
     needs=("resourceslices",),
 )

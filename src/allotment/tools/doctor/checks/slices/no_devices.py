@@ -1,4 +1,4 @@
-"""Drivers that publish nothing on nodes where they should."""
+"""Drivers that publish no devices on nodes with GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.tools.doctor.wording import named, remedy
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By vendor."""
+    """Such nodes by vendor."""
     with_devices = {(found.slice.spec.driver, found.slice.spec.node_name) for found in cluster.devices.values()}
     for vendor in VENDORS:
         empty = [
@@ -23,8 +23,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         ]
         if empty:
             have = "has" if len(empty) == 1 else "have"
-            text = f"{named('node', empty)} {have} {vendor.name} GPUs, and {vendor.driver} publishes no device there"
-            words = "The driver runs and finds nothing: look at its log, and at the vendor's kernel driver on the node."
+            text = f"{named('node', empty)} {have} {vendor.name} GPUs, but {vendor.driver} publishes no device there"
+            words = "The driver runs but finds no devices: check its log and the vendor's kernel driver on the node."
             look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={empty[0]}"
             yield Symptom.of("node", empty, text, remedy(words, look))
 
@@ -33,8 +33,8 @@ CHECK = ClusterCheck(
     code="D304",
     severity="error",
     summary="a driver publishes no device on a node that has GPUs",
-    why="The driver's pod runs, but cannot see the hardware: the kernel driver is not loaded, its library is not"
-    " found, or the devices are bound to another driver (vfio-pci).",
+    why="The driver's pod runs but does not find the hardware: the kernel driver is not loaded, its library is missing,"
+    " or the devices are bound to another driver (vfio-pci).",
     find=find,
     needs=("nodes", "resourceslices"),
 )

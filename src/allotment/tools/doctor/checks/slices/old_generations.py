@@ -1,4 +1,4 @@
-"""Slices of a generation that has been replaced."""
+"""Slices of an old generation of their pool."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from allotment.tools.doctor.wording import named, remedy, unique
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By driver."""
-    newest = {one.metadata.name for one in cluster.newest}
+    """Old slices by driver."""
+    newest = {slice_.metadata.name for slice_ in cluster.newest}
     by_driver: dict[str, list[ResourceSlice]] = {}
-    for one in cluster.slices:
-        if one.metadata.name not in newest and cluster.is_old(one.metadata.creation_timestamp):
-            by_driver.setdefault(one.spec.driver, []).append(one)
+    for slice_ in cluster.slices:
+        if slice_.metadata.name not in newest and cluster.is_old(slice_.metadata.creation_timestamp):
+            by_driver.setdefault(slice_.spec.driver, []).append(slice_)
     for driver, old in by_driver.items():
-        names = unique(one.metadata.name for one in old)
-        pools = unique(one.spec.pool.name for one in old)
-        nodes = {pool: {one.spec.node_name for one in old if one.spec.pool.name == pool} for pool in pools}
+        names = unique(slice_.metadata.name for slice_ in old)
+        pools = unique(slice_.spec.pool.name for slice_ in old)
+        nodes = {pool: {s.spec.node_name for s in old if s.spec.pool.name == pool} for pool in pools}
         text = (
-            f"{counted(len(old), 'slice')} of {driver} in {named('pool', pools)} of an older generation than others of"
-            " the pool: their devices do not count"
+            f"{counted(len(old), 'slice')} of {driver} in {named('pool', pools)} of an older generation than other"
+            " slices of the pool: their devices are ignored"
         )
         shared = any(
-            len(nodes[one.spec.pool.name] | {one.spec.node_name}) > 1
-            for one in cluster.newest
-            if one.spec.driver == driver and one.spec.pool.name in nodes
+            len(nodes[slice_.spec.pool.name] | {slice_.spec.node_name}) > 1
+            for slice_ in cluster.newest
+            if slice_.spec.driver == driver and slice_.spec.pool.name in nodes
         )
-        words = "Delete them; a driver that still needs them publishes anew."
+        words = "Delete them; a driver that still needs them publishes them again."
         if shared:
             words = (
-                "They are of another node than the newer ones: one pool name for several nodes. A driver must name its"
-                " pools by node; report that to its author. To free the devices now, delete the older slices; the"
-                " driver publishes anew."
+                "They belong to another node than the newer ones: the driver uses one pool name for several nodes."
+                " Drivers must use a pool per node; report that to the author. To restore the devices now, delete the"
+                " older slices; the driver publishes them again."
             )
         yield Symptom.of("slice", names, text, remedy(words, f"kubectl delete resourceslice {' '.join(names[:3])}"))
 
@@ -44,10 +44,10 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D302",
     severity="warning",
-    summary="slices of an old generation were left behind",
-    why="Of a pool only the slices of the highest generation count (KEP-4381). A driver deletes the others as it"
-    " publishes; one that was killed meanwhile leaves them, and people who count slices by hand count too much. If two"
-    " nodes share the name of a pool, the devices of one of them vanish this way.",
+    summary="slices of an old generation still exist",
+    why="Only the slices of the highest generation of a pool count (KEP-4381). A driver deletes the others when it"
+    " publishes; if it was killed before, they remain. If two nodes share the name of a pool, the devices of one of"
+    " them are ignored for this reason.",
     find=find,
     needs=("resourceslices",),
     transient=True,

@@ -1,4 +1,4 @@
-"""Devices that are kept from use."""
+"""Tainted devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allotment.tools.doctor.wording import kubectl_args, remedy, unique
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """By taint."""
+    """Tainted devices by taint."""
     if not cluster.features.enabled("DRADeviceTaints"):
         return
     groups: dict[str, list[DeviceID]] = {}
@@ -33,18 +33,20 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         distinct = list(dict.fromkeys(ids))
         nodes = unique(str(cluster.devices[id].slice.spec.node_name or id.pool) for id in distinct)
         used = sum(id in cluster.results for id in distinct)
-        text = f"{counted(len(distinct), 'device')} on {counted(len(nodes), 'node')} ({first_few(nodes)}) tainted {tainted}"
+        where = f"{counted(len(nodes), 'node')} ({first_few(nodes)})"
+        text = f"{counted(len(distinct), 'device')} on {where} tainted {tainted}"
         text += f", {used} of them in use" if used else ""
         text += f": {first_few([id.device for id in distinct])} of {distinct[0].driver}"
         if name := by_rule.get(tainted):
             words = (
-                f"DeviceTaintRule {name} does it; when the reason is gone, delete the rule. Pods may come back then."
+                f"DeviceTaintRule {name} adds the taint. When the reason no longer applies, delete the rule; pods can"
+                " then use the devices again."
             )
             help_ = remedy(words, f"kubectl describe devicetaintrule {kubectl_args(name)}")
         else:
             help_ = remedy(
-                "The driver does it, mostly for hardware that fails: look at its log and at the node's kernel log. It"
-                " takes the taint away when the device is well.",
+                "The driver adds the taint, usually because of failing hardware: check its log and the kernel log of"
+                " the node. It removes the taint when the device is healthy.",
                 "allot free -o wide",
             )
         names = tuple(f"{id.driver}/{id.pool}/{id.device}" for id in distinct)
@@ -54,9 +56,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 CHECK = ClusterCheck(
     code="D305",
     severity="warning",
-    summary="devices are tainted: nothing new is allocated there",
-    why="Drivers taint devices that are unwell, administrators what they want to keep for themselves (KEP-5055). Pods"
-    " without a toleration do not get them; NoExecute ends those that have them.",
+    summary="devices are tainted, so they are not allocated",
+    why="Drivers taint unhealthy devices, administrators those that they reserve (KEP-5055). Pods without a toleration"
+    " do not get them; NoExecute also evicts pods that use them.",
     find=find,
     needs=("resourceslices",),
 )

@@ -1,4 +1,4 @@
-"""Pods that still run on devices which they should have left."""
+"""Pods that run on devices with a NoExecute taint that they do not tolerate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.tools.doctor.workload_groups import pods_text
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
-    """All of them together."""
+    """All such pods as one symptom."""
     if not cluster.features.enabled("DRADeviceTaints"):
         return
     staying: dict[str, str] = {}
@@ -30,10 +30,11 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         return
     names = list(staying)
     verb = "runs" if len(names) == 1 else "run"
-    text = f"{pods_text(cluster, names)} {verb} on devices with a NoExecute taint that is not tolerated ({staying[names[0]]})"
+    text = f"{pods_text(cluster, names)} {verb} on devices with a NoExecute taint that is not tolerated"
+    text += f" ({staying[names[0]]})"
     help_ = remedy(
-        "device-taint-eviction-controller of kube-controller-manager should have deleted them: see whether that runs."
-        " To end one now (what it does is lost):",
+        "device-taint-eviction-controller of kube-controller-manager should have deleted them: check whether it runs."
+        " To delete one now (its work is lost):",
         f"kubectl delete pod {kubectl_args(names[0])}",
     )
     yield Symptom.of("pod", names, text, help_)
@@ -48,11 +49,11 @@ def _taints(cluster: ClusterIndex, id: DeviceID) -> Iterator[DeviceTaint]:
 
 
 def _is_due(cluster: ClusterIndex, taint: DeviceTaint, result: DeviceRequestAllocationResult) -> bool:
-    """Whether the eviction is overdue, with a minute's patience."""
-    bearing = [one for one in result.tolerations if tolerates(one, taint)]
-    if any(one.toleration_seconds is None for one in bearing):
+    """Whether the eviction is overdue by the grace period."""
+    matching = [toleration for toleration in result.tolerations if tolerates(toleration, taint)]
+    if any(toleration.toleration_seconds is None for toleration in matching):
         return False
-    wait = min((max(one.toleration_seconds or 0, 0) for one in bearing), default=0)
+    wait = min((max(toleration.toleration_seconds or 0, 0) for toleration in matching), default=0)
     return cluster.is_old(taint.time_added, GRACE_PERIOD + timedelta(seconds=wait))
 
 
@@ -67,8 +68,8 @@ CHECK = ClusterCheck(
     code="D307",
     severity="error",
     summary="pods run on devices whose NoExecute taint they do not tolerate",
-    why="The taint eviction controller deletes such pods at once, or when their toleration ends. Where they stay, it"
-    " does not run, and work goes on, on hardware that is known to be bad.",
+    why="The taint eviction controller deletes such pods immediately, or when their toleration ends. If they remain, it"
+    " does not run, and the pods continue on hardware that is known to be faulty.",
     find=find,
     needs=("resourceslices", "resourceclaims", "pods"),
 )

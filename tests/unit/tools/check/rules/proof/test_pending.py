@@ -67,8 +67,8 @@ def test_no_simulation_without_devices() -> None:
 def test_location_is_the_smallest_change() -> None:
     (match,) = matches_of(PENDING, template(gpu_request(count=8)), pod(), fleet="t4-4x-pcie")
     assert (match.document.kind, match.path[-1]) == ("ResourceClaimTemplate", "count")
-    assert match.message == "Pod default/app stays pending: 8 devices asked, the node has 4"
-    assert match.help == "to make it fit: ask for 4 devices instead of 8"
+    assert match.message == "Pod default/app stays pending: 8 devices requested; the node has 4"
+    assert match.help == "to make it fit: request 4 devices instead of 8"
 
 
 def test_smallest_change_accounts_for_other_pods() -> None:
@@ -80,7 +80,7 @@ def test_smallest_change_accounts_for_other_pods() -> None:
     (match,) = matches_of(PENDING, few, many, first, second, fleet="t4-4x-pcie")
     assert match.document.name == "many"
     assert match.path[-1] == "count"
-    assert match.help == "to make it fit: ask for 2 devices instead of 3"
+    assert match.help == "to make it fit: request 2 devices instead of 3"
 
 
 def test_nodes_without_matching_devices_are_an_error_despite_labels() -> None:
@@ -88,7 +88,7 @@ def test_nodes_without_matching_devices_are_an_error_despite_labels() -> None:
     ampere = template(request_with_selector('device.attributes["gpu.nvidia.com"].architecture == "Ampere"'))
     t4_pod = pod(nodeSelector={"node.kubernetes.io/instance-type": "t4-4x-pcie"})
     (match,) = matches_of(PENDING, ampere, t4_pod, fleet="t4-4x-pcie,dgx-a100-40gb")
-    assert "keeps it off dgx-a100-40gb" in match.message
+    assert "excludes dgx-a100-40gb" in match.message
     assert match.level is None
 
 
@@ -149,7 +149,7 @@ status:
   reservedFor: [{resource: pods, name: other, uid: b}]
 """
     (match,) = matches_of(PENDING, template(), pod(), fleet="t4=t4", cluster=allocated)
-    assert "in use, by claim default/other" in match.message
+    assert "in use by claim default/other" in match.message
     assert levels_and_paths(PENDING, template(), pod(), fleet="t4=2xt4", cluster=allocated) == []
 
 

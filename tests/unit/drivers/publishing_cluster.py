@@ -1,4 +1,4 @@
-"""An API in this process with a publisher on it: what is written is counted, and may be refused."""
+"""An API server and a publisher in the test's process, with a client that records and can reject writes."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DRIVER = "gpu.example.com"
 FEATURES = Features("1.36")
 
 
-class Writes:
-    """A client that notes every write, tells after each, and refuses when asked to."""
+class WriteRecorder:
+    """A client that records every write, with hooks before and after each."""
 
     def __init__(self, client: LocalClient) -> None:
         self._client = client
-        self.done: list[str] = []
+        self.verbs: list[str] = []
         self.after: Callable[[], Any] = lambda: None
         self.before: Callable[[str], None] = lambda verb: None
 
@@ -54,7 +54,7 @@ class Writes:
                 return await act(*args, **more)
             self.before(name)
             answer = await act(*args, **more)
-            self.done.append(name)
+            self.verbs.append(name)
             self.after()
             return answer
 
@@ -62,7 +62,7 @@ class Writes:
 
 
 class Cluster:
-    """An API with a node, and at most one publisher at a time."""
+    """An API server with a node, and at most one publisher at a time."""
 
     def __init__(self, features: Features = FEATURES) -> None:
         self.store = SqliteStore.open(None)
@@ -73,11 +73,11 @@ class Cluster:
             self.store, built_in_kinds(features), clock=self.clock.moment, ids=RandomIds(1), features=features,
             access=AccessControl(authenticator, authorizer), companions=lambda namespace: (),
         )  # fmt: skip
-        #: For others than the publisher.
+        #: For requests other than the publisher's.
         self.client = LocalClient(self.api, User("admin", ("system:masters",)), "test")
-        self.writes = Writes(self.client)
+        self.recorder = WriteRecorder(self.client)
         self.features = features
-        self.notes: list[PoolWarning] = []
+        self.warnings: list[PoolWarning] = []
 
     async def node(self, name: str = "n1") -> Tree:
         return await self.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
@@ -90,7 +90,7 @@ class Cluster:
         return [one for one in every if one.spec.pool.name == pool]
 
     def status(self, pool: str = "n1") -> PoolStatus | None:
-        """What a scheduler makes of the pool."""
+        """Return the pool's status for a scheduler."""
         every = self.slices(pool)
         seen = gather_pool(PoolID(DRIVER, pool), every, every, PoolRules(True, True))
         return seen.status if seen is not None else None
@@ -105,13 +105,13 @@ class Cluster:
     async def publisher(
         self, *, speed: float = 1.0, known: Features | None = None, simulated: bool = False
     ) -> AsyncIterator[Publisher]:
-        """A publisher that runs. ``known``: what it believes of the cluster."""
+        """Run a publisher. ``known``: its features, if they differ from those of the API server."""
         clock = IdleClock(speed)
         caches = Caches(self.client, clock=clock, random=Random(1))
         slices, nodes = caches.of(SLICES, ResourceSlice), caches.of(NODES, Node)
         publisher = Publisher(
-            self.writes, slices, nodes, clock=clock, features=known or self.features, random=Random(1),
-            report=self.notes.append, simulated=simulated,
+            self.recorder, slices, nodes, clock=clock, features=known or self.features, random=Random(1),
+            report=self.warnings.append, simulated=simulated,
         )  # fmt: skip
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(caches.run()), group.create_task(publisher.run())]
@@ -124,7 +124,7 @@ class Cluster:
     async def publish(
         self, *offers: DevicePool, node: str = "n1", known: Features | None = None, simulated: bool = False
     ) -> None:
-        """One life of a driver: it publishes, and is gone when all is there."""
+        """Run a driver's publisher until all pools are published."""
         async with self.publisher(known=known, simulated=simulated) as publisher:
             publisher.set_pools(DRIVER, node, offers)
             await publisher.wait_published(DRIVER, node)
@@ -143,6 +143,6 @@ def device(name: str, *taints: DeviceTaint, **attributes: str) -> Device:
     )
 
 
-def offer(*groups: Sequence[str], model: str = "m", pool: str = "") -> DevicePool:
-    """Groups of devices by their names."""
-    return DevicePool([[device(name, model=model) for name in group] for group in groups], name=pool)
+def pool_of(*groups: Sequence[str], model: str = "m", name: str = "") -> DevicePool:
+    """Return a pool with groups of devices by name."""
+    return DevicePool([[device(name, model=model) for name in group] for group in groups], name=name)

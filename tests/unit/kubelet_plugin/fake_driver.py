@@ -1,4 +1,4 @@
-"""Drivers for tests of the sockets: what they do is told by the test, and what was asked of them is kept."""
+"""Drivers for socket tests, with configurable behaviour and a record of calls."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ DRIVER = "gpu.example.com"
 CLAIM = ClaimRef("ml", "4f1c-uid", "train")
 
 
-def device(name: str = "gpu-0") -> PreparedDevice:
+def prepared_device(name: str = "gpu-0") -> PreparedDevice:
     return PreparedDevice(("gpu",), "node-1", name, (f"k8s.{DRIVER}/claim={name}",), "share-1")
 
 
-class Driver:
-    """Prepares every claim with one device, unless told otherwise."""
+class FakeDriver:
+    """Prepares every claim with one device, unless configured otherwise."""
 
     def __init__(self, name: str = DRIVER, says: str = "gpu-0") -> None:
         self.name = name
         self.says = says
-        self.asked: list[tuple[ClaimRef, ...]] = []
+        self.calls: list[tuple[ClaimRef, ...]] = []
         self.before: Callable[[], Awaitable[object]] | None = None
-        self.news: asyncio.Queue[Sequence[DeviceHealth]] | None = None
+        self.health_messages: asyncio.Queue[Sequence[DeviceHealth]] | None = None
         self.watchers = 0
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
-        self.asked.append(tuple(claims))
+        self.calls.append(tuple(claims))
         if self.before:
             await self.before()
-        return {claim.uid: PrepareResult((device(self.says),)) for claim in claims}
+        return {claim.uid: PrepareResult((prepared_device(self.says),)) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        self.asked.append(tuple(claims))
+        self.calls.append(tuple(claims))
         if self.before:
             await self.before()
         return {claim.uid: "" if claim.name != "stuck" else f"{self.says} is held" for claim in claims}
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
-        return self._told(self.news) if self.news else None
+        return self._health_stream(self.health_messages) if self.health_messages else None
 
-    async def _told(self, news: asyncio.Queue[Sequence[DeviceHealth]]) -> AsyncIterator[Sequence[DeviceHealth]]:
+    async def _health_stream(self, news: asyncio.Queue[Sequence[DeviceHealth]]) -> AsyncIterator[Sequence[DeviceHealth]]:
         self.watchers += 1
         try:
             while True:
@@ -58,7 +58,7 @@ class Driver:
 
 @contextmanager
 def kubelet_folder() -> Iterator[Path]:
-    """A folder whose name is short enough for sockets in it."""
+    """A folder with a name that is short enough for sockets."""
     folder = Path(tempfile.mkdtemp(prefix="al-"))
     try:
         yield folder
@@ -76,5 +76,5 @@ def sockets_in(folder: Path) -> list[str]:
     return sorted(name for _, _, names in os.walk(folder) for name in names)
 
 
-def ignore(registered: bool, error: str) -> None:
-    """What a kubelet thinks of it is not what this test is about."""
+def ignore_registration(registered: bool, error: str) -> None:
+    """Ignore the registration status."""

@@ -1,7 +1,8 @@
-"""A driver in a process of its own, to be killed: ``python -m tests.unit.kubelet_plugin.alone FOLDER SAYS [POD_UID]``.
+"""A driver in a separate process that can be killed: ``python -m tests.unit.kubelet_plugin.driver_program FOLDER DEVICE
+[POD_UID]``.
 
-It prints ``ready`` when its sockets are there, and ``registered`` when a kubelet said so. One that never answers makes
-a file ``called`` instead.
+It prints ``ready`` when its sockets exist, and ``registered`` after its registration. A driver that never answers
+creates a file ``called`` instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 from allotment.kubelet_plugin.server import serve_plugin
-from tests.unit.kubelet_plugin.drivers import Driver, paths
+from tests.unit.kubelet_plugin.fake_driver import FakeDriver, paths
 
 
 def tell(what: str) -> None:
@@ -20,7 +21,7 @@ def tell(what: str) -> None:
 
 
 async def main(folder: Path, says: str, pod_uid: str = "") -> None:
-    driver = Driver(says=says)
+    driver = FakeDriver(says=says)
 
     async def for_ever() -> None:
         (folder / "called").touch()

@@ -1,4 +1,4 @@
-"""Drivers behind real sockets, on a node of an API in this process, and the kit on them."""
+"""Drivers at real sockets, on a node of an API server in the test's process, and the verifier."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, KubeletPlu
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import bind, socket_paths
 from allotment.kubelet_plugin.wire import registration_pb2
-from tests.unit.drivers.publication import Cluster
+from tests.unit.drivers.publishing_cluster import Cluster
 
 NODE = "n1"
-PATIENCE = Timeouts(call=30, start=30, publish=30, stable=0.3, interrupt_at=(0.4,))
-#: With a driver that does not do what is waited for.
-IN_VAIN = PATIENCE._replace(publish=0.3)
+TIMEOUTS = Timeouts(call=30, start=30, publish=30, stable=0.3, interrupt_at=(0.4,))
+#: For drivers with a defect, for which a check waits until the timeout.
+SHORT_TIMEOUTS = TIMEOUTS._replace(publish=0.3)
 
-#: Makes another plugin of a good one; called again for each life of the driver.
-Bend = Callable[[KubeletPlugin], KubeletPlugin]
+#: Returns a modified plugin; called for each process of the driver.
+Modify = Callable[[KubeletPlugin], KubeletPlugin]
 #: Serves a plugin at an endpoint and a registration socket.
 Serve = Callable[[KubeletPlugin, Path, Path], AbstractAsyncContextManager[None]]
 
 
-def well(plugin: KubeletPlugin, endpoint: Path, registration: Path) -> AbstractAsyncContextManager[None]:
-    """As drivers of the framework are served."""
+def serve_correctly(plugin: KubeletPlugin, endpoint: Path, registration: Path) -> AbstractAsyncContextManager[None]:
+    """Serve a plugin like drivers of the framework."""
     return serve_plugin(plugin, endpoint, registration, on_registered=lambda well, error: None)
 
 
-class Bent:
-    """A good driver; who inherits spoils one thing."""
+class ModifiedDriver:
+    """A correct driver; subclasses add one defect."""
 
     def __init__(self, good: KubeletPlugin) -> None:
         self.good = good
@@ -63,19 +63,19 @@ class Bent:
         return self.good.health()
 
 
-class World:
-    """One driver on one node. ``bend`` and ``serve`` spoil it; ``before_start`` is told of every start."""
+class DriverNode:
+    """A driver on a node. ``bend`` and ``serve`` add defects; ``before_start`` is called before each start."""
 
     def __init__(self, driver: Driver | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="al-"))  # a socket's path must be short
+        self.folder = Path(tempfile.mkdtemp(prefix="al-"))  # socket paths must be short
         self.cluster = Cluster()
         self.driver: Driver = driver or ExampleGpus(NODE, 4)
-        self.bend: Bend = lambda plugin: plugin
-        self.serve: Serve = well
+        self.modify: Modify = lambda plugin: plugin
+        self.serve: Serve = serve_correctly
         self.before_start: Callable[[int], Any] = lambda life: None
         self.publishes = True
-        self.patience = PATIENCE
-        self.lives = 0
+        self.timeouts = TIMEOUTS
+        self.starts = 0
         self.client: Any = self.cluster.client
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -94,11 +94,11 @@ class World:
     def endpoint(self) -> Path:
         return self.folder / "plugins" / self.driver.name / "dra.sock"
 
-    # --- its life, as the kit has it in its hands -------------------------------------------------------------------
+    # --- the DriverProcess interface ------
 
     async def start(self) -> None:
-        self.lives += 1
-        told = self.before_start(self.lives)
+        self.starts += 1
+        told = self.before_start(self.starts)
         if told is not None:
             await told
         storage = FileStorage(self.folder / "checkpoint.json")
@@ -106,20 +106,20 @@ class World:
         good = NodeDriver(self.driver, host, self.cluster.client, Clock(), random=Random(1))
         await good.recover()
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(self._live(good, self._stop))
+        self._task = asyncio.create_task(self._run(good, self._stop))
 
-    async def _live(self, good: NodeDriver, stop: asyncio.Event) -> None:
+    async def _run(self, good: NodeDriver, stop: asyncio.Event) -> None:
         offers = await good.discover_pools()
         if self.publishes:
             async with self.cluster.publisher() as publisher:
                 publisher.set_pools(self.driver.name, NODE, offers)
                 await publisher.wait_published(self.driver.name, NODE)
-        async with self.serve(self.bend(good), self.endpoint, self.registration):
+        async with self.serve(self.modify(good), self.endpoint, self.registration):
             await stop.wait()
         await good.wait_idle()
 
-    def end(self) -> None:
-        """End by itself."""
+    def exit(self) -> None:
+        """Exit without a request."""
         self._stop.set()
 
     async def stop(self) -> None:
@@ -131,19 +131,19 @@ class World:
         await self.stop()
 
     def check(self) -> None:
-        """It does not end by itself."""
+        """The process does not exit by itself."""
 
 
 @asynccontextmanager
-async def trial(world: World, *, lives: bool = True, class_name: str = "") -> AsyncIterator[DriverSession]:
-    """The kit on a driver. ``lives``: it may end and start it."""
+async def open_session(world: DriverNode, *, lives: bool = True, class_name: str = "") -> AsyncIterator[DriverSession]:
+    """Open a session. ``lives``: whether the verifier can stop and restart the driver."""
     await world.cluster.node(NODE)
     try:
         await world.start()
-        found = await wait_for_driver(world.registration, world, PATIENCE.start)
+        found = await wait_for_driver(world.registration, world, TIMEOUTS.start)
         made = DriverSession(
             world.registration, found, world.client, NODE, world.cluster.features, CdiFolders([world.cdi]),
-            process=world if lives else None, class_name=class_name, timeouts=world.patience,
+            process=world if lives else None, class_name=class_name, timeouts=world.timeouts,
         )  # fmt: skip
         try:
             yield made
@@ -154,30 +154,30 @@ async def trial(world: World, *, lives: bool = True, class_name: str = "") -> As
         shutil.rmtree(world.folder)
 
 
-def check(name: str) -> DriverCheck:
+def check_named(name: str) -> DriverCheck:
     (found,) = [one for one in CHECKS if one.name == name]
     return found
 
 
-def verified(world: World, *names: str, lives: bool = True) -> list[CheckResult]:
-    """Make these checks, or all."""
+def run_checks(world: DriverNode, *names: str, lives: bool = True) -> list[CheckResult]:
+    """Run these checks, or all."""
 
     async def main() -> list[CheckResult]:
-        async with trial(world, lives=lives) as made:
-            checks = [check(name) for name in names] or CHECKS
+        async with open_session(world, lives=lives) as made:
+            checks = [check_named(name) for name in names] or CHECKS
             return await verify(made, lambda check: None, lambda row: None, checks)
 
     return asyncio.run(main())
 
 
-# --- registration, as other drivers may do it -------------------------------------------------------------------------
+# --- registration with defects ------
 
 
-def introduced(
+def serve_with_info(
     type: str = "DRAPlugin", name: str = "", endpoint: str = "", versions: Sequence[str] = ("v1.DRAPlugin",),
     notified: bool = True,
 ) -> Serve:  # fmt: skip
-    """A good driver behind a registration socket that says this of it."""
+    """Serve a correct driver with these values in the registration."""
 
     @asynccontextmanager
     async def serve(plugin: KubeletPlugin, at: Path, registration: Path) -> AsyncIterator[None]:

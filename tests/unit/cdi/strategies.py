@@ -1,4 +1,4 @@
-"""Edits and specs as Hypothesis draws them: few names, so that they meet."""
+"""Hypothesis strategies for edits and specifications, with few names so that conflicts occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vendor's driver with imaginary hardware, claims for it, and nodes to put it on."""
+"""A fake vendor's driver, claims for it, and its nodes."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ NODE = "n1"
 
 
 class Mode(msgspec.Struct, rename="camel"):
-    """Parameters of the imaginary GPUs."""
+    """The parameters of the fake GPUs."""
 
     strategy: str = "None"
     share_count: int = 1
 
 
 class FakeDriver:
-    """Eight GPUs; ``on`` are those that a claim holds. ``break_at`` names a step that fails."""
+    """Eight GPUs; ``on`` contains those that a claim uses. ``break_at`` names a step that fails."""
 
     name = DRIVER
     configs = {("test/v1", "Mode"): Mode}
 
     def __init__(self) -> None:
-        self.on: dict[str, str] = {}
+        self.in_use: dict[str, str] = {}
         self.calls: list[str] = []
-        self.break_at: set[str] = set()
+        self.fail_at: set[str] = set()
         self.gate: asyncio.Event | None = None
-        self.news: asyncio.Queue[DeviceEvent] = asyncio.Queue()
+        self.events: asyncio.Queue[DeviceEvent] = asyncio.Queue()
         self.devices = [f"gpu-{i}" for i in range(8)]
-        self.seen: list[AllocatedClaim] = []
+        self.planned: list[AllocatedClaim] = []
 
     async def discover(self) -> Sequence[DevicePool]:
         return [DevicePool([[Device(name=name)] for name in self.devices])]
@@ -60,7 +60,7 @@ class FakeDriver:
             raise ClaimError(f"shareCount: expected at least 1, found {config.share_count}")
 
     def plan(self, claim: AllocatedClaim) -> Tree:
-        self.seen.append(claim)
+        self.planned.append(claim)
         return {"claim": claim.uid, "gpus": [each.device for each in claim.devices]}
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
@@ -68,8 +68,8 @@ class FakeDriver:
         if self.gate is not None:
             await self.gate.wait()
         for each in claim.devices:
-            self.on[each.device] = claim.uid
-            if "prepare" in self.break_at:
+            self.in_use[each.device] = claim.uid
+            if "prepare" in self.fail_at:
                 raise ClaimError(f"{each.device}: does not start")
         return PreparedClaim(
             {
@@ -83,15 +83,15 @@ class FakeDriver:
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         self.calls.append(f"unprepare {plan['claim']}")
-        if "unprepare" in self.break_at:
+        if "unprepare" in self.fail_at:
             raise RuntimeError("bus error")
         for gpu in plan["gpus"]:
-            if self.on.get(gpu) == plan["claim"]:
-                del self.on[gpu]
+            if self.in_use.get(gpu) == plan["claim"]:
+                del self.in_use[gpu]
 
     async def watch(self) -> AsyncIterator[DeviceEvent]:
         while True:
-            yield await self.news.get()
+            yield await self.events.get()
 
 
 _numbers = itertools.count(1)
@@ -101,7 +101,7 @@ def put_claim(
     client: MemoryClient, name: str, *devices: str, uid: str = "", driver: str = DRIVER, config: Sequence[Tree] = (),
     reserved: bool = True, **more: Any,
 ) -> ClaimRef:  # fmt: skip
-    """An allocated claim; each device is ``request=device`` or just the device, for request ``gpu``."""
+    """Create an allocated claim; a device is ``request=device`` or, for the request ``gpu``, just the name."""
     results = []
     for each in devices:
         request, _, device = each.rpartition("=")
@@ -121,7 +121,7 @@ def put_claim(
 
 
 def opaque(parameters: Tree, *requests: str, source: str = "FromClaim", driver: str = DRIVER) -> Tree:
-    """An entry of an allocation's config."""
+    """Return an entry of an allocation's config."""
     return {"source": source, "requests": list(requests), "opaque": {"driver": driver, "parameters": parameters}}
 
 
