@@ -1,4 +1,4 @@
-"""A whole driver: a node's serial ports, each for one claim at a time, at the speed that the claim asks for."""
+"""A complete driver: the serial ports of a node, each for one claim at a time, at the speed that the claim requests."""
 
 import asyncio
 import subprocess
@@ -8,21 +8,12 @@ from pathlib import Path
 import msgspec
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode
-from allotment.drivers.driver import (
-    AllocatedClaim,
-    ClaimError,
-    DeviceEvent,
-    DevicePool,
-    DevicesChanged,
-    PreparedClaim,
-    ReadyDevice,
-    Tree,
-)
+from allotment.drivers import driver
 from allotment.drivers.main import run
 from allotment.model.resource import Device
 
 
-class PortConfig(msgspec.Struct):  # what a claim may ask for; read strictly, and errors tell the field
+class PortConfig(msgspec.Struct):  # the parameters of claims; decoded strictly, with errors for each field
     speed: int = 9600
 
 
@@ -31,31 +22,31 @@ class SerialPorts:
     configs = {("serial.example.com/v1", "PortConfig"): PortConfig}
     folder = Path("/dev")
 
-    async def discover(self) -> list[DevicePool]:
-        return [DevicePool([[Device(name=port.name.lower()) for port in sorted(self.folder.glob("ttyUSB*"))]])]
+    async def discover(self) -> list[driver.DevicePool]:
+        return [driver.DevicePool([[Device(name=port.name.lower()) for port in sorted(self.folder.glob("ttyUSB*"))]])]
 
-    def suits(self, device: str, config: PortConfig) -> bool:
-        return True  # there is one kind of devices
+    def config_applies(self, device: str, config: PortConfig) -> bool:
+        return True  # all devices are of one kind
 
     def validate(self, config: PortConfig) -> None:
         if config.speed not in (9600, 19200, 38400, 57600, 115200):
-            raise ClaimError(f"speed: wanted 9600, 19200, 38400, 57600 or 115200, found {config.speed}")
+            raise driver.ClaimError(f"speed: expected 9600, 19200, 38400, 57600 or 115200, found {config.speed}")
 
-    def plan(self, claim: AllocatedClaim) -> Tree:  # on disk before prepare, and all that unprepare gets
-        return {each.device: (each.config or PortConfig()).speed for each in claim.devices}
+    def plan(self, claim: driver.AllocatedClaim) -> driver.Tree:  # on disk before prepare; the input of unprepare
+        return {device.device: (device.config or PortConfig()).speed for device in claim.devices}
 
-    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
+    async def prepare(self, claim: driver.AllocatedClaim, plan: driver.Tree) -> driver.PreparedClaim:
         await asyncio.gather(*(self._set(device, speed) for device, speed in plan.items()))
-        nodes = {each.key: DeviceNode(path=str(self._port(each.device))) for each in claim.devices}
-        return PreparedClaim({key: ReadyDevice(ContainerEdits(device_nodes=(node,))) for key, node in nodes.items()})
+        edits = {d.key: ContainerEdits(device_nodes=(DeviceNode(str(self._port(d.device))),)) for d in claim.devices}
+        return driver.PreparedClaim({key: driver.ReadyDevice(value) for key, value in edits.items()})
 
-    async def unprepare(self, plan: Tree, others: object = ()) -> None:
+    async def unprepare(self, plan: driver.Tree, others: object = ()) -> None:
         await asyncio.gather(*(self._set(device, 9600) for device in plan if self._port(device).exists()))
 
-    async def watch(self) -> AsyncIterator[DeviceEvent]:
+    async def watch(self) -> AsyncIterator[driver.DeviceEvent]:
         while True:
             await asyncio.sleep(5)
-            yield DevicesChanged()
+            yield driver.DevicesChanged()
 
     def _port(self, device: str) -> Path:
         return self.folder / device.replace("usb", "USB")

@@ -22,7 +22,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS, SERVICE_ACCOUNTS
 from allotment.lab import fleet
-from allotment.lab.driver_environment import Ground
+from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.drivers import Drivers
 from allotment.lab.programs import programs
 from allotment.model.features import Features
@@ -70,7 +70,7 @@ async def _on(server: real_kube.ApiServer, told: Callable[[Client], Awaitable[No
         caches = Caches(mine, clock=clock, random=random)
         context = program.Context(client_for, caches, clock, Events(mine, clock=clock), random)
         machines: dict[str, Machine] = {}
-        ground = Ground(Kubelets(machines=machines), machines, FEATURES, boot="test")
+        ground = DriverEnvironment(Kubelets(machines=machines), machines, FEATURES, boot="test")
         chosen = {
             name: one
             for name, one in programs(ground, Drivers(ground)).items()
@@ -122,7 +122,7 @@ def test_a_pod_that_does_not_fit_is_told_why(kubernetes: real_kube.ApiServer) ->
         await client.create(PODS, pod("greedy", "many"), "default")
 
         def told(tree: Tree) -> bool:  # the node's devices may be published after the pod was looked at
-            return "9 devices asked, the node has 4" in condition(tree).get("message", "")
+            return "9 devices requested; the node has 4" in condition(tree).get("message", "")
 
         waiting = condition(await _becomes(client, "greedy", told))
         assert (waiting["type"], waiting["reason"]) == ("PodScheduled", "Unschedulable")

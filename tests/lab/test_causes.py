@@ -240,7 +240,7 @@ def test_the_third_replica_of_two_devices() -> None:
                         return await on.told(left[0], NAMESPACE, "(devices-in-use)")
 
     first = asyncio.run(shown()).splitlines()[0]
-    assert first.startswith("every matching device is in use, by claim ml/server-")
+    assert first.startswith("every matching device is in use by claim ml/server-")
     assert first.endswith("(devices-in-use)")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from allotment.cluster.resources import DEPLOYMENTS, PODS
 from allotment.drivers.nvidia.simulated.state import SimulatedState
-from allotment.lab.pod_http import NoAnswer, ask
+from allotment.lab.pod_http import NoAnswer, http_get
 from allotment.model.trees import Tree
 from tests.lab.driven import claim_files, gone, hardware, healths, run, statuses, variables
 from tests.lab.manifests import Manifests, Shared, accepted, exactly, parents, pod_with, story
@@ -190,7 +190,7 @@ def test_pods_end_at_once_in_the_middle_of_a_picture(manifests: Manifests) -> No
             await accepted(on, [template, deployment])
             pods = await on.running("gpu-demo", 7)
             kubelets = on.plane.ground.kubelets
-            drawing = [asyncio.create_task(ask(kubelets, pod, 5000, "/image.png")) for pod in pods]
+            drawing = [asyncio.create_task(http_get(kubelets, pod, 5000, "/image.png")) for pod in pods]
             await asyncio.sleep(0.3)
             assert not any(task.done() for task in drawing)
             await ended(on, "gpu-demo", "a100", before)

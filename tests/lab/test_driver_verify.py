@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_session, "USUAL", driver_session.Timeouts(stable=0.5, interrupt_at=(0.5,)))
+    monkeypatch.setattr(driver_session, "DEFAULT_TIMEOUTS", driver_session.Timeouts(stable=0.5, interrupt_at=(0.5,)))
     monkeypatch.setenv("COLUMNS", "80")
 
 

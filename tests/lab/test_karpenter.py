@@ -14,9 +14,9 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from allotment.autoscaler.options import Options
+from allotment.autoscaler.options import AutoscalerOptions
 from allotment.autoscaler.program import autoscaler
-from allotment.autoscaler.provider import Refused, Standing
+from allotment.autoscaler.provider import OrderRejected, MachineStatus
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.caches import Caches
 from allotment.cluster.errors import StatusError
@@ -95,9 +95,9 @@ async def served(on: Stage) -> None:
             await asyncio.sleep(0.005)
 
 
-async def until(provider: Karpenter, true: Callable[[Sequence[Standing]], bool]) -> Sequence[Standing]:
+async def until(provider: Karpenter, true: Callable[[Sequence[MachineStatus]], bool]) -> Sequence[MachineStatus]:
     """What the provider has, as soon as something is true of it."""
-    found: Sequence[Standing] = ()
+    found: Sequence[MachineStatus] = ()
     try:
         async with asyncio.timeout(120):
             while not true(found := await provider.standing()):
@@ -208,7 +208,7 @@ async def test_no_capacity_shows_as_failed_with_karpenters_reason() -> None:
         found = await until(provider, lambda found: "InsufficientCapacityError" in found[0].reason)
         assert found[0].reason.endswith("all requested instance types were unavailable: g5.xlarge")
         assert (one.instance, one.zone, one.capacity_type) == ("aws/g5.xlarge", "us-east-1a", "on-demand")
-        assert found[0].short  # nothing was paid for it
+        assert found[0].is_shortage  # nothing was paid for it
         await provider.delete("g5-1")
         assert await provider.standing() == []
 
@@ -218,7 +218,7 @@ async def test_mig_layouts_are_there_before_the_node() -> None:
     async with with_karpenter() as (on, _):
         provider = Karpenter(on.client, mig=MigManager())
         machine = planned("m", "aws/p4d.24xlarge", "8xa100-40gb/static-mig=1g.5gb:7")
-        with pytest.raises(Refused, match="gpu-operator"):
+        with pytest.raises(OrderRejected, match="gpu-operator"):
             await provider.create("p4d-1", machine)
         assert (await on.client.list(NODE_CLAIMS)).items == []
         await on.client.create(NAMESPACES, {"metadata": {"name": "gpu-operator"}})
@@ -237,9 +237,9 @@ async def test_mig_layouts_are_there_before_the_node() -> None:
 @played
 async def test_what_can_not_be_ordered_is_said() -> None:
     async with stage() as on:
-        with pytest.raises(Refused, match="Karpenter is not installed"):
+        with pytest.raises(OrderRejected, match="Karpenter is not installed"):
             await Karpenter(on.client).create("g5-1", planned())
-        with pytest.raises(Refused, match="no NodeClass is known for machines of lambda"):
+        with pytest.raises(OrderRejected, match="no NodeClass is known for machines of lambda"):
             await Karpenter(on.client).create("l-1", planned(instance="lambda/gpu_1x_a10"))
 
 
@@ -250,7 +250,7 @@ async def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
         (tree,) = node_claims([planned("g5-1", "lambda/gpu_1x_a10")], other)
         await on.client.create(NODE_CLAIMS, tree)
         provider = Karpenter(on.client)
-        with pytest.raises(Refused, match="is there already, and is of other"):
+        with pytest.raises(OrderRejected, match="is there already, and is of other"):
             await provider.create("g5-1", planned())
         assert await provider.standing() == []
 
@@ -299,7 +299,7 @@ def cheapest(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing
 async def test_a_pod_that_waits_runs_on_a_machine_of_karpenters_and_others_are_tried_where_there_is_none() -> None:
     async with with_karpenter() as (on, fake):
         fake.none_of.add("g4dn.xlarge")  # the cheaper one
-        options = Options(
+        options = AutoscalerOptions(
             provider=lambda context: Karpenter(context.client_for("allotment-autoscaler")),
             catalog=TYPES, features=on.plane.settings.features, planner=cheapest, consolidation="never",
         )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from allotment.autoscaler.options import Options
+from allotment.autoscaler.options import AutoscalerOptions
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.caches import Caches
@@ -36,7 +36,7 @@ async def scaled(*types: str, mig: MigManager | None = None, **more: Any) -> Asy
         for known in CLASSES["nvidia"]:
             await on.create(to_tree(known, "resource.k8s.io/v1", "DeviceClass"))
         given: dict[str, Any] = {"consolidation": "never", "plan_seconds": inf, **more}
-        options = Options(
+        options = AutoscalerOptions(
             provider=lambda context: Karpenter(context.client_for("allotment-autoscaler"), mig=mig),
             catalog=tuple(one for one in catalog() if one.key in types), features=on.plane.settings.features, **given,
         )  # fmt: skip

@@ -208,7 +208,7 @@ def test_an_a100_of_40gb_has_no_such_profiles(manifests: Manifests) -> None:
             await accepted(on, _mig_mixed(manifests))
             pods = await on.pods("default", lambda pods: len(pods) == 2 and all(map(waits, pods)))
             first = condition(pods[0])["message"].splitlines()[0]
-            assert first.startswith('no device has profile "3g.40gb"; here it is')
+            assert first.startswith('no device has profile "3g.40gb"; the devices have')
             assert first.endswith("(selector-matches-nothing)")
 
     story(tell)
@@ -258,7 +258,7 @@ def test_equality_is_not_at_least(manifests: Manifests) -> None:
             await accepted(on, manifests("seed004-deviceclass-nvidia", "seed004-rct-64gi"))
             await accepted(on, [pod_with("per-pod-gpu", template=True)])
             told = await on.told("user", "default", "(selector-matches-nothing)")
-            assert told.startswith("no device has memory 64Gi; here it is ")
+            assert told.startswith("no device has memory 64Gi; the devices have ")
             assert "  to make it fit on a100-80gb: ask for memory at least 64Gi" in told
 
     story(tell)
@@ -364,7 +364,7 @@ def test_a_class_for_a_driver_that_is_none_selects_nothing_without_an_error(mani
             del claim["spec"]["devices"]["requests"][0]["selectors"]
             await accepted(on, [claim])
             told = await on.told("distributed-training", "default", "(unknown-driver)")
-            assert told.startswith('no ResourceSlice is of driver "nvidia.com". Did you mean "gpu.nvidia.com"?')
+            assert told.startswith('driver "nvidia.com" publishes no ResourceSlice. Did you mean "gpu.nvidia.com"?')
             assert condition(await on.pod("distributed-training", "default"))["reason"] == "Unschedulable"
 
     story(tell)
@@ -382,7 +382,7 @@ def test_a_selector_that_stops_with_an_error_is_an_error_and_not_a_lack(manifest
             class_["metadata"]["name"] = "nvidia-gpu-mig"
             await accepted(on, [class_])
             told = await on.told("user", "default", "CEL runtime error: unknown key: string")
-            assert told.startswith('nothing is published in the domain "migProfile", which reads as an empty map.')
+            assert told.startswith('no device publishes anything in the domain "migProfile".')
             assert condition(await on.pod("user", "default"))["reason"] == "SchedulerError"
 
     story(tell)

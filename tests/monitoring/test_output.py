@@ -15,7 +15,7 @@ def test_promtool_has_nothing_to_say_about_it(promtool: Promtool) -> None:
         claim("one", "gpu-0", allocated="2026-01-01T00:00:07Z"), pod("waits", template="many"),
         claim("share", "gpu-0", pool="b", shares={"memory": "10Gi"}),
     )  # fmt: skip
-    text = text_of(families(cluster, FEATURES, catalog(), per_claim=True, most=9))
+    text = text_of(families(cluster, FEATURES, catalog(), per_claim=True, max_series=9))
     assert "allotment_claim_allocation_seconds_bucket" in text
     checked = promtool("check", "metrics", text=text)
     assert (checked.returncode, checked.stderr) == (0, "")

@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
     def text(self) -> str:
         """For a terminal."""
         bound = ", ".join(f"{count} by {name}" for name, count in sorted(self.bound.items()))
-        given_up = self.log.count("and gives way")
+        given_up = self.log.count("and is evicted")
         return (
             f"{self.seconds:.0f} s, {self.kills} kills; bound: {bound}; devices given to two claims: {self.contests}, "
             f"to two pods with nodes: {len(self.used_twice)} (ours gave way after binding: {given_up}); "

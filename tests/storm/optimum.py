@@ -30,10 +30,10 @@ from allotment.model.core import Node, Pod
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree
-from allotment.node_fit.assigned_pod import Resident
-from allotment.node_fit.filters import judge
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.assigned_pod import AssignedPod
+from allotment.node_fit.filters import run_filters
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.tools.explain.extended_resources import extended_claim
 from allotment.tools.plan.offerings.templates import UNDECIDED, template
 from tests.storm.demands import AMD, GROUPS, Scenario
@@ -202,14 +202,14 @@ class _Exact:
         inventory = Inventory.of(
             FEATURES, slices=host.slices, classes=[c for c in classes() if isinstance(c, DeviceClass)]
         )
-        machines = Machines(inventory)
+        machines = NodeCache(inventory)
         machines.put(to_tree(host.node, "v1", "Node"))
         machine = machines.by_name[host.node.metadata.name]
-        allocator, demands, done = Allocator(inventory), Demands(), set[str]()
+        allocator, demands, done = Allocator(inventory), PodRequirementsCache(), set[str]()
         for tree in pods:
             name = tree["metadata"]["name"]
             demand = demands.of(tree["spec"])
-            if judge(demand, machine, frozenset((_EXTENDED,))) is not None:
+            if run_filters(demand, machine, frozenset((_EXTENDED,))) is not None:
                 return False
             claims = [self._claims[one] for one in _named(tree) if one not in done]
             done.update(_named(tree))
@@ -223,11 +223,11 @@ class _Exact:
                     return False
                 for number, result in enumerate(outcome.results):
                     inventory.allocate(ObjectKey("given", f"{name}-{number}"), result)
-            resident = Resident(
-                uid=name, namespace="default", name=name, labels={}, priority=0, demand=demand, started="",
+            resident = AssignedPod(
+                uid=name, namespace="default", name=name, labels={}, priority=0, requirements=demand, started="",
                 terminating=False,
             )  # fmt: skip
-            machines.seat(resident, machine.name)
+            machines.assign_pod(resident, machine.name)
         return True
 
 

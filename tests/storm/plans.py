@@ -22,9 +22,9 @@ from allotment.model.core import Node, Pod
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree
-from allotment.node_fit.filters import judge as judge_node
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.filters import run_filters as judge_node
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.tools.explain import explain
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.planning import plan
@@ -138,10 +138,10 @@ def _claims_of(pod: Tree) -> set[str]:
 
 
 def _fits(pod: Tree, claims: Sequence[Tree], node: Node, slices: Sequence[ResourceSlice], given: Scenario) -> bool:
-    machines = Machines(Inventory(FEATURES))
+    machines = NodeCache(Inventory(FEATURES))
     machines.put(to_tree(node, "v1", "Node"))
     by_devices = frozenset(("nvidia.com/gpu",))
-    if judge_node(Demands().of(pod["spec"]), machines.by_name["node"], by_devices) is not None:
+    if judge_node(PodRequirementsCache().of(pod["spec"]), machines.by_name["node"], by_devices) is not None:
         return False
     others = [one for one in given.objects if one["kind"] in ("ResourceSlice", "DeviceClass")]
     asked = [value for value in values_of([*claims, pod]) if isinstance(value, Pod | ResourceClaim)]

@@ -42,7 +42,7 @@ _KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
     (DAEMON_SETS, DaemonSet),
 )
 #: Fields of a pod that decide which machine serves it, beside what its containers ask.
-_ASKED: Final = (
+_REQUIREMENT_FIELDS: Final = (
     "affinity",
     "nodeSelector",
     "overhead",
@@ -53,10 +53,10 @@ _ASKED: Final = (
     "topologySpreadConstraints",
 )
 #: What changes the answer for pods that could not be served.
-_HELPFUL: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES, STORAGE_CLASSES, VOLUMES, VOLUME_CLAIMS)
+_RETRY_KINDS: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES, STORAGE_CLASSES, VOLUMES, VOLUME_CLAIMS)
 
 
-class Waiting:
+class ObservedCluster:
     """The cluster as the autoscaler sees it."""
 
     def __init__(self, context: Context, features: Features) -> None:
@@ -70,15 +70,15 @@ class Waiting:
         self.slices: Cache[Any] = by_resource[SLICES]
         self.claims: Cache[Any] = by_resource[CLAIMS]
         self.budgets: Cache[Any] = context.caches.trees(DISRUPTION_BUDGETS)
-        self.on_node = self.pods.index("node", by_node)
-        self.slices_of = self.slices.index("node", by_node)
-        self._helpful = [by_resource[resource] for resource in _HELPFUL]
+        self.pods_by_node = self.pods.index("node", by_node)
+        self.slices_by_node = self.slices.index("node", by_node)
+        self._retry_caches = [by_resource[resource] for resource in _RETRY_KINDS]
 
     def caches(self) -> tuple[Cache[Any], ...]:
         """Those that must be there before anything is decided."""
         return (*(cache for cache, _ in self._kinds), self.budgets)
 
-    def follow(
+    def subscribe(
         self, waits: Callable[[str], None], placed: Callable[[Item[Any]], None], helps: Callable[[], None],
         moves: Callable[[], None],
     ) -> list[Callable[[], None]]:  # fmt: skip
@@ -87,8 +87,8 @@ class Waiting:
         """
 
         def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
-            if new is not None and wants_machine(new):
-                if old is None or not wants_machine(old) or _spec(old) != _spec(new):
+            if new is not None and is_unschedulable(new):
+                if old is None or not is_unschedulable(old) or _spec(old) != _spec(new):
                     waits(new.uid)
             elif old is not None and new is not None and new.spec.get("nodeName") and not old.spec.get("nodeName"):
                 placed(new)
@@ -111,32 +111,32 @@ class Waiting:
         def moved(old: Item[Any] | None, new: Item[Any] | None) -> None:
             moves()
 
-        ends = [cache.on_change(helped) for cache in self._helpful]
+        ends = [cache.on_change(helped) for cache in self._retry_caches]
         ends += [cache.on_change(moved) for cache in (self.nodes, self.slices, self.budgets)]
         return [*ends, self.claims.on_change(claim_changed), self.pods.on_change(pod_changed)]
 
-    def waiting(self) -> Iterator[Item[Any]]:
+    def unschedulable_pods(self) -> Iterator[Item[Any]]:
         """Pods that nobody has a place for."""
-        return (pod for pod in self.pods.items() if wants_machine(pod) and not self._makes_room(pod))
+        return (pod for pod in self.pods.items() if is_unschedulable(pod) and not self._awaits_preemption(pod))
 
-    def seen(self, without: Container[str] = ()) -> list[tuple[Item[Any], type[Object]]]:
+    def plan_inputs(self, without: Container[str] = ()) -> list[tuple[Item[Any], type[Object]]]:
         """All that a plan is made from: of the pods without a node only those that wait for one, but for some (uid)."""
         found: list[tuple[Item[Any], type[Object]]] = []
         for cache, type in self._kinds:
             items = cache.items()
             if cache is self.pods:
-                waiting = {pod.uid for pod in self.waiting() if pod.uid not in without}
+                waiting = {pod.uid for pod in self.unschedulable_pods() if pod.uid not in without}
                 items = [pod for pod in items if pod.uid in waiting or (_runs(pod) and not is_finished(pod))]
             found += ((item, type) for item in items)
         return found
 
-    def _makes_room(self, pod: Item[Any]) -> bool:
+    def _awaits_preemption(self, pod: Item[Any]) -> bool:
         """The scheduler has chosen a node for it, whose pods are on their way out."""
         node = pod.status.get("nominatedNodeName", "")
-        return bool(node) and any(one.deleting for one in self.on_node[node])
+        return bool(node) and any(one.deleting for one in self.pods_by_node[node])
 
 
-def wants_machine(pod: Item[Any]) -> bool:
+def is_unschedulable(pod: Item[Any]) -> bool:
     """Whether the scheduler has tried a pod, and found no node for it."""
     if pod.spec.get("nodeName") or pod.deleting or pod.spec.get("schedulingGates") or is_finished(pod):
         return False
@@ -149,14 +149,14 @@ def wants_machine(pod: Item[Any]) -> bool:
     )
 
 
-def wish_of(pod: Item[Any]) -> str:
+def requirements_key(pod: Item[Any]) -> str:
     """What a pod asks for: equal for pods that any machine serves alike, such as those of one Deployment, or of one
     CronJob's Jobs."""
     spec = _spec(pod)
-    asked = {field: spec[field] for field in _ASKED if spec.get(field)}
+    requirements = {field: spec[field] for field in _REQUIREMENT_FIELDS if spec.get(field)}
     for field in ("initContainers", "containers"):
-        asked[field] = [(one.get("resources"), one.get("restartPolicy")) for one in spec.get(field) or ()]
-    return json.dumps([pod.namespace, asked], sort_keys=True)
+        requirements[field] = [(one.get("resources"), one.get("restartPolicy")) for one in spec.get(field) or ()]
+    return json.dumps([pod.namespace, requirements], sort_keys=True)
 
 
 def _spec(pod: Item[Any]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
 from allotment.model.trees import Tree
-from allotment.node_fit.nodes import COMING
+from allotment.node_fit.nodes import PROVISIONING
 
 __all__ = ["COMING", "LEAVING", "cordon", "cordoned", "is_cordoned"]
 

@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from allotment.autoscaler.cluster_state import Waiting, is_daemon, is_finished
+from allotment.autoscaler.cluster_state import ObservedCluster, is_daemon, is_finished
 from allotment.autoscaler.cordon import LEAVING, cordon, is_cordoned
-from allotment.autoscaler.events import Teller, described
-from allotment.autoscaler.nomination import Promises
-from allotment.autoscaler.options import Options, Planner
-from allotment.autoscaler.order import Order
-from allotment.autoscaler.order_reconciler import Tending
-from allotment.autoscaler.order_store import Orders
-from allotment.autoscaler.provider import NoCapacity, Refused
-from allotment.autoscaler.purchase_backoff import Restraint
-from allotment.autoscaler.remaining_limits import remaining
-from allotment.autoscaler.scale_up import beside, planner_of
-from allotment.autoscaler.unavailable_offerings import Shortages
+from allotment.autoscaler.events import EventReporter, describe_machine
+from allotment.autoscaler.nomination import Nominations
+from allotment.autoscaler.options import AutoscalerOptions, Planner
+from allotment.autoscaler.order import MachineOrder
+from allotment.autoscaler.order_reconciler import OrderReconciler
+from allotment.autoscaler.order_store import OrderStore
+from allotment.autoscaler.provider import NoCapacity, OrderRejected
+from allotment.autoscaler.purchase_backoff import PurchaseBackoff
+from allotment.autoscaler.remaining_limits import remaining_limits
+from allotment.autoscaler.scale_up import run_in_thread, planner_of
+from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
 from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -46,64 +46,64 @@ from allotment.tools.plan.report import ProvisioningPlan
 log = logging.getLogger(__name__)
 
 #: What machines in vain are counted under where they were to replace others.
-_REPLACING: Final = "replacing"
+_REPLACEMENT: Final = "replacing"
 #: Seconds: how often a course is looked at; how long a cordon stands before a node is given back, for a binding may be
 #: under way; how long pods have to leave, each; how often it is searched again where nothing changed.
 _STEP, _CORDON, _DRAIN, _SEARCH = 1.0, 2.0, 600.0, 300.0
 
 
-class Course:
+class Disruption:
     """What is being done. ``moves``: whether pods have to leave. ``added``: orders of the machines that replace."""
 
     def __init__(self, remove: Sequence[str], moves: bool, added: Sequence[str], now: float) -> None:
         self.remove = list(remove)
         self.moves = moves
         self.added = list(added)
-        self.began = now
+        self.started = now
         self.cordoned: float | None = None
         self.progress = now
         self.left: int | None = None
         """Pods that were still there, and when they last became fewer."""
-        self.proven = not moves
+        self.verified = not moves
 
 
-class Disrupting:
+class DisruptionController:
     """See the module; :meth:`run` is the task."""
 
     def __init__(
-        self, options: Options, clock: Clock, client: Client, waiting: Waiting, orders: Orders, promises: Promises,
-        shortages: Shortages, restraint: Restraint, teller: Teller, tender: Tending,
+        self, options: AutoscalerOptions, clock: Clock, client: Client, cluster: ObservedCluster, orders: OrderStore, nominations: Nominations,
+        offerings: UnavailableOfferings, backoff: PurchaseBackoff, events: EventReporter, reconciler: OrderReconciler,
     ) -> None:  # fmt: skip
         self._options = options
         self._clock = clock
         self._client = client
-        self._waiting = waiting
+        self._cluster = cluster
         self._orders = orders
-        self._promises = promises
-        self._shortages = shortages
-        self._restraint = restraint
-        self._teller = teller
-        self._tender = tender
+        self._nominations = nominations
+        self._offerings = offerings
+        self._backoff = backoff
+        self._events = events
+        self._reconciler = reconciler
         self._planner: Planner = planner_of(options)
-        self._quiet: dict[str, tuple[frozenset[str], float]] = {}
+        self._stable_since: dict[str, tuple[frozenset[str], float]] = {}
         """Pods (uid) by node, and since when they are these."""
-        self._course: Course | None = None
+        self._current: Disruption | None = None
         self._changed = asyncio.Event()
-        self._searched = float("-inf")
-        self._told: dict[str, str] = {}
+        self._last_search = float("-inf")
+        self._reported: dict[str, str] = {}
         reasons = () if options.consolidation == "cheaper" else (DisruptionBudget(nodes="0", reasons=("Underutilized",)),)
         self._policy = ConsolidationPolicy(budgets=(DisruptionBudget(nodes=options.budget), *reasons))
 
-    def look(self) -> None:
+    def notify(self) -> None:
         """Something has changed."""
         self._changed.set()
 
     async def run(self) -> None:
         """Give back for ever."""
-        await self._take_back()
+        await self._restore()
         while True:
             try:
-                seconds = await (self._search() if self._course is None else self._go_on(self._course))
+                seconds = await (self._search() if self._current is None else self._continue(self._current))
             except (StatusError, Unreachable) as error:
                 log.warning("disruption: %s", error)
                 seconds = _STEP
@@ -114,14 +114,14 @@ class Disrupting:
     async def _search(self) -> float:
         now = self._clock.seconds()
         owned = self._owned()
-        changed = self._note_quiet(owned, now)
-        kept = {node: text for node, order in owned.items() if (text := self._kept(node, order, now))}
-        if not changed and not self._changed.is_set() and now - self._searched < _SEARCH:
+        changed = self._update_stable_since(owned, now)
+        kept = {node: text for node, order in owned.items() if (text := self._keep_reason(node, order, now))}
+        if not changed and not self._changed.is_set() and now - self._last_search < _SEARCH:
             return _STEP
         if len(kept) == len(owned):
             return _STEP
         self._changed.clear()
-        self._searched = now
+        self._last_search = now
         found = await self._consolidate(owned, kept, replaces=self._options.consolidation == "cheaper")
         if not found.remove:
             return _STEP
@@ -131,69 +131,69 @@ class Disrupting:
         await self._begin(found, owned)
         return 0.0
 
-    def _owned(self) -> dict[str, Order]:
+    def _owned(self) -> dict[str, MachineOrder]:
         """Our machines by their nodes, which are there."""
-        by_node = {self._tender.node_of(order): order for order in self._orders.standing() if order.initialised}
-        return {node: order for node, order in by_node.items() if self._waiting.nodes.item("", node) is not None}
+        by_node = {self._reconciler.node_of(order): order for order in self._orders.active() if order.initialised}
+        return {node: order for node, order in by_node.items() if self._cluster.nodes.item("", node) is not None}
 
-    def _note_quiet(self, owned: Iterable[str], now: float) -> bool:
+    def _update_stable_since(self, owned: Iterable[str], now: float) -> bool:
         """Since when each node's pods are those that it has; whether some node has just become quiet enough."""
         found: dict[str, tuple[frozenset[str], float]] = {}
         ripe = False
         for node in owned:
             pods = frozenset(pod.uid for pod in self._users(node))
-            before = self._quiet.get(node)
+            before = self._stable_since.get(node)
             found[node] = before if before is not None and before[0] == pods else (pods, now)
             ends = found[node][1] + self._options.consolidate_after
-            ripe = ripe or self._searched < ends <= now
-        self._quiet = found
+            ripe = ripe or self._last_search < ends <= now
+        self._stable_since = found
         return ripe
 
-    def _kept(self, node: str, order: Order, now: float) -> str:
+    def _keep_reason(self, node: str, order: MachineOrder, now: float) -> str:
         """Why a node must not be looked at yet; empty if it may."""
-        quiet = now - self._quiet[node][1]
+        quiet = now - self._stable_since[node][1]
         if quiet < self._options.consolidate_after:
             return f"its pods have changed {quiet:.0f} s ago"
-        if self._promises.to(order.name):
+        if self._nominations.pods_of(order.name):
             return "pods wait for it"
-        item = self._waiting.nodes.item("", node)
-        if item is not None and item.spec.get("unschedulable") and not self._is_ours(item):
+        item = self._cluster.nodes.item("", node)
+        if item is not None and item.spec.get("unschedulable") and not self._is_own_cordon(item):
             return "somebody has cordoned it"
         return ""
 
     def _users(self, node: str) -> list[Item[Any]]:
         """Pods of a node that are not its own and have not ended."""
-        return [pod for pod in self._waiting.on_node[node] if not is_daemon(pod) and not is_finished(pod)]
+        return [pod for pod in self._cluster.pods_by_node[node] if not is_daemon(pod) and not is_finished(pod)]
 
-    async def _consolidate(self, owned: dict[str, Order], kept: dict[str, str], *, replaces: bool) -> Consolidation:
-        ours = [
+    async def _consolidate(self, owned: dict[str, MachineOrder], kept: dict[str, str], *, replaces: bool) -> Consolidation:
+        owned_nodes = [
             OwnedNode(
                 node=node, instance=order.machine.instance, usd_per_hour=order.machine.usd_per_hour,
                 zone=order.machine.zone, capacity_type=order.machine.capacity_type,
             )
             for node, order in owned.items()
         ]  # fmt: skip
-        objects: list[Tree] = [item.tree for item, _ in self._waiting.seen()]
-        objects += [item.tree for item in self._waiting.budgets.items()]
+        objects: list[Tree] = [item.tree for item, _ in self._cluster.plan_inputs()]
+        objects += [item.tree for item in self._cluster.budgets.items()]
         replacing = None
         now = self._clock.seconds()
         if (
             replaces
-            and not self._restraint.wait(_REPLACING, now)
-            and not any(order.under_way for order in self._orders)
+            and not self._backoff.remaining(_REPLACEMENT, now)
+            and not any(order.is_in_flight for order in self._orders)
         ):
-            limits = remaining(self._options.limits, [order.machine for order in self._orders])
-            short = self._shortages.now(now)
+            limits = remaining_limits(self._options.limits, [order.machine for order in self._orders])
+            short = self._offerings.current(now)
             limits = replace(limits, unavailable=(*limits.unavailable, *short))
             replacing = ReplacementOptions(self._plan, self._options.catalog, limits)
 
         def work(keep_going: KeepGoing) -> Consolidation:
             return consolidate(
-                objects, ours, self._policy, self._options.features, keep_going=keep_going, kept=kept,
+                objects, owned_nodes, self._policy, self._options.features, keep_going=keep_going, kept=kept,
                 replacing=replacing,
             )  # fmt: skip
 
-        return await beside(work, self._options.plan_seconds)
+        return await run_in_thread(work, self._options.plan_seconds)
 
     def _plan(
         self, values: Iterable[Object], catalog: Sequence[InstanceType], limits: PlanLimits, features: Features, *,
@@ -203,51 +203,51 @@ class Disrupting:
 
     def _propose(self, found: Consolidation) -> None:
         for one in found.remove:
-            node = self._waiting.nodes.item("", one.node)
+            node = self._cluster.nodes.item("", one.node)
             text = f"could be given back ({one.reason}), which would save {dollars(found.saves)} USD/h in all"
-            if node is not None and self._told.get(node.uid) != text:
-                self._told[node.uid] = text
-                self._teller.leaves(node.tree, text)
+            if node is not None and self._reported.get(node.uid) != text:
+                self._reported[node.uid] = text
+                self._events.removal(node.tree, text)
 
     # --- doing it --------------------------------------------------------------------------------------------------
 
-    async def _begin(self, found: Consolidation, owned: dict[str, Order]) -> None:
+    async def _begin(self, found: Consolidation, owned: dict[str, MachineOrder]) -> None:
         added = []
         now = self._clock.now()
-        self._restraint.begin()
+        self._backoff.start_plan()
         for machine in found.add:
-            order = await self._orders.add(machine, now, (node.name for node in self._waiting.nodes.items()))
-            self._restraint.ordered(order.name, (_REPLACING,))
+            order = await self._orders.add(machine, now, (node.name for node in self._cluster.nodes.items()))
+            self._backoff.ordered(order.name, (_REPLACEMENT,))
             try:
                 await self._orders.place(order)
-            except (NoCapacity, Refused) as error:
+            except (NoCapacity, OrderRejected) as error:
                 log.info("a replacement could not be had: %s", error)
-                self._shortages.note((machine.instance, machine.zone, machine.capacity_type), self._clock.seconds())
+                self._offerings.unavailable((machine.instance, machine.zone, machine.capacity_type), self._clock.seconds())
                 return  # machines that did come are empty, and go as such
             added.append(order.name)
-            log.info("ordered %s as %s to replace others", described(machine), order.name)
+            log.info("ordered %s as %s to replace others", describe_machine(machine), order.name)
         nodes = [one.node for one in found.remove if one.node in owned]
-        self._course = Course(nodes, bool(found.moves), added, self._clock.seconds())
+        self._current = Disruption(nodes, bool(found.moves), added, self._clock.seconds())
         saves = dollars(found.saves)
         for one in found.remove:
-            node = self._waiting.nodes.item("", one.node)
+            node = self._cluster.nodes.item("", one.node)
             if node is not None:
                 why = "nobody uses it" if one.reason == "Empty" else "its pods have room elsewhere, for less"
-                self._teller.leaves(node.tree, f"{why}; {len(nodes)} nodes go, which saves {saves} USD/h in all")
+                self._events.removal(node.tree, f"{why}; {len(nodes)} nodes go, which saves {saves} USD/h in all")
 
-    async def _go_on(self, course: Course) -> float:
+    async def _continue(self, course: Disruption) -> float:
         """One step of what was begun."""
         now = self._clock.seconds()
-        course.remove = [node for node in course.remove if self._waiting.nodes.item("", node) is not None]
+        course.remove = [node for node in course.remove if self._cluster.nodes.item("", node) is not None]
         if not course.remove:
-            self._course = None
+            self._current = None
             if course.added:
-                self._restraint.served(_REPLACING)
+                self._backoff.served(_REPLACEMENT)
             return 0.0
-        waits = self._awaits(course)
+        waits = self._awaits_replacements(course)
         if waits is None:
-            self._restraint.note(course.added[0], (_REPLACING,), now)
-            return await self._stop(course, "a machine that was to replace it has not come")
+            self._backoff.failed(course.added[0], (_REPLACEMENT,), now)
+            return await self._abort(course, "a machine that was to replace it has not come")
         if waits:
             return _STEP
         if course.cordoned is None:
@@ -255,20 +255,20 @@ class Disrupting:
                 await self._cordon(node, True)
             course.cordoned = now
             return _CORDON
-        if not course.proven:
-            if not await self._prove(course):
-                return await self._stop(course, "its pods have no place elsewhere any more")
-            course.proven = True
-        return await self._empty(course, now)
+        if not course.verified:
+            if not await self._verify(course):
+                return await self._abort(course, "its pods have no place elsewhere any more")
+            course.verified = True
+        return await self._drain(course, now)
 
-    def _awaits(self, course: Course) -> bool | None:
+    def _awaits_replacements(self, course: Disruption) -> bool | None:
         """Whether machines have to come first; None if one of them never will."""
         orders = [self._orders.get(name) for name in course.added]
         if any(order is None or order.leaving for order in orders):
             return None
         return any(order is not None and not order.initialised for order in orders)
 
-    async def _prove(self, course: Course) -> bool:
+    async def _verify(self, course: Disruption) -> bool:
         """Whether all pods have places still, on the cluster as it is now, cordons and new machines and all."""
         owned = self._owned()
         kept = {node: "it is not asked about" for node in owned if node not in course.remove}
@@ -279,7 +279,7 @@ class Disrupting:
             self._policy = policy
         return {one.node for one in found.remove} >= set(course.remove)
 
-    async def _empty(self, course: Course, now: float) -> float:
+    async def _drain(self, course: Disruption, now: float) -> float:
         """Evict whoever may be; give back the nodes on which nobody is left.
 
         Budgets may let pods go one at a time only, so what is bounded is the time in which none has left.
@@ -293,7 +293,7 @@ class Disrupting:
                 pod for pod in pods if pod.spec.get("nodeName") == node and not is_daemon(pod) and not is_finished(pod)
             ]
             if users and not course.moves:
-                return await self._stop(course, "a pod has come")
+                return await self._abort(course, "a pod has come")
             for pod in users:
                 if not pod.deleting:
                     await self._evict(pod)
@@ -302,14 +302,14 @@ class Disrupting:
                 continue
             order = self._owned().get(node)
             if order is not None:
-                await self._orders.leave(order, "nobody uses it")
-                await self._orders.give_back(order)
+                await self._orders.mark_leaving(order, "nobody uses it")
+                await self._orders.release(order)
                 log.info("%s was given back", order.name)
             course.remove.remove(node)
         if course.left is None or left < course.left:
             course.progress, course.left = now, left
         elif now - course.progress > _DRAIN:
-            return await self._stop(course, f"its pods have not left in {_DRAIN:.0f} s")
+            return await self._abort(course, f"its pods have not left in {_DRAIN:.0f} s")
         return _STEP
 
     async def _evict(self, pod: Item[Any]) -> None:
@@ -325,30 +325,30 @@ class Disrupting:
                 raise
             log.info("evicting %s/%s: %s", pod.namespace, pod.name, error)
 
-    async def _stop(self, course: Course, why: str) -> float:
+    async def _abort(self, course: Disruption, why: str) -> float:
         """Leave the nodes where they are, for anybody's use again."""
-        self._course = None
+        self._current = None
         for name in course.remove:
-            node = self._waiting.nodes.item("", name)
+            node = self._cluster.nodes.item("", name)
             if node is not None:
-                self._teller.blocked(node.tree, f"stays: {why}")
+                self._events.blocked(node.tree, f"stays: {why}")
             await self._cordon(name, False)
-        self._quiet.clear()  # it is tried again, but not at once
+        self._stable_since.clear()  # it is tried again, but not at once
         log.info("%s stay: %s", ", ".join(course.remove), why)
         return _STEP
 
     async def _cordon(self, name: str, on: bool) -> None:
-        await cordon(self._client, self._waiting.nodes, name, LEAVING, on=on)
+        await cordon(self._client, self._cluster.nodes, name, LEAVING, on=on)
 
-    def _is_ours(self, node: Item[Any]) -> bool:
+    def _is_own_cordon(self, node: Item[Any]) -> bool:
         """Whether it is cordoned by us."""
         return is_cordoned(node, LEAVING)
 
-    async def _take_back(self) -> None:
+    async def _restore(self) -> None:
         """Nodes that one before us cordoned and did not give back are anybody's again."""
         if self._options.dry_run:
             return
-        mine = {self._tender.node_of(order) for order in self._orders}
-        for node in tuple(self._waiting.nodes.items()):
-            if node.name in mine and self._is_ours(node):
+        own_nodes = {self._reconciler.node_of(order) for order in self._orders}
+        for node in tuple(self._cluster.nodes.items()):
+            if node.name in own_nodes and self._is_own_cordon(node):
                 await self._cordon(node.name, False)

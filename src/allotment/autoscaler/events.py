@@ -19,47 +19,47 @@ _NOT: Final = "NotTriggerScaleUp"
 _FAILED: Final = "FailedScaleUp"
 
 
-class Teller:
+class EventReporter:
     """Speaks about pods and nodes, and not twice about the same."""
 
     def __init__(self, recorder: Recorder, dry_run: bool) -> None:
         self._recorder = recorder
         self._dry_run = dry_run
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def keep(self, waiting: set[str]) -> None:
         """Pods (uid) that wait no more are forgotten."""
-        self._said = {uid: text for uid, text in self._said.items() if uid in waiting}
+        self._reported = {uid: text for uid, text in self._reported.items() if uid in waiting}
 
     def ordered(self, pod: Item[Any], machine: PlannedMachine) -> None:
         """A machine was ordered for a pod, or would have been."""
         if self._dry_run:
-            self._say(pod, "Normal", _PROPOSED, f"would order {described(machine)}; nothing is ordered in a dry run")
+            self._record(pod, "Normal", _PROPOSED, f"would order {describe_machine(machine)}; nothing is ordered in a dry run")
         else:
-            self._say(pod, "Normal", _ORDERED, f"ordered {described(machine)} as node {machine.node}")
+            self._record(pod, "Normal", _ORDERED, f"ordered {describe_machine(machine)} as node {machine.node}")
 
     def awaited(self, pod: Item[Any], node: str) -> None:
         """A pod has its place on a machine that is under way already."""
-        self._say(pod, "Normal", _ORDERED, f"has its place on node {node}, which is on its way")
+        self._record(pod, "Normal", _ORDERED, f"has its place on node {node}, which is on its way")
 
     def unserved(self, pod: Item[Any], text: str) -> None:
         """No machine will come for a pod."""
-        self._say(pod, "Normal", _NOT, f"no machine is ordered: {text}")
+        self._record(pod, "Normal", _NOT, f"no machine is ordered: {text}")
 
-    def restrained(self, pod: Item[Any], plans: int, seconds: float) -> None:
+    def backed_off(self, pod: Item[Any], plans: int, seconds: float) -> None:
         """No machine is ordered for a pod for a while, since those before were of no use to it."""
         text = (
             f"{plans} times in a row machines that were ordered for such pods came to nothing (see FailedScaleUp and "
-            f"MachineReady); the next is ordered no sooner than {minutes(seconds)} after the last"
+            f"MachineReady); the next is ordered no sooner than {format_duration(seconds)} after the last"
         )
         self.unserved(pod, text)
 
     def failed(self, pod: Item[Any], text: str) -> None:
         """A machine that was ordered for a pod does not come."""
-        self._said.pop(pod.uid, None)
+        self._reported.pop(pod.uid, None)
         self._recorder.event(pod.tree, "Warning", _FAILED, text, "ScalingUp")
 
-    def leaves(self, node: Tree, text: str) -> None:
+    def removal(self, node: Tree, text: str) -> None:
         """A node goes, or would go."""
         reason = "ProposedScaleDown" if self._dry_run else "ScaleDown"
         self._recorder.event(node, "Normal", reason, text, "ScalingDown")
@@ -72,14 +72,14 @@ class Teller:
         """A node of ours has all that it was planned with."""
         self._recorder.event(node, "Normal", "MachineReady", text, "ScalingUp")
 
-    def _say(self, pod: Item[Any], type: Any, reason: str, text: str) -> None:
-        said = f"{reason} {text}"
-        if self._said.get(pod.uid) != said:
-            self._said[pod.uid] = said
+    def _record(self, pod: Item[Any], type: Any, reason: str, text: str) -> None:
+        report = f"{reason} {text}"
+        if self._reported.get(pod.uid) != report:
+            self._reported[pod.uid] = report
             self._recorder.event(pod.tree, type, reason, text, "ScalingUp")
 
 
-def described(machine: PlannedMachine) -> str:
+def describe_machine(machine: PlannedMachine) -> str:
     """A machine in a sentence.
 
     >>> from decimal import Decimal
@@ -100,7 +100,7 @@ def described(machine: PlannedMachine) -> str:
     return f"{machine.instance} ({', '.join(filter(None, parts))})"
 
 
-def minutes(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time to wait, in the unit that is read best.
 
     >>> minutes(42), minutes(60), minutes(1800)

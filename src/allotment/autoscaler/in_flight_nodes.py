@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.autoscaler.order import Order
+from allotment.autoscaler.order import MachineOrder
 from allotment.autoscaler.readiness import pools_of
 from allotment.fleet.catalog import template_of
 from allotment.fleet.catalog.instance_type import InstanceType
@@ -21,7 +21,7 @@ from allotment.model.meta import Object
 from allotment.model.resource import ResourceSlice
 
 
-class Coming(NamedTuple):
+class InFlightNode(NamedTuple):
     """The node and the slices that a machine under way will bring."""
 
     node: Node
@@ -33,7 +33,7 @@ class Coming(NamedTuple):
         return pools_of(self.slices)
 
 
-def coming(order: Order, instance: InstanceType, node: str, kube: str) -> Coming:
+def in_flight_node(order: MachineOrder, instance: InstanceType, node: str, kube: str) -> InFlightNode:
     """What an order will bring, under the name of its node."""
     machine = order.machine
     template = template_of(
@@ -49,11 +49,11 @@ def coming(order: Order, instance: InstanceType, node: str, kube: str) -> Coming
         metadata=replace(metadata, labels=labels),
         spec=replace(template.node.spec, taints=tuple(taints.values())),
     )
-    return Coming(named, template.slices)
+    return InFlightNode(named, template.slices)
 
 
-def with_supply(
-    values: Iterable[Object], machines: Sequence[Coming], promised: Mapping[str, str], leaving: frozenset[str]
+def with_in_flight_nodes(
+    values: Iterable[Object], machines: Sequence[InFlightNode], nominated: Mapping[str, str], leaving: frozenset[str]
 ) -> list[Object]:
     """A cluster's objects with machines under way as if they were there.
 
@@ -69,7 +69,7 @@ def with_supply(
             if value.spec.node_name in instead:
                 continue
         elif isinstance(value, Pod) and not value.spec.node_name:
-            node = promised.get(value.metadata.uid, "")
+            node = nominated.get(value.metadata.uid, "")
             if node != value.status.nominated_node_name:
                 value = replace(value, status=replace(value.status, nominated_node_name=node))
         found.append(value)

@@ -10,17 +10,17 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
-from allotment.autoscaler.cluster_state import Waiting, wants_machine
+from allotment.autoscaler.cluster_state import ObservedCluster, is_unschedulable
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import PODS
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 
 
-class Promises:
+class Nominations:
     """Which pods wait for which machine of ours."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Promises:
     def __len__(self) -> int:
         return len(self._orders)
 
-    def promise(self, uid: str, order: str) -> None:
+    def assign(self, uid: str, order: str) -> None:
         """A pod gets its place on a machine."""
         self._orders[uid] = order
 
@@ -40,7 +40,7 @@ class Promises:
         """The machine that a pod waits for; empty if it waits for none."""
         return self._orders.get(uid, "")
 
-    def to(self, order: str) -> list[str]:
+    def pods_of(self, order: str) -> list[str]:
         """Pods (uid) that wait for a machine."""
         return [uid for uid, one in self._orders.items() if one == order]
 
@@ -48,33 +48,33 @@ class Promises:
         """Only those pods (uid) wait still."""
         self._orders = {uid: self._orders[uid] for uid in waiting if uid in self._orders}
 
-    def break_off(self, order: str) -> bool:
+    def cancel(self, order: str) -> bool:
         """A machine will not come; whether anybody waited for it."""
         left = {uid: one for uid, one in self._orders.items() if one != order}
         broken = len(left) < len(self._orders)
         self._orders = left
         return broken
 
-    def nodes(self, node_of: Mapping[str, str]) -> dict[str, str]:
+    def nodes_by_pod(self, node_of: Mapping[str, str]) -> dict[str, str]:
         """The node by pod (uid). ``node_of``: nodes by order."""
         return {uid: node_of[order] for uid, order in self._orders.items() if order in node_of}
 
 
-async def nominate(client: Client, waiting: Waiting, promised: Iterable[str], node: str) -> None:
+async def nominate(client: Client, waiting: ObservedCluster, uids: Iterable[str], node: str) -> None:
     """Say of pods (uid) which node they were planned for, unless they say so already or wait no more."""
-    wanted = set(promised)
-    turns = asyncio.Semaphore(_AT_ONCE)
+    wanted = set(uids)
+    semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def one(name: str, namespace: str, uid: str) -> None:
         patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
-        async with turns:
+        async with semaphore:
             try:
                 await client.patch(PODS, name, patch, namespace, subresource="status")
             except StatusError as error:
                 # It is bound or gone, or the cluster does not let us: the scheduler finds the node by itself.
                 log.info("nominating %s for %s/%s: %s", node, namespace, name, error)
 
-    pods = [pod for pod in waiting.pods.items() if pod.uid in wanted and wants_machine(pod)]
+    pods = [pod for pod in waiting.pods.items() if pod.uid in wanted and is_unschedulable(pod)]
     await asyncio.gather(
         *(one(pod.name, pod.namespace, pod.uid) for pod in pods if pod.status.get("nominatedNodeName") != node)
     )

@@ -28,7 +28,7 @@ class Planner(Protocol):
         ...
 
 
-class Options(NamedTuple):
+class AutoscalerOptions(NamedTuple):
     """Times are seconds of the cluster's clock, but ``plan_seconds``, which a machine computes.
 
     ``provider`` is asked for one when the program starts. ``idle``, ``longest``: pods that wait are planned for when no
@@ -48,15 +48,15 @@ class Options(NamedTuple):
     planner: Planner | None = None
     """None: `allotment.tools.plan.planning`."""
     namespace: str = "kube-system"
-    idle: float = 1.0
-    longest: float = 10.0
+    batch_idle: float = 1.0
+    batch_max: float = 10.0
     plan_seconds: float = 5.0
     registration: float = 900.0
-    shortage: float = 60.0
-    longest_shortage: float = 1800.0
-    vain: float = 60.0
-    longest_vain: float = 1800.0
-    together: float = 60.0
+    shortage_backoff: float = 60.0
+    max_shortage_backoff: float = 1800.0
+    purchase_backoff: float = 60.0
+    max_purchase_backoff: float = 1800.0
+    opening_window: float = 60.0
     retry: float = 300.0
     consolidation: Consolidation = "empty"
     consolidate_after: float = 60.0

@@ -26,7 +26,7 @@ _KEY: Final = "order.json"
 _LONGEST: Final = 40
 
 
-class Order(Value, frozen=True):
+class MachineOrder(Value, frozen=True):
     """``confirmed``: the cloud has taken it. ``initialised``: when its node and all its slices were there; empty: not
     yet. ``leaving``: why it is being given back; empty: it stays."""
 
@@ -43,12 +43,12 @@ class Order(Value, frozen=True):
         return self.machine.form.partition("/")[2]
 
     @property
-    def under_way(self) -> bool:
+    def is_in_flight(self) -> bool:
         """Whether it is supply that is still to come."""
         return not self.initialised and not self.leaving
 
 
-def name_of(machine: PlannedMachine, taken: Container[str]) -> str:
+def order_name(machine: PlannedMachine, taken: Container[str]) -> str:
     """A name for a planned machine: of its node, where the cloud lets us choose, and of the order.
 
     >>> from decimal import Decimal
@@ -73,15 +73,15 @@ def name_of(machine: PlannedMachine, taken: Container[str]) -> str:
     raise AssertionError("there is always another number")
 
 
-def order_for(machine: PlannedMachine, taken: Container[str], now: str) -> Order:
+def order_for(machine: PlannedMachine, taken: Container[str], now: str) -> MachineOrder:
     """An order for a planned machine, which then has the order's name as that of its node."""
-    name = name_of(machine, taken)
+    name = order_name(machine, taken)
     # Which devices the pods get is the scheduler's to say; the plan's are told in its report.
     seats = tuple(replace(seat, node=name, claims=()) for seat in machine.seats)
-    return Order(name=name, machine=replace(machine, node=name, seats=seats), ordered=now)
+    return MachineOrder(name=name, machine=replace(machine, node=name, seats=seats), ordered=now)
 
 
-def config_map(order: Order, namespace: str, provider: str) -> Tree:
+def config_map(order: MachineOrder, namespace: str, provider: str) -> Tree:
     """The order as the cluster keeps it."""
     return {
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -90,17 +90,17 @@ def config_map(order: Order, namespace: str, provider: str) -> Tree:
     }  # fmt: skip
 
 
-def data_of(order: Order) -> dict[str, str]:
+def data_of(order: MachineOrder) -> dict[str, str]:
     """The data of its ConfigMap."""
     return {_KEY: msgspec.json.encode(order).decode()}
 
 
-def order_of(tree: Tree, provider: str) -> Order | None:
+def order_of(tree: Tree, provider: str) -> MachineOrder | None:
     """The order that a ConfigMap is; None for what is none of ours. Raises ValueError for one that nobody can read."""
     metadata = tree["metadata"]
     if (metadata.get("labels") or {}).get(LABEL) != provider:
         return None
     try:
-        return msgspec.json.decode((tree.get("data") or {}).get(_KEY, ""), type=Order)
+        return msgspec.json.decode((tree.get("data") or {}).get(_KEY, ""), type=MachineOrder)
     except msgspec.DecodeError as error:
         raise ValueError(f"ConfigMap {metadata['name']}: {_KEY}: {error}") from None

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from allotment.autoscaler.order import LABEL, Order, config_map, data_of, order_for, order_of
-from allotment.autoscaler.provider import NoCapacity, Provider, Refused
+from allotment.autoscaler.order import LABEL, MachineOrder, config_map, data_of, order_for, order_of
+from allotment.autoscaler.provider import NoCapacity, Provider, OrderRejected
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS
@@ -21,18 +21,18 @@ from allotment.tools.plan.report import PlannedMachine
 log = logging.getLogger(__name__)
 
 
-class Orders:
+class OrderStore:
     """One autoscaler's orders with one provider."""
 
     def __init__(self, client: Client, namespace: str, provider: Provider) -> None:
         self._client = client
         self._namespace = namespace
         self._provider = provider
-        self._known: dict[str, Order] = {}
+        self._known: dict[str, MachineOrder] = {}
         self._names: set[str] = set()
         """Also of those that are gone: a node that comes again under its name is taken for the old one."""
         self._placing: set[str] = set()
-        self._returning: set[str] = set()
+        self._releasing: set[str] = set()
 
     async def load(self) -> None:
         """What the cluster remembers."""
@@ -48,22 +48,22 @@ class Orders:
                 self._known[order.name] = order
         self._names |= self._known.keys()
 
-    def __iter__(self) -> Iterator[Order]:
+    def __iter__(self) -> Iterator[MachineOrder]:
         """All of them, as they are now; they may change meanwhile."""
         return iter(tuple(self._known.values()))
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, name: str) -> Order | None:
+    def get(self, name: str) -> MachineOrder | None:
         """One order."""
         return self._known.get(name)
 
-    def standing(self) -> Iterable[Order]:
+    def active(self) -> Iterable[MachineOrder]:
         """Those that are not being given back."""
         return (order for order in self if not order.leaving)
 
-    async def add(self, machine: PlannedMachine, now: str, nodes: Iterable[str]) -> Order:
+    async def add(self, machine: PlannedMachine, now: str, nodes: Iterable[str]) -> MachineOrder:
         """Write a new order down; nobody has heard of it yet. ``nodes``: names that are taken."""
         order = order_for(machine, self._names.union(nodes), now)
         self._names.add(order.name)
@@ -80,46 +80,46 @@ class Orders:
         self._known[order.name] = order
         return order
 
-    async def place(self, order: Order) -> Order:
+    async def place(self, order: MachineOrder) -> MachineOrder:
         """Order a machine with the cloud. Raises NoCapacity and Refused, after which nothing is left of the order."""
         self._placing.add(order.name)
         try:
             await self._provider.create(order.name, order.machine)
             return await self.confirm(order)
-        except (NoCapacity, Refused):
+        except (NoCapacity, OrderRejected):
             await self.forget(order)
             raise
         finally:
             self._placing.discard(order.name)
 
-    def is_placing(self, order: Order) -> bool:
+    def is_placing(self, order: MachineOrder) -> bool:
         """Whether the cloud is being asked for it right now."""
         return order.name in self._placing
 
-    async def confirm(self, order: Order) -> Order:
+    async def confirm(self, order: MachineOrder) -> MachineOrder:
         """The cloud has it."""
         return await self._write(replace(order, confirmed=True))
 
-    async def initialised(self, order: Order, now: str) -> Order:
+    async def mark_initialised(self, order: MachineOrder, now: str) -> MachineOrder:
         """Its node and all its slices are there."""
         return await self._write(replace(order, initialised=now))
 
-    async def leave(self, order: Order, why: str) -> Order:
+    async def mark_leaving(self, order: MachineOrder, why: str) -> MachineOrder:
         """It will be given back, whatever happens in between."""
         return await self._write(replace(order, leaving=why))
 
-    async def give_back(self, order: Order) -> None:
+    async def release(self, order: MachineOrder) -> None:
         """Give a machine back and forget it; nothing is done if somebody here is about it already."""
-        if order.name in self._returning:
+        if order.name in self._releasing:
             return
-        self._returning.add(order.name)
+        self._releasing.add(order.name)
         try:
             await self._provider.delete(order.name)
             await self.forget(order)
         finally:
-            self._returning.discard(order.name)
+            self._releasing.discard(order.name)
 
-    async def forget(self, order: Order) -> None:
+    async def forget(self, order: MachineOrder) -> None:
         """There is no machine of that order any more."""
         try:
             await self._client.delete(CONFIG_MAPS, f"order-{order.name}", self._namespace)
@@ -128,7 +128,7 @@ class Orders:
                 raise
         self._known.pop(order.name, None)
 
-    async def _write(self, order: Order) -> Order:
+    async def _write(self, order: MachineOrder) -> MachineOrder:
         self._known[order.name] = order
         await self._client.patch(CONFIG_MAPS, f"order-{order.name}", {"data": data_of(order)}, self._namespace)
         return order

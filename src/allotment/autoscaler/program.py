@@ -14,18 +14,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.autoscaler.cluster_state import Waiting, wish_of
-from allotment.autoscaler.disruption import Disrupting
-from allotment.autoscaler.events import Teller
-from allotment.autoscaler.nomination import Promises
-from allotment.autoscaler.options import NAME, Options
-from allotment.autoscaler.order_reconciler import Tending
-from allotment.autoscaler.order_store import Orders
-from allotment.autoscaler.provider import Absent
-from allotment.autoscaler.purchase_backoff import Restraint
-from allotment.autoscaler.reporting import Reporter
-from allotment.autoscaler.scale_up import ScalingUp
-from allotment.autoscaler.unavailable_offerings import Shortages
+from allotment.autoscaler.cluster_state import ObservedCluster, requirements_key
+from allotment.autoscaler.disruption import DisruptionController
+from allotment.autoscaler.events import EventReporter
+from allotment.autoscaler.nomination import Nominations
+from allotment.autoscaler.options import NAME, AutoscalerOptions
+from allotment.autoscaler.order_reconciler import OrderReconciler
+from allotment.autoscaler.order_store import OrderStore
+from allotment.autoscaler.provider import ProviderUnavailable
+from allotment.autoscaler.purchase_backoff import PurchaseBackoff
+from allotment.autoscaler.reporting import PlanReporter
+from allotment.autoscaler.scale_up import ScaleUp
+from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
@@ -64,12 +64,12 @@ class Batch:
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the cloud, at least; and where nothing is done about it.
-_BREATH, _DRY = 0.5, 5.0
+_MIN_INTERVAL, _DRY_RUN_INTERVAL = 0.5, 5.0
 #: Plans in a row, each without what was out of stock for those before.
-_ANSWERS = 10
+_MAX_PLANS = 10
 
 
-def autoscaler(options: Options) -> Program:
+def autoscaler(options: AutoscalerOptions) -> Program:
     """The program."""
 
     async def run(context: Context) -> None:
@@ -78,7 +78,7 @@ def autoscaler(options: Options) -> Program:
     return run
 
 
-async def once(context: Context, options: Options) -> ProvisioningPlan:
+async def once(context: Context, options: AutoscalerOptions) -> ProvisioningPlan:
     """Plan for all that waits now, order it (in a dry run: propose it), and leave the rest to whoever comes later.
 
     What comes back is what was ordered. Raises Absent, but not in a dry run.
@@ -89,177 +89,177 @@ async def once(context: Context, options: Options) -> ProvisioningPlan:
 class Autoscaler:
     """One autoscaler and all that it knows."""
 
-    def __init__(self, context: Context, options: Options) -> None:
+    def __init__(self, context: Context, options: AutoscalerOptions) -> None:
         self._options = options
         self._clock = context.clock
         self._observing = context.observing
         self._random = context.random
         self._client = context.client_for(NAME, NAME)
-        self._waiting = Waiting(context, options.features)
+        self._cluster = ObservedCluster(context, options.features)
         provider = options.provider(context)
-        self._orders = Orders(self._client, options.namespace, provider)
-        self._promises = Promises()
-        self._shortages = Shortages(context.random, options.shortage, options.longest_shortage)
-        self._restraint = Restraint(options.vain, options.longest_vain)
-        self._teller = Teller(context.recorder(NAME), options.dry_run)
-        self._reporter = Reporter(self._client, context.clock, options.namespace, options.dry_run)
-        self._batch = Batch(options.idle, options.longest)
-        self._planning, self._tending = asyncio.Event(), asyncio.Event()
-        self._helped = False
-        self._absent = ""
+        self._orders = OrderStore(self._client, options.namespace, provider)
+        self._nominations = Nominations()
+        self._offerings = UnavailableOfferings(context.random, options.shortage_backoff, options.max_shortage_backoff)
+        self._backoff = PurchaseBackoff(options.purchase_backoff, options.max_purchase_backoff)
+        self._events = EventReporter(context.recorder(NAME), options.dry_run)
+        self._reporter = PlanReporter(self._client, context.clock, options.namespace, options.dry_run)
+        self._batch = Batch(options.batch_idle, options.batch_max)
+        self._plan_due, self._reconcile_due = asyncio.Event(), asyncio.Event()
+        self._retry_all = False
+        self._unavailable = ""
         """Why there is no cloud at all."""
-        self._tender = Tending(
-            options, context.clock, self._client, provider, self._waiting, self._orders, self._promises,
-            self._shortages, self._restraint, self._teller, self._again,
+        self._reconciler = OrderReconciler(
+            options, context.clock, self._client, provider, self._cluster, self._orders, self._nominations,
+            self._offerings, self._backoff, self._events, self._retry,
         )  # fmt: skip
-        self._up = ScalingUp(
-            options, context.clock, self._waiting, self._orders, self._promises, self._shortages, self._restraint,
-            self._teller, self._tender.coming,
+        self._scale_up = ScaleUp(
+            options, context.clock, self._cluster, self._orders, self._nominations, self._offerings, self._backoff,
+            self._events, self._reconciler.in_flight_node,
         )  # fmt: skip
-        self._down = Disrupting(
-            options, context.clock, self._client, self._waiting, self._orders, self._promises, self._shortages,
-            self._restraint, self._teller, self._tender,
+        self._disruption = DisruptionController(
+            options, context.clock, self._client, self._cluster, self._orders, self._nominations, self._offerings,
+            self._backoff, self._events, self._reconciler,
         )  # fmt: skip
 
     async def run(self) -> None:
         """Scale for ever."""
-        await self._begin()
+        await self._start()
         ends: list[Callable[[], None]] = []
         try:
             async with asyncio.TaskGroup() as tasks:
-                ends += self._waiting.follow(self._waits, self._placed, self._again, self._moved)
-                tasks.create_task(self._tend(), name="tending machines")
-                tasks.create_task(self._plan(), name="planning machines")
+                ends += self._cluster.subscribe(self._pod_unschedulable, self._placed, self._retry, self._cluster_changed)
+                tasks.create_task(self._reconcile_loop(), name="tending machines")
+                tasks.create_task(self._plan_loop(), name="planning machines")
                 if self._options.consolidation != "never":
-                    tasks.create_task(self._down.run(), name="disrupting machines")
+                    tasks.create_task(self._disruption.run(), name="disrupting machines")
         finally:
             for end in ends:
                 end()
 
     async def once(self) -> ProvisioningPlan:
         """See the function. Raises Absent."""
-        await self._begin()
-        await self._look(aloud=self._options.dry_run)
-        if self._absent and not self._options.dry_run:
-            raise Absent(self._absent)
-        plan = await self._answer()
+        await self._start()
+        await self._reconcile(log_unavailable=self._options.dry_run)
+        if self._unavailable and not self._options.dry_run:
+            raise ProviderUnavailable(self._unavailable)
+        plan = await self._plan_and_order()
         if self._options.dry_run:
             return plan
         # Some of it may not have been had, and in its place neither.
-        promised = {seat.pod for order in self._orders for seat in order.machine.seats}
-        had = tuple(one for one in plan.machines if any(seat.pod in promised for seat in one.seats))
+        assigned = {seat.pod for order in self._orders for seat in order.machine.seats}
+        ordered = tuple(one for one in plan.machines if any(seat.pod in assigned for seat in one.seats))
         text = "no machine that would serve it was to be had; its events say more"
-        left = (seat for one in plan.machines if one not in had for seat in one.seats)
+        left = (seat for one in plan.machines if one not in ordered for seat in one.seats)
         unserved = (UnservedPod(pod=seat.pod, owner=seat.owner, code="limits", text=text) for seat in left)
-        return replace(plan, machines=had, unserved=(*plan.unserved, *unserved))
+        return replace(plan, machines=ordered, unserved=(*plan.unserved, *unserved))
 
-    async def _begin(self) -> None:
-        await all_synced(*self._waiting.caches())
+    async def _start(self) -> None:
+        await all_synced(*self._cluster.caches())
         await self._orders.load()
         if len(self._orders):
             log.info("known from before: %s", counted(len(self._orders), "machine"))
-        waiting = {pod.key: pod.uid for pod in self._waiting.waiting()}
+        waiting = {pod.key: pod.uid for pod in self._cluster.unschedulable_pods()}
         for order in self._orders:
-            for seat in order.machine.seats if order.under_way else ():
+            for seat in order.machine.seats if order.is_in_flight else ():
                 if (uid := waiting.get((seat.pod.namespace, seat.pod.name))) is not None:
-                    self._promises.promise(uid, order.name)
+                    self._nominations.assign(uid, order.name)
 
-    def _waits(self, uid: str) -> None:
-        self._up.again(uid)
+    def _pod_unschedulable(self, uid: str) -> None:
+        self._scale_up.invalidate(uid)
         self._add()
 
     def _placed(self, pod: Item[Any]) -> None:
-        self._restraint.served(wish_of(pod))
+        self._backoff.served(requirements_key(pod))
 
-    def _again(self) -> None:
+    def _retry(self) -> None:
         """What could not be served may be now."""
-        self._helped = True
+        self._retry_all = True
         self._add()
 
     def _add(self) -> None:
         self._batch.add(self._clock.seconds())
-        self._planning.set()
+        self._plan_due.set()
 
-    def _moved(self) -> None:
-        self._down.look()
-        if self._tender.busy:
-            self._tending.set()
+    def _cluster_changed(self) -> None:
+        self._disruption.notify()
+        if self._reconciler.is_busy:
+            self._reconcile_due.set()
 
-    async def _tend(self) -> None:
+    async def _reconcile_loop(self) -> None:
         while True:
-            self._tending.clear()
-            seconds = await self._look()
-            await self._reporter.look(tuple(self._orders))
-            alarm = self._clock.later(seconds, self._tending.set)
-            await self._tending.wait()
+            self._reconcile_due.clear()
+            seconds = await self._reconcile()
+            await self._reporter.update(tuple(self._orders))
+            alarm = self._clock.later(seconds, self._reconcile_due.set)
+            await self._reconcile_due.wait()
             alarm.cancel()
-            await self._clock.sleep(_BREATH)
+            await self._clock.sleep(_MIN_INTERVAL)
 
-    async def _look(self, *, aloud: bool = True) -> float:
+    async def _reconcile(self, *, log_unavailable: bool = True) -> float:
         """Compare orders with cloud and cluster; a dry run only takes note of what there is."""
         try:
             if not self._options.dry_run:
-                seconds = await self._tender.tend(self._up)
-                self._absent = ""
+                seconds = await self._reconciler.reconcile(self._scale_up)
+                self._unavailable = ""
                 return seconds
-            await self._tender.look()
-            self._absent = ""
+            await self._reconciler.refresh()
+            self._unavailable = ""
         except (StatusError, Unreachable) as error:
             log.warning("the cloud does not say what it has: %s", error)
-        except Absent as error:
-            if aloud and self._absent != str(error):
+        except ProviderUnavailable as error:
+            if log_unavailable and self._unavailable != str(error):
                 log.warning("%s", error)
-            self._absent = str(error)
-        return _DRY
+            self._unavailable = str(error)
+        return _DRY_RUN_INTERVAL
 
-    async def _plan(self) -> None:
+    async def _plan_loop(self) -> None:
         backoff = Backoff(self._random, first=2.0, longest=120.0)
         while True:
-            self._planning.clear()
+            self._plan_due.clear()
             due = self._due()
             now = self._clock.seconds()
             if due is not None and due <= now:
                 self._batch.take()
-                if self._helped:
-                    self._helped = False
-                    self._up.settled.clear()
-                if self._up.news():
+                if self._retry_all:
+                    self._retry_all = False
+                    self._scale_up.settled.clear()
+                if self._scale_up.has_unplanned():
                     try:
-                        await self._answer()
+                        await self._plan_and_order()
                         backoff.reset()
                     except (StatusError, Unreachable) as error:
                         log.warning("what waits is planned for again: %s", error)
                         self._add()
-                        await self._clock.sleep(_BREATH)
+                        await self._clock.sleep(_MIN_INTERVAL)
                     except Exception:
                         log.exception("what waits could not be planned for")
                         self._add()
                         await self._clock.sleep(backoff.next())
                 continue
-            alarm = self._clock.later(due - now, self._planning.set) if due is not None else None
-            await self._planning.wait()
+            alarm = self._clock.later(due - now, self._plan_due.set) if due is not None else None
+            await self._plan_due.wait()
             if alarm is not None:
                 alarm.cancel()
 
     def _due(self) -> float | None:
         """When to plan: after a batch; when something is in stock again; when it is time to try again."""
         now = self._clock.seconds()
-        if self._shortages.ended(now) and self._up.settled:
-            self._helped = True
+        if self._offerings.ended(now) and self._scale_up.settled:
+            self._retry_all = True
             return now
-        if self._restraint.ended(now):
+        if self._backoff.ended(now):
             return now
-        times = (self._batch.due(), self._shortages.next(now), self._restraint.next(now), self._up.next())
+        times = (self._batch.due(), self._offerings.next(now), self._backoff.next(now), self._scale_up.next())
         return min((one for one in times if one is not None), default=None)
 
-    async def _answer(self) -> ProvisioningPlan:
-        for _ in range(_ANSWERS):
+    async def _plan_and_order(self) -> ProvisioningPlan:
+        for _ in range(_MAX_PLANS):
             with self._observing.work("plan") as work:
-                plan = await self._up.plan()
+                plan = await self._scale_up.plan()
                 work.result = "served" if not plan.unserved else "unserved"
                 work.attributes |= {"machines": len(plan.machines), "unserved": len(plan.unserved)}
-            if await self._up.carry_out(plan):
+            if await self._scale_up.execute(plan):
                 break  # if not, something was out of stock just now: what else would do?
         await self._reporter.planned(plan, tuple(self._orders))
-        self._tending.set()
+        self._reconcile_due.set()
         return plan

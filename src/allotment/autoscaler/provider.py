@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 from allotment.tools.plan.report import PlannedMachine
 
 #: ordered: asked for. starting: it exists, its node or slices are not there yet. running. failed: it will not come.
-State: TypeAlias = Literal["ordered", "starting", "running", "failed"]
+MachineState: TypeAlias = Literal["ordered", "starting", "running", "failed"]
 
 #: Before an order's name, the providerID of a node that no cloud gives one.
 SCHEME: Final = "allotment://"
@@ -22,28 +22,28 @@ class NoCapacity(Exception):
         self.instance, self.zone, self.capacity_type, self.reason = instance, zone, capacity_type, reason
 
 
-class Refused(Exception):
+class OrderRejected(Exception):
     """The cloud will not do it, and asking again would not help (quota, permission, unknown type)."""
 
 
-class Absent(Refused):
+class ProviderUnavailable(OrderRejected):
     """There is no such cloud for this cluster, and nothing can be asked of it."""
 
 
-class Standing(NamedTuple):
+class MachineStatus(NamedTuple):
     """A machine of ours as the provider has it. ``name``: the order's. ``node``: of the cluster, once it has one.
 
     ``short``: it failed because the cloud had none, so that nothing was paid for it.
     """
 
     name: str
-    state: State
+    state: MachineState
     node: str = ""
     instance: str = ""
     zone: str = ""
     capacity_type: str = ""
     reason: str = ""
-    short: bool = False
+    is_shortage: bool = False
 
 
 class Provider(Protocol):
@@ -62,7 +62,7 @@ class Provider(Protocol):
         """Give a machine back, whatever its state; nothing happens if there is none of that name."""
         ...
 
-    async def standing(self) -> Sequence[Standing]:
+    async def standing(self) -> Sequence[MachineStatus]:
         """All machines of ours, also after a restart of the autoscaler: the provider or the cluster remembers.
 
         Raises Absent.

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 #: Plans in vain that cost no wait: machines do break down.
-_FREE: Final = 2
+_FREE_FAILURES: Final = 2
 
 
-class Restraint:
+class PurchaseBackoff:
     """How long pods have to wait, by what they ask for. Times are seconds of one scale.
 
     ``first``: the first wait; each is twice the one before, ``longest`` at most.
@@ -27,48 +27,48 @@ class Restraint:
         self._plans: dict[str, tuple[int, frozenset[str]]] = {}
         """By order the plan, and what its pods asked for; an order from before is a plan of its own."""
         self._last: dict[str, int] = {}
-        self._vain: dict[str, int] = {}
+        self._failures: dict[str, int] = {}
         self._until: dict[str, float] = {}
 
-    def begin(self) -> None:
+    def start_plan(self) -> None:
         """A plan is carried out: machines of one plan that come to nothing count as one."""
         self._plan += 1
 
-    def ordered(self, order: str, wishes: Iterable[str]) -> None:
+    def ordered(self, order: str, requirements: Iterable[str]) -> None:
         """A machine of this plan, for pods that ask for this; it counts even if they are gone when it fails."""
-        self._plans[order] = self._plan, frozenset(wishes)
+        self._plans[order] = self._plan, frozenset(requirements)
 
     def keep(self, orders: Iterable[str]) -> None:
         """Only these orders are there still."""
         self._plans = {order: self._plans[order] for order in orders if order in self._plans}
 
-    def note(self, order: str, wishes: Iterable[str], now: float) -> None:
+    def failed(self, order: str, requirements: Iterable[str], now: float) -> None:
         """A machine came to nothing for pods that ask for this."""
-        plan, asked = self._plans.get(order, (None, frozenset()))
-        for wish in asked.union(wishes):
+        plan, recorded = self._plans.get(order, (None, frozenset()))
+        for wish in recorded.union(requirements):
             if plan is not None and self._last.get(wish) == plan:
                 continue
             if plan is not None:
                 self._last[wish] = plan
-            vain = self._vain[wish] = self._vain.get(wish, 0) + 1
-            if vain > _FREE:
-                self._until[wish] = now + self.length(wish)
+            vain = self._failures[wish] = self._failures.get(wish, 0) + 1
+            if vain > _FREE_FAILURES:
+                self._until[wish] = now + self.duration(wish)
 
     def served(self, wish: str) -> None:
         """A pod that asked for this has a node."""
-        for known in (self._last, self._vain, self._until):
+        for known in (self._last, self._failures, self._until):
             known.pop(wish, None)
 
-    def vain(self, wish: str) -> int:
+    def failures(self, wish: str) -> int:
         """How many plans in a row came to nothing."""
-        return self._vain.get(wish, 0)
+        return self._failures.get(wish, 0)
 
-    def length(self, wish: str) -> float:
+    def duration(self, wish: str) -> float:
         """How long the wait is that the last plan in vain has begun."""
-        waits = self._vain.get(wish, 0) - _FREE
+        waits = self._failures.get(wish, 0) - _FREE_FAILURES
         return min(self._first * 2 ** min(waits - 1, 32), self._longest) if waits > 0 else 0.0
 
-    def wait(self, wish: str, now: float) -> float:
+    def remaining(self, wish: str, now: float) -> float:
         """How long nothing is bought for pods that ask for this."""
         return max(self._until.get(wish, now) - now, 0.0)
 
@@ -83,14 +83,14 @@ class Restraint:
             del self._until[wish]
         return bool(over)
 
-    def most(self, seconds: float) -> int:
+    def max_plans(self, seconds: float) -> int:
         """How many plans are bought within so many seconds, from the first on, for pods that never get a node.
 
         >>> restraint = Restraint(first=60, longest=1800)
         >>> restraint.most(3600), restraint.most(24 * 3600)
         (8, 54)
         """
-        plans, at, wait = 1 + _FREE, self._first, self._first
+        plans, at, wait = 1 + _FREE_FAILURES, self._first, self._first
         while at <= seconds:
             plans += 1
             wait = min(2 * wait, self._longest)

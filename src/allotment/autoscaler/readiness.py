@@ -19,7 +19,7 @@ def pools_of(slices: Iterable[ResourceSlice]) -> dict[str, int]:
     return dict(Counter(driver for driver, _ in pools))
 
 
-def lacks(node: Tree | None, slices: Iterable[Tree], wanted: Mapping[str, int]) -> str:
+def missing_part(node: Tree | None, slices: Iterable[Tree], wanted: Mapping[str, int]) -> str:
     """What a machine still lacks, in words; empty if it is ready. ``slices``: those of the node.
 
     ``wanted``: complete pools by driver.

@@ -11,13 +11,13 @@ from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.report import PlannedMachine
 
 
-def remaining(limits: PlanLimits, bought: Iterable[PlannedMachine]) -> PlanLimits:
+def remaining_limits(limits: PlanLimits, machines_owned: Iterable[PlannedMachine]) -> PlanLimits:
     """The limits less what machines of ours, under way or running, take of them.
 
     >>> remaining(Limits(machines=3, budget=Decimal(5)), ()).machines
     3
     """
-    machines = tuple(bought)
+    machines = tuple(machines_owned)
     spent = sum((machine.usd_per_hour for machine in machines), Decimal(0))
     return replace(
         limits,

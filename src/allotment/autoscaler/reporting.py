@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from allotment.autoscaler.events import described
-from allotment.autoscaler.order import Order
+from allotment.autoscaler.events import describe_machine
+from allotment.autoscaler.order import MachineOrder
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 #: The ConfigMap, in the autoscaler's namespace.
 REPORT: Final = "allotment-autoscaler-report"
 #: A ConfigMap holds a megabyte.
-_MOST_BYTES: Final = 700_000
-_MOST_LINES: Final = 200
+_MAX_BYTES: Final = 700_000
+_MAX_LINES: Final = 200
 
 
-class Reporter:
+class PlanReporter:
     """Keeps the report true: written after each plan, and when something has become of a machine."""
 
     def __init__(self, client: Client, clock: Clock, namespace: str, dry_run: bool) -> None:
@@ -42,12 +42,12 @@ class Reporter:
         self._at = ""
         self._written = ""
 
-    async def planned(self, plan: ProvisioningPlan, orders: Sequence[Order]) -> None:
+    async def planned(self, plan: ProvisioningPlan, orders: Sequence[MachineOrder]) -> None:
         """A plan was made and carried out."""
         self._plan, self._at = plan, self._clock.now()
         await self._write(summary(plan, orders, self._at, self._dry_run), encoded(plan))
 
-    async def look(self, orders: Sequence[Order]) -> None:
+    async def update(self, orders: Sequence[MachineOrder]) -> None:
         """Something may have become of the machines."""
         if self._plan is None and not orders:
             return
@@ -78,10 +78,10 @@ def encoded(plan: ProvisioningPlan) -> str:
     shorter = [plan, replace(plan, choices=())]
     shorter += [replace(shorter[1], existing=(), machines=tuple(replace(one, seats=()) for one in plan.machines))]
     texts = (msgspec.json.encode(one, enc_hook=_plain).decode() for one in shorter)
-    return next((text for text in texts if len(text.encode()) <= _MOST_BYTES), "{}")
+    return next((text for text in texts if len(text.encode()) <= _MAX_BYTES), "{}")
 
 
-def summary(plan: ProvisioningPlan | None, orders: Sequence[Order], at: str, dry_run: bool) -> str:
+def summary(plan: ProvisioningPlan | None, orders: Sequence[MachineOrder], at: str, dry_run: bool) -> str:
     """A few lines for people: the last plan, when it was made, and what there is now."""
     lines: list[str] = []
     if plan is None:
@@ -89,19 +89,19 @@ def summary(plan: ProvisioningPlan | None, orders: Sequence[Order], at: str, dry
     elif plan.machines:
         done = "proposed in a dry run" if dry_run else "ordered"
         lines.append(f"last plan at {at}: {done}: {plan_summary(plan)}")
-        lines += (f"  {described(one)} for {counted(len(one.seats), 'pod')}" for one in plan.machines)
+        lines += (f"  {describe_machine(one)} for {counted(len(one.seats), 'pod')}" for one in plan.machines)
     else:
         lines.append(f"last plan at {at}: nothing to order{' (dry run)' if dry_run else ''}")
     lines += (f"not served: {one.pod}: {one.text}" for one in (plan.unserved if plan is not None else ()))
     spent = sum((one.machine.usd_per_hour for one in orders), Decimal(0))
     lines.append(f"machines now: {len(orders)}, {dollars(spent)} USD/h" if orders else "machines now: none")
-    lines += (f"  {one.name}: {described(one.machine)}: {state(one)}" for one in orders)
+    lines += (f"  {one.name}: {describe_machine(one.machine)}: {state(one)}" for one in orders)
     lines += plan.notes if plan is not None else ()
-    more = len(lines) - _MOST_LINES
-    return "\n".join([*lines[:_MOST_LINES], *([f"… and {more} more lines"] if more > 0 else [])]) + "\n"
+    more = len(lines) - _MAX_LINES
+    return "\n".join([*lines[:_MAX_LINES], *([f"… and {more} more lines"] if more > 0 else [])]) + "\n"
 
 
-def state(order: Order) -> str:
+def state(order: MachineOrder) -> str:
     """How far an order is, in words."""
     if order.leaving:
         return f"being given back: {order.leaving}"

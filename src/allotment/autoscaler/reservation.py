@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 __all__ = ["RESERVED", "admit", "is_reserved", "release", "reserve", "unreserved"]
 
-_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 
 
 async def admit(client: Client, cache: Cache[Any], pods: Iterable[Item[Any]], order: str) -> bool:
     """Let pods onto the node that is kept for an order; whether all of them may go there."""
-    turns = asyncio.Semaphore(_AT_ONCE)
+    semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
     toleration = {"key": RESERVED, "operator": "Equal", "value": order, "effect": "NoSchedule"}
 
     async def one(pod: Item[Any]) -> bool:
@@ -38,7 +38,7 @@ async def admit(client: Client, cache: Cache[Any], pods: Iterable[Item[Any]], or
         if toleration in known:
             return True
         patch = {"metadata": {"uid": pod.uid}, "spec": {"tolerations": [*known, toleration]}}
-        async with turns:
+        async with semaphore:
             try:
                 cache.noted(await client.patch(PODS, pod.name, patch, pod.namespace))
             except StatusError as error:

@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace as with_fields
 
-from allotment.autoscaler.cluster_state import Waiting, wish_of
-from allotment.autoscaler.events import Teller, described
-from allotment.autoscaler.in_flight_nodes import Coming, with_supply
-from allotment.autoscaler.nomination import Promises
-from allotment.autoscaler.options import Options, Planner
-from allotment.autoscaler.order import Order
-from allotment.autoscaler.order_store import Orders
-from allotment.autoscaler.provider import NoCapacity, Refused
-from allotment.autoscaler.purchase_backoff import Restraint
-from allotment.autoscaler.remaining_limits import remaining
+from allotment.autoscaler.cluster_state import ObservedCluster, requirements_key
+from allotment.autoscaler.events import EventReporter, describe_machine
+from allotment.autoscaler.in_flight_nodes import InFlightNode, with_in_flight_nodes
+from allotment.autoscaler.nomination import Nominations
+from allotment.autoscaler.options import AutoscalerOptions, Planner
+from allotment.autoscaler.order import MachineOrder
+from allotment.autoscaler.order_store import OrderStore
+from allotment.autoscaler.provider import NoCapacity, OrderRejected
+from allotment.autoscaler.purchase_backoff import PurchaseBackoff
+from allotment.autoscaler.remaining_limits import remaining_limits
 from allotment.autoscaler.reservation import unreserved
-from allotment.autoscaler.unavailable_offerings import Shortages
+from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
 from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -41,57 +41,57 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 #: Orders that go out at the same time.
-_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 
 
-class ScalingUp:
+class ScaleUp:
     """Plans and orders. ``coming``: what an order will bring, under which node's name; None if nobody can tell."""
 
     def __init__(
-        self, options: Options, clock: Clock, waiting: Waiting, orders: Orders, promises: Promises,
-        shortages: Shortages, restraint: Restraint, teller: Teller, coming: Callable[[Order], Coming | None],
+        self, options: AutoscalerOptions, clock: Clock, cluster: ObservedCluster, orders: OrderStore, nominations: Nominations,
+        offerings: UnavailableOfferings, backoff: PurchaseBackoff, events: EventReporter, in_flight_node: Callable[[MachineOrder], InFlightNode | None],
     ) -> None:  # fmt: skip
         self._options = options
         self._planner = planner_of(options)
         self._clock = clock
-        self._waiting = waiting
+        self._cluster = cluster
         self._orders = orders
-        self._promises = promises
-        self._shortages = shortages
-        self._restraint = restraint
-        self._teller = teller
-        self._coming = coming
+        self._nominations = nominations
+        self._offerings = offerings
+        self._backoff = backoff
+        self._events = events
+        self._in_flight_node = in_flight_node
         self._values = Values(unreserved)
         self.settled: dict[str, float] = {}
         """Pods (uid) for which nothing is to be ordered, and when that was found."""
 
-    def news(self) -> bool:
+    def has_unplanned(self) -> bool:
         """Whether some pod waits that no plan has seen, or not for long."""
-        waiting = {pod.uid for pod in self._waiting.waiting()}
-        self._promises.keep(waiting)
-        self._teller.keep(waiting)
+        waiting = {pod.uid for pod in self._cluster.unschedulable_pods()}
+        self._nominations.keep(waiting)
+        self._events.keep(waiting)
         self.settled = {uid: since for uid, since in self.settled.items() if uid in waiting}
         before = self._clock.seconds() - self._options.retry
-        held = self._held()
+        held = self._excluded()
         return any(
-            uid not in self._promises and uid not in held and self.settled.get(uid, before) <= before for uid in waiting
+            uid not in self._nominations and uid not in held and self.settled.get(uid, before) <= before for uid in waiting
         )
 
-    def _held(self) -> set[str]:
+    def _excluded(self) -> set[str]:
         """Pods (uid) that are in no plan: machines came to nothing for their like, or what comes is in no catalogue."""
         now = self._clock.seconds()
         held: set[str] = set()
-        for pod in self._waiting.waiting():
-            order = self._orders.get(self._promises.order_of(pod.uid))
+        for pod in self._cluster.unschedulable_pods():
+            order = self._orders.get(self._nominations.order_of(pod.uid))
             if order is not None:
-                if self._coming(order) is None:
+                if self._in_flight_node(order) is None:
                     held.add(pod.uid)
-            elif self._restraint.wait(wish := wish_of(pod), now) > 0:
+            elif self._backoff.remaining(wish := requirements_key(pod), now) > 0:
                 held.add(pod.uid)
-                self._teller.restrained(pod, self._restraint.vain(wish), self._restraint.length(wish))
+                self._events.backed_off(pod, self._backoff.failures(wish), self._backoff.duration(wish))
         return held
 
-    def again(self, uid: str) -> None:
+    def invalidate(self, uid: str) -> None:
         """A pod asks for something else than when it was planned for."""
         self.settled.pop(uid, None)
 
@@ -102,55 +102,55 @@ class ScalingUp:
 
     async def plan(self) -> ProvisioningPlan:
         """The cheapest machines for all that wait, with what is under way counted."""
-        supply = [found for order in self._orders if order.under_way and (found := self._coming(order)) is not None]
-        nodes = {order.name: found.node.metadata.name for order in self._orders if (found := self._coming(order))}
-        promised = self._promises.nodes(nodes)
+        supply = [found for order in self._orders if order.is_in_flight and (found := self._in_flight_node(order)) is not None]
+        nodes = {order.name: found.node.metadata.name for order in self._orders if (found := self._in_flight_node(order))}
+        nominated = self._nominations.nodes_by_pod(nodes)
         leaving = frozenset(nodes[order.name] for order in self._orders if order.leaving and order.name in nodes)
-        limits = remaining(
+        limits = remaining_limits(
             replace(
                 self._options.limits,
-                unavailable=(*self._options.limits.unavailable, *self._shortages.now(self._clock.seconds())),
+                unavailable=(*self._options.limits.unavailable, *self._offerings.current(self._clock.seconds())),
             ),
             [order.machine for order in self._orders],
         )
-        seen = self._waiting.seen(self._held())
+        inputs = self._cluster.plan_inputs(self._excluded())
 
         def work(keep_going: KeepGoing) -> ProvisioningPlan:
-            values = with_supply(self._values.of(seen), supply, promised, leaving)
+            values = with_in_flight_nodes(self._values.of(inputs), supply, nominated, leaving)
             return self._planner(values, limits, keep_going)
 
-        return await beside(work, self._options.plan_seconds)
+        return await run_in_thread(work, self._options.plan_seconds)
 
-    async def carry_out(self, plan: ProvisioningPlan) -> bool:
+    async def execute(self, plan: ProvisioningPlan) -> bool:
         """Order what a plan says; whether all of it could be had. Where not, the next plan does without it."""
         now = self._clock.seconds()
-        pods = {(pod.namespace, pod.name): pod for pod in self._waiting.waiting()}
+        pods = {(pod.namespace, pod.name): pod for pod in self._cluster.unschedulable_pods()}
         by_node = {
-            found.node.metadata.name: order.name for order in self._orders if (found := self._coming(order)) is not None
+            found.node.metadata.name: order.name for order in self._orders if (found := self._in_flight_node(order)) is not None
         }
         for seat in plan.existing:
             pod = pods.get((seat.pod.namespace, seat.pod.name))
             if pod is None:
                 continue
             order = self._orders.get(by_node.get(seat.node, ""))
-            if order is not None and order.under_way:
-                self._promises.promise(pod.uid, order.name)
-                self._teller.awaited(pod, seat.node)
+            if order is not None and order.is_in_flight:
+                self._nominations.assign(pod.uid, order.name)
+                self._events.awaited(pod, seat.node)
             else:
                 self.settled[pod.uid] = now
-                self._teller.unserved(pod, f"there is room on node {seat.node} already")
+                self._events.unserved(pod, f"there is room on node {seat.node} already")
         for one in plan.unserved:
             pod = pods.get((one.pod.namespace, one.pod.name))
             if pod is not None:
                 self.settled[pod.uid] = now
-                self._teller.unserved(pod, one.text)
-        turns = asyncio.Semaphore(_AT_ONCE)
-        self._restraint.begin()
-        done = await asyncio.gather(*(self._order(machine, pods, turns) for machine in plan.machines))
+                self._events.unserved(pod, one.text)
+        semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._backoff.start_plan()
+        done = await asyncio.gather(*(self._order(machine, pods, semaphore) for machine in plan.machines))
         return all(done)
 
     async def _order(
-        self, machine: PlannedMachine, pods: dict[tuple[str, str], Item[Any]], turns: asyncio.Semaphore
+        self, machine: PlannedMachine, pods: dict[tuple[str, str], Item[Any]], semaphore: asyncio.Semaphore
     ) -> bool:
         users = [pod for seat in machine.seats if (pod := pods.get((seat.pod.namespace, seat.pod.name))) is not None]
         if not users:  # nobody needs it any more
@@ -158,45 +158,45 @@ class ScalingUp:
         if self._options.dry_run:
             for pod in users:
                 self.settled[pod.uid] = self._clock.seconds()
-                self._teller.ordered(pod, machine)
+                self._events.ordered(pod, machine)
             return True
-        async with turns:
+        async with semaphore:
             order = await self._orders.add(
-                machine, self._clock.now(), (node.name for node in self._waiting.nodes.items())
+                machine, self._clock.now(), (node.name for node in self._cluster.nodes.items())
             )
-            self._restraint.ordered(order.name, map(wish_of, users))
+            self._backoff.ordered(order.name, map(requirements_key, users))
             for pod in users:
-                self._promises.promise(pod.uid, order.name)
+                self._nominations.assign(pod.uid, order.name)
             return await self.place(order, users)
 
-    async def place(self, order: Order, users: Sequence[Item[Any]]) -> bool:
+    async def place(self, order: MachineOrder, users: Sequence[Item[Any]]) -> bool:
         """Have the cloud take an order; False if it does not."""
         offering = offering_of(order.machine)
         try:
             await self._orders.place(order)
         except NoCapacity as error:
-            wait = self._shortages.note((error.instance, error.zone, error.capacity_type), self._clock.seconds())
+            wait = self._offerings.unavailable((error.instance, error.zone, error.capacity_type), self._clock.seconds())
             log.info("%s; not asked for again for %.0f s", error, wait)
             self._lost(order, users, str(error))
             return False
-        except Refused as error:
-            self._shortages.refused(offering, self._clock.seconds())
-            log.warning("%s: refused: %s", described(order.machine), error)
-            self._lost(order, users, f"{described(order.machine)} was refused: {error}")
+        except OrderRejected as error:
+            self._offerings.refused(offering, self._clock.seconds())
+            log.warning("%s: refused: %s", describe_machine(order.machine), error)
+            self._lost(order, users, f"{describe_machine(order.machine)} was refused: {error}")
             return False
         except (StatusError, Unreachable) as error:
             # It may have been taken all the same: it is asked for again, under its name.
             log.warning("%s: %s", order.name, error)
             return True
-        log.info("ordered %s as %s for %s", described(order.machine), order.name, counted(len(users), "pod"))
+        log.info("ordered %s as %s for %s", describe_machine(order.machine), order.name, counted(len(users), "pod"))
         for pod in users:
-            self._teller.ordered(pod, order.machine)
+            self._events.ordered(pod, order.machine)
         return True
 
-    def _lost(self, order: Order, users: Sequence[Item[Any]], text: str) -> None:
-        self._promises.break_off(order.name)
+    def _lost(self, order: MachineOrder, users: Sequence[Item[Any]], text: str) -> None:
+        self._nominations.cancel(order.name)
         for pod in users:
-            self._teller.failed(pod, text)
+            self._events.failed(pod, text)
 
 
 def offering_of(machine: PlannedMachine) -> tuple[str, str, str]:
@@ -204,7 +204,7 @@ def offering_of(machine: PlannedMachine) -> tuple[str, str, str]:
     return machine.instance, machine.zone, machine.capacity_type
 
 
-async def beside(work: Callable[[KeepGoing], T], seconds: float) -> T:
+async def run_in_thread(work: Callable[[KeepGoing], T], seconds: float) -> T:
     """Work on a thread, so long at most; told to end when nobody waits for it any more."""
     ends = time.monotonic() + seconds
     stop = threading.Event()
@@ -214,7 +214,7 @@ async def beside(work: Callable[[KeepGoing], T], seconds: float) -> T:
         stop.set()
 
 
-def planner_of(options: Options) -> Planner:
+def planner_of(options: AutoscalerOptions) -> Planner:
     """The one that the options name, or ours."""
     if options.planner is not None:
         return options.planner

@@ -9,10 +9,10 @@ from allotment.cluster.backoff import Backoff
 #: Key of the type, zone, capacity type; an empty zone stands for any.
 Offering = tuple[str, str, str]
 #: A type that was to be had again for so many times its longest wait starts anew.
-_FORGOTTEN = 2.0
+_RESET_FACTOR = 2.0
 
 
-class Shortages:
+class UnavailableOfferings:
     """Offerings that could not be had. All times are of one scale, in seconds."""
 
     def __init__(self, random: Random, first: float, longest: float) -> None:
@@ -21,14 +21,14 @@ class Shortages:
         self._longest = longest
         self._until: dict[Offering, float] = {}
         self._backoffs: dict[Offering, Backoff] = {}
-        self._looked = float("-inf")
+        self._last_check = float("-inf")
 
-    def note(self, offering: Offering, now: float) -> float:
+    def unavailable(self, offering: Offering, now: float) -> float:
         """It could not be had; how long it is left alone."""
         until = self._until.get(offering)
         if until is not None and until > now:  # several machines of one plan met the same shortage
             return until - now
-        if until is not None and now - until > _FORGOTTEN * self._longest:
+        if until is not None and now - until > _RESET_FACTOR * self._longest:
             self._backoffs.pop(offering, None)
         backoff = self._backoffs.get(offering)
         if backoff is None:
@@ -43,18 +43,18 @@ class Shortages:
         self._until[offering] = now + self._longest
         return self._longest
 
-    def had(self, offering: Offering) -> None:
+    def available(self, offering: Offering) -> None:
         """A machine of it came."""
         self._until.pop(offering, None)
         self._backoffs.pop(offering, None)
 
-    def now(self, now: float) -> tuple[Offering, ...]:
+    def current(self, now: float) -> tuple[Offering, ...]:
         """Those that must not be asked for."""
         return tuple(sorted(offering for offering, until in self._until.items() if until > now))
 
     def ended(self, now: float) -> bool:
         """Whether something may be asked for again that could not when this was last asked."""
-        before, self._looked = self._looked, now
+        before, self._last_check = self._last_check, now
         return any(before < until <= now for until in self._until.values())
 
     def next(self, now: float) -> float | None:

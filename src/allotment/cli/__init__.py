@@ -1,1 +1,1 @@
-"""Screens: parse arguments, call one function of the floors below, print."""
+"""The command line: each command parses arguments, calls one function of the layers below, and prints its result."""

@@ -1,7 +1,7 @@
-"""``allot apply``: bring objects to the state that manifests ask for, by server-side apply.
+"""``allot apply``: create or update objects from manifests by server-side apply.
 
-Each object is tried, whatever became of those before it. A kind that a CustomResourceDefinition of the same run brings
-is waited for, so that both may stand in one file.
+Every object is applied, even if earlier ones failed. If a CustomResourceDefinition of the same run defines a kind, the
+command waits for it, so that both can be in one file.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from allotment.model.loading import Document
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
 
-#: A definition is established at once or not at all; a server of its own may take its time.
+#: A definition is normally established immediately; an aggregated server may take longer.
 _KIND_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 
 
 def run(arguments: Namespace) -> int:
-    """Apply; 1 if some of it was refused."""
+    """Apply the manifests; return 1 if an object was rejected."""
     wanted = documents(arguments)
 
     async def work(client: HttpClient, way: Target) -> int:
@@ -69,7 +69,7 @@ class _Apply:
         return 1 if failed else 0
 
     async def _served(self, document: Document) -> Served:
-        """The kind of an object, of which this run may have brought the definition."""
+        """Return the kind of an object; its definition may have been applied in this run."""
         deadline = asyncio.get_running_loop().time() + _KIND_SECONDS
         while document.kind in self._defined and not self._discovery.by_type(document.api_version, document.kind):
             if asyncio.get_running_loop().time() > deadline:
@@ -107,7 +107,7 @@ class _Apply:
 
 
 def _same(before: dict[str, Any], after: dict[str, Any], dry: bool) -> bool:
-    """Whether nothing was written; a dry run writes nothing, so there the contents are compared."""
+    """Return whether the object is unchanged; for a dry run the contents are compared."""
     if not dry:
         return bool(before["metadata"].get("resourceVersion") == after["metadata"].get("resourceVersion"))
     return _content(before) == _content(after)

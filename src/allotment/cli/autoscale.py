@@ -1,4 +1,4 @@
-"""``allot autoscale``: the autoscaler on a cluster that runs, and what it does, line by line."""
+"""``allot autoscale``: runs the autoscaler on a cluster and logs its actions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.autoscaler.options import NAME, Options
-from allotment.autoscaler.provider import Absent, Provider
+from allotment.autoscaler.options import NAME, AutoscalerOptions
+from allotment.autoscaler.provider import ProviderUnavailable, Provider
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
 from allotment.cli.inputs.durations import duration
 from allotment.cli.inputs.release import features
@@ -34,10 +34,10 @@ log = logging.getLogger(__name__)
 
 
 def run(arguments: Namespace) -> int:
-    """Scale until SIGTERM or SIGINT, or once; then 1 if some pod is not placed."""
+    """Run the autoscaler until SIGTERM or SIGINT, or once; return 1 if a pod is not placed."""
     require("connecting to a cluster", "cluster")
     found = offered(arguments.catalog)
-    options_of(arguments, found, features("1.36", ()))  # mistakes are told before a cluster is asked
+    options_of(arguments, found, features("1.36", ()))  # report invalid options before connecting to the cluster
     way = way_to(arguments)
     code = found.catalog.complain()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
@@ -61,7 +61,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
     while True:
         try:
             await run_component(autoscaler(lambda _: options), settings, way)
-        except LeaseLost as error:  # a process that somebody started by hand nobody starts again
+        except LeaseLost as error:  # a process started by hand is not restarted automatically
             log.info("%s", error)
         except NoAnswer as error:
             raise Failure(f"error: {error}") from None
@@ -71,7 +71,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
     return 0
 
 
-async def _once(client: HttpClient, options: Options) -> int:
+async def _once(client: HttpClient, options: AutoscalerOptions) -> int:
     from allotment.autoscaler.program import once
     from allotment.cli.live.program_context import context_of
     from allotment.cluster import program
@@ -83,7 +83,7 @@ async def _once(client: HttpClient, options: Options) -> int:
         _tell(plan, dry_run=options.dry_run)
         await context.events.written()
         return int(bool(plan.unserved))
-    except Absent as error:
+    except ProviderUnavailable as error:
         raise Failure(f"error: {error}") from None
     finally:
         beside.cancel()
@@ -91,15 +91,15 @@ async def _once(client: HttpClient, options: Options) -> int:
 
 
 def settings_of(arguments: Namespace) -> Settings:
-    """How it runs: as ``allot run autoscaler`` does, but that nothing is served."""
+    """Return the settings of ``allot run autoscaler`` without its servers."""
     from allotment.cluster.leader_election import identity
     from allotment.components.settings import Leading, Settings
 
     return Settings(leading=Leading(identity(), arguments.namespace) if arguments.leader_elect else None)
 
 
-def options_of(arguments: Namespace, found: Offered, known: Features) -> Options:
-    """The autoscaler's options, as the command line has them. Raises Mistake."""
+def options_of(arguments: Namespace, found: Offered, known: Features) -> AutoscalerOptions:
+    """Return the autoscaler's options from the command line. Raises Mistake."""
     try:
         DisruptionBudget(nodes=arguments.disruption_budget).max_nodes(10)
     except ValueError:
@@ -109,14 +109,14 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Options
         ) from None
     if not arguments.time_limit > 0:
         raise Mistake(f"--time-limit: expected a positive number, found {arguments.time_limit:g}")
-    return Options(
+    return AutoscalerOptions(
         provider=provider_of(arguments, found, known, closed=True),
         catalog=found.catalog.types,
         features=known,
         limits=limits_of(arguments, found.providers, found.catalog.types),
         namespace=arguments.namespace,
-        idle=duration("--batch-idle-duration", arguments.batch_idle_duration),
-        longest=duration("--batch-max-duration", arguments.batch_max_duration),
+        batch_idle=duration("--batch-idle-duration", arguments.batch_idle_duration),
+        batch_max=duration("--batch-max-duration", arguments.batch_max_duration),
         plan_seconds=arguments.time_limit,
         registration=duration("--registration-timeout", arguments.registration_timeout),
         consolidation=arguments.consolidate,
@@ -127,7 +127,7 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Options
 
 
 def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) -> tuple[Fault, ...]:
-    """What ``--cloud-fault`` says of types of the catalogue. Raises Mistake."""
+    """Return the faults of ``--cloud-fault`` for the types of a catalog. Raises Mistake."""
     words = [word for group in groups for text in group for word in text.split(",") if word]
     try:
         found = parse_faults(words)
@@ -140,7 +140,7 @@ def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) 
 def provider_of(
     arguments: Namespace, found: Offered, known: Features, *, closed: bool = False
 ) -> Callable[[Context], Provider]:
-    """Who brings the machines. ``closed``: somebody opens the simulated ones."""
+    """Return the provider of machines. ``closed``: simulated nodes are uncordoned by another component."""
     if arguments.provider == "simulated":
         from allotment.autoscaler.providers.simulated import simulated_cloud
 
@@ -162,7 +162,7 @@ def provider_of(
     return lambda context: Karpenter(context.client_for(NAME, NAME), settings, mig)
 
 
-def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None:
+def _tell_beginning(arguments: Namespace, options: AutoscalerOptions, way: Target) -> None:
     sold = options.limits.providers
     usable = sum(not one.unusable and (not sold or one.provider in sold) for one in options.catalog)
     where = f"context {way.context!r}" if way.context else way.server
@@ -174,11 +174,11 @@ def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None
 
 
 def _tell(plan: ProvisioningPlan, *, dry_run: bool) -> None:
-    from allotment.autoscaler.events import described
+    from allotment.autoscaler.events import describe_machine
     from allotment.tools.plan.reasons.wording import plan_summary
 
     said = "would order" if dry_run else "ordered"
-    lines = [f"{said} {described(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
+    lines = [f"{said} {describe_machine(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
     lines += [f"not placed: {one.pod}: {one.text}" for one in plan.unserved]
     if plan.machines:
         lines.append(f"in all {plan_summary(plan)}")

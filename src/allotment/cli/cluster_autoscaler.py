@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.program import Options
     from allotment.cluster.remote.kubeconfig import Target
 
-#: As whom the servers speak to the cluster.
+#: The user agent of the servers' client.
 _NAME = "allotment-cluster-autoscaler"
 
 
 class _Served(NamedTuple):
-    """What is served where. ``files`` are None where nothing has TLS."""
+    """The servers and their addresses. ``files``: None without TLS."""
 
     cloud: Place | None
     expander: Place | None
@@ -44,13 +44,13 @@ class _Served(NamedTuple):
     plain: bool
 
     def config(self) -> list[str]:
-        """What cluster-autoscaler is to be told."""
+        """Return the configuration for cluster-autoscaler."""
         cloud, expander = (place and place.seen(self.names) for place in (self.cloud, self.expander))
         return list(config(cloud, expander, self.files, plain=self.plain))
 
 
 def run(arguments: Namespace) -> int:
-    """Serve until SIGTERM or SIGINT; or print what cluster-autoscaler is to be told."""
+    """Serve until SIGTERM or SIGINT, or print the configuration for cluster-autoscaler."""
     require("allot cluster-autoscaler", *_extras(arguments))
     types = offered(arguments.catalog)
     groups = _groups(arguments, types)
@@ -59,7 +59,7 @@ def run(arguments: Namespace) -> int:
     if arguments.print_config:
         sys.stdout.write("".join(f"{line}\n" for line in served.config()))
         return code
-    _options(arguments, served, types, groups, features("1.36", ()))  # mistakes are told before a cluster is asked
+    _options(arguments, served, types, groups, features("1.36", ()))  # report invalid options before connecting
     way = way_to(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with told(way):
@@ -68,7 +68,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _extras(arguments: Namespace) -> Iterator[str]:
-    """The cluster, gRPC, and where no certificate is given, what makes one: all but a plain cloud provider has TLS."""
+    """Return the required extras: cluster, gRPC, and cryptography if certificates are generated."""
     yield from ("cluster", "drivers")
     if not arguments.tls_cert_file and not (
         arguments.plaintext and arguments.expander is None and arguments.cloud_provider
@@ -158,7 +158,7 @@ def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
 
 
 def _served(arguments: Namespace) -> _Served:
-    """Both, unless only one of them is named."""
+    """Return the servers to run: both, unless only one address is given."""
     both = arguments.cloud_provider is None and arguments.expander is None
     cloud = place_of("--cloud-provider", arguments.cloud_provider or CLOUD_PROVIDER)
     expander = place_of("--expander", arguments.expander or EXPANDER)
@@ -190,7 +190,7 @@ def _served(arguments: Namespace) -> _Served:
 
 
 def _files(arguments: Namespace, places: list[Place], others: bool) -> Files:
-    """The files that are given, or made. ``others``: a cloud provider can be reached by others."""
+    """Return the given or generated certificate files. ``others``: the cloud provider is not restricted to loopback."""
     client_ca = Path(arguments.client_ca_file) if arguments.client_ca_file else None
     if arguments.tls_cert_file:
         if others and client_ca is None:
@@ -206,9 +206,9 @@ def _files(arguments: Namespace, places: list[Place], others: bool) -> Files:
         )
     from allotment.lab import certificates
     from allotment.lab.secret_files import DamagedFile
-    from allotment.lab.state import usual_folder
+    from allotment.lab.state import default_folder
 
-    folder = Path(arguments.cert_dir).absolute() if arguments.cert_dir else usual_folder("cluster-autoscaler")
+    folder = Path(arguments.cert_dir).absolute() if arguments.cert_dir else default_folder("cluster-autoscaler")
     now = datetime.now(UTC)
     seen = (place.seen(tuple(arguments.tls_san)).host for place in places)
     try:

@@ -1,4 +1,4 @@
-"""What cluster-autoscaler is to be told, so that it asks our servers: a file for ``--cloud-config``, and flags."""
+"""The configuration of cluster-autoscaler for Allotment's servers: its ``--cloud-config`` file, and flags."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 class Place(NamedTuple):
-    """Where a server listens."""
+    """The address of a server."""
 
     host: str
     port: int
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can connect to it."""
         return self.host in _LOOPBACK
 
     def __str__(self) -> str:
@@ -30,12 +30,12 @@ class Place(NamedTuple):
         return f"{host}:{self.port}"
 
     def seen(self, names: tuple[str, ...]) -> Place:
-        """As others reach it: by one of its names, where it listens everywhere."""
+        """Return the address for clients; a wildcard host is replaced by one of the names."""
         return self._replace(host=names[0] if names else socket.gethostname()) if self.host in _EVERYWHERE else self
 
 
 def place_of(option: str, text: str) -> Place:
-    """``HOST:PORT``, the host may be left out for all addresses. Raises Mistake.
+    """Parse ``HOST:PORT``; without a host the server listens on all addresses. Raises Mistake.
 
     >>> place_of("--expander", "[::1]:80")
     Place(host='::1', port=80)
@@ -48,7 +48,7 @@ def place_of(option: str, text: str) -> Place:
 
 
 class Files(NamedTuple):
-    """PEM files: the servers' own, what the autoscaler trusts them by (``authority``), and the autoscaler's own."""
+    """PEM files of the servers, of the CA that the autoscaler trusts (``authority``), and of the autoscaler."""
 
     certificate: Path
     key: Path
@@ -59,7 +59,7 @@ class Files(NamedTuple):
 
 
 def config(cloud: Place | None, expander: Place | None, files: Files | None, *, plain: bool) -> Iterator[str]:
-    """The lines of the file for ``--cloud-config``, with the flags as comments: the whole is valid YAML."""
+    """Yield the lines of the ``--cloud-config`` file, with the flags as comments: valid YAML."""
     yield "# Start cluster-autoscaler with:"
     if cloud is not None:
         yield "#   --cloud-provider=externalgrpc --cloud-config=THIS-FILE"
@@ -71,7 +71,7 @@ def config(cloud: Place | None, expander: Place | None, files: Files | None, *, 
         return
     yield f"address: {json.dumps(str(cloud))}"
     if not plain and files is not None:
-        # Without a certificate of its own the autoscaler does not try TLS at all.
+        # Without a client certificate the autoscaler does not use TLS at all.
         yield f"cert: {_path(files.client_certificate, 'its client certificate, signed by --client-ca-file')}"
         yield f"key: {_path(files.client_key, 'and its key')}"
         yield f"cacert: {_path(files.authority, '')}"

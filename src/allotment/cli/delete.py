@@ -1,4 +1,4 @@
-"""``allot delete``: take objects away, and wait until they have gone."""
+"""``allot delete``: deletes objects, and waits until they are gone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def until_gone(client: Client, resource: Resource, place: str, name: str, deadline: Deadline) -> None:
-    """Wait until there is no such object, or another one of that name. Raises TimeoutError."""
+    """Wait until the object is gone or replaced by another of the same name. Raises TimeoutError."""
     uid = None
     async with asyncio.timeout(deadline.left()):
         async for tree in states(client, resource, place, name):
@@ -48,7 +48,7 @@ class _Object(NamedTuple):
 
 
 def run(arguments: Namespace) -> int:
-    """Delete; 1 if some of it could not be."""
+    """Delete the objects; return 1 if one could not be deleted."""
     if bool(arguments.files) == bool(arguments.objects):
         raise Failure("error: give manifests with -f FILE, or KIND NAME, or KIND with --all or -l")
     limit = seconds(arguments.timeout) if arguments.timeout else 0

@@ -1,6 +1,6 @@
-"""``allot doctor``: the findings of `allotment.tools.doctor` as a table, the worst first.
+"""``allot doctor``: prints the findings of `allotment.tools.doctor` as a table, the most severe first.
 
-The first line is the verdict. ``-o wide`` names every object that a finding is about, and says why it matters.
+The first line is the verdict. ``-o wide`` lists every object of a finding, and its impact.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
 _WIDTH: Final = 80
-#: So many silent checks are named.
+#: Maximum number of skipped checks listed by code.
 _CODES: Final = 10
-#: As long as a controller takes to see what has become of a pod.
+#: Time for controllers to react to a pod.
 _SECOND_LOOK_SECONDS: Final = 2.0
-#: What is read and is no resource.
+#: Names of inputs that are not resources.
 _TOPICS: Final = {"gates": "feature gates", "served": "what the server serves", "permissions": "your permissions"}
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
 def run(arguments: Namespace) -> int:
-    """Print what is found, and return 0 if no error is, else 1."""
+    """Print the findings; return 1 if there are errors, else 0."""
     screen = open_screen()
     checks = _chosen(arguments.select)
     if arguments.list:
@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _chosen(only: Sequence[str]) -> tuple[ClusterCheck, ...]:
-    """The checks whose codes begin with one of the words. Raises Mistake for a word that none begins with."""
+    """Return the checks with one of the code prefixes. Raises Mistake for an unknown prefix."""
     words = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
     for word in words:
         if not any(check.code.startswith(word) for check in CHECKS):
@@ -74,7 +74,7 @@ def _chosen(only: Sequence[str]) -> tuple[ClusterCheck, ...]:
 
 
 def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
-    """The cluster of a file, or one that runs, and what to know of the reading."""
+    """Return the state of a snapshot or live cluster, and notes about reading it."""
     if arguments.cluster and (arguments.context or arguments.kubeconfig):
         raise Mistake("--cluster: not allowed with --context or --kubeconfig", "give only one of them")
     if not arguments.cluster:
@@ -140,7 +140,7 @@ def _row(severity: str, code: str, subject: str) -> str:
 
 
 def _block(finding: ClusterFinding, width: int, why: str, wide: bool) -> Iterator[str]:
-    """Evidence and remedy, indented; a command is never folded, so that it can be copied."""
+    """Yield evidence and remedy, indented; commands are not folded, so that they can be copied."""
     yield from folded(finding.evidence, width, "  ")
     if wide and len(finding.objects) > 1:
         yield from folded(f"all: {', '.join(finding.objects)}", width, "  ")
@@ -154,7 +154,7 @@ def _block(finding: ClusterFinding, width: int, why: str, wide: bool) -> Iterato
 
 
 def _unseen(found: ClusterSnapshot, checks: Sequence[ClusterCheck], notes: Sequence[str]) -> Iterator[str]:
-    """What could not be looked at, and why."""
+    """Yield the checks that were skipped, and why."""
     blind = skipped_checks(found, checks)
     if blind:
         by_reason: dict[str, list[str]] = {}

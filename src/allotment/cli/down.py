@@ -1,4 +1,4 @@
-"""``allot down``: stop a lab, or all."""
+"""``allot down``: stops one or all labs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.lab.state import DEFAULT_NAME, Register
 
 
 def run(arguments: Namespace) -> int:
-    """Stop what was asked for; a lab that does not run is told, not an error."""
+    """Stop the labs; a lab that is not running is reported, but not an error."""
     from allotment.lab.up import DidNotStop, down
 
     screen = open_screen()

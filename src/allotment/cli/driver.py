@@ -1,4 +1,4 @@
-"""``allot driver run``: one of our drivers as a program of a node."""
+"""``allot driver run``: runs one of Allotment's drivers on a node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLEET = "see allot fleet list"
 
 
 def run_driver(arguments: Namespace) -> int:
-    """Drive this node's devices until SIGTERM or SIGINT."""
+    """Run the driver of this node until SIGTERM or SIGINT."""
     require("allot driver run", *extras_of(arguments))
     driver, place = driver_of(arguments)
     way = way_to(arguments)
@@ -34,7 +34,7 @@ def run_driver(arguments: Namespace) -> int:
         try:
             run_until_signal(driver, place, way)
         except ExceptionGroup as errors:
-            # Of what went wrong at once, the first that its user can do something about.
+            # Of several errors, report the first that the user can fix.
             for one in _each(errors):
                 if isinstance(one, SocketError | CheckpointLocked):
                     raise Mistake(str(one)) from None
@@ -45,12 +45,12 @@ def run_driver(arguments: Namespace) -> int:
 
 
 def extras_of(arguments: Namespace) -> tuple[str, ...]:
-    """The extras that the driver requires: the vendor's, or without hardware the framework's."""
+    """Return the required extras: the vendor's, or for simulated hardware the framework's."""
     return ("cluster", "drivers") if arguments.simulate else (arguments.vendor,)
 
 
 def driver_of(arguments: Namespace) -> tuple[Driver, DriverOptions]:
-    """The driver, and where it runs. Raises Mistake."""
+    """Return the driver and its environment. Raises Mistake."""
     from allotment.drivers.program import DriverOptions, default_options
     from allotment.drivers.vendors import HOST_DRIVERS
 
@@ -83,7 +83,7 @@ def _pretended(arguments: Namespace, place: DriverOptions) -> Driver:
 
 
 def _machine(arguments: Namespace, node: str) -> Machine:
-    """The hardware that is to be simulated. Raises Mistake."""
+    """Return the hardware to simulate. Raises Mistake."""
     from allotment.fleet import FleetError, parse_fleet
 
     asked = form = arguments.simulate.strip()
@@ -100,7 +100,7 @@ def _machine(arguments: Namespace, node: str) -> Machine:
         raise Mistake(
             f"--simulate: {str(error).removeprefix(f'fleet entry {form!r}: ')}", error.hint or _FLEET
         ) from None
-    # What --fleet has beyond it: several machines, and their names.
+    # --fleet also accepts several machines, and names.
     if machine.form != form:
         raise Mistake(f"--simulate: expected {_FORM}, for this node, found {asked!r}", "8xa100-40gb/dynamic-mig")
     vendor = machine.hardware.accelerator.vendor

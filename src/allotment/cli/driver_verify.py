@@ -1,6 +1,6 @@
-"""``allot driver verify``: a driver, ours or another's, driven as a kubelet would, and a table of what it did.
+"""``allot driver verify``: tests a driver by calling it as a kubelet does, and prints a table of results.
 
-Exit codes: 0 everything that could be checked is as kubelets expect it, 1 something is not, 2 nothing could be checked.
+Exit codes: 0 all tests that could run passed, 1 a test failed, 2 no test could run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GAP = "   "
 
 
 def run_verify(arguments: Namespace) -> int:
-    """Make the checks and print them as they come."""
+    """Run the tests and print the results as they arrive."""
     require("allot driver verify", "cluster", "drivers")
     from allotment.drivers.verify.suite import CHECKS
 
@@ -65,7 +65,7 @@ def run_verify(arguments: Namespace) -> int:
 
 @asynccontextmanager
 async def _process(arguments: Namespace) -> AsyncIterator[CommandProcess | None]:
-    """The driver's process, if the kit is to start it; it ends with the block."""
+    """Run the driver's process for the block, if ``--command`` is given."""
     from allotment.drivers.verify.driver_process import CommandProcess
     from allotment.drivers.verify.socket_discovery import is_socket
     from allotment.kubelet_plugin.sockets import accepts_connections
@@ -132,14 +132,14 @@ async def _verified(
 
 
 def _last_words(what: str, wrote: str) -> Mistake:
-    """What a driver wrote before it was given up goes in front of the error, line by line as it was."""
+    """Return the error of a driver that did not start, preceded by its output."""
     if wrote:
         sys.stderr.write(f"the driver wrote:\n{wrote.strip(chr(10))}\n")
     return Mistake(what, "--command: the command must keep running and create the socket")
 
 
 async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str:
-    """The node of the driver's slices, else this machine, if it is a node. Raises Mistake."""
+    """Return the node of the driver's slices, else this machine if it is a node. Raises Mistake."""
     from allotment.cluster.resources import NODES, SLICES
 
     loop = asyncio.get_running_loop()
@@ -180,7 +180,7 @@ def _data(row: CheckResult) -> dict[str, Any]:
 
 
 class _Nothing:
-    """For programs: the report comes at once, in the end."""
+    """No output during the tests; for JSON, which is printed at the end."""
 
     def head(self, trial: DriverSession) -> None:
         """Nothing."""
@@ -199,7 +199,7 @@ class _Nothing:
 
 
 class _Table:
-    """For people: a row as soon as its check is made, then what is wrong, at length."""
+    """A table with a row per test as it finishes, then the failures in detail."""
 
     def __init__(self, screen: Screen, checks: Sequence[DriverCheck]) -> None:
         self._screen = screen
@@ -207,20 +207,20 @@ class _Table:
         self._terminal = screen.out.isatty()
 
     def head(self, trial: DriverSession) -> None:
-        """Whom it is about, and the columns."""
+        """Print the driver and the headers."""
         for line in folded(f"{trial.driver} on node {trial.node}, at {trial.info.endpoint}", self._screen.width):
             self._screen.line(line)
         self._screen.line()
         self._screen.line(self._line("CHECK", "RESULT", "SEEN"))
 
     def begun(self, check: DriverCheck) -> None:
-        """On a terminal: what is being done."""
+        """Show the running test on a terminal."""
         if self._terminal:
             self._screen.out.write(self._line(check.name, "…", ""))
             self._screen.out.flush()
 
     def done(self, row: CheckResult) -> None:
-        """The row."""
+        """Print the row of a test."""
         if self._terminal:
             self._screen.out.write("\r\x1b[K")
         indent = " " * (self._names + 7 + 2 * len(_GAP))
@@ -237,11 +237,11 @@ class _Table:
         return f"{name.ljust(self._names)}{_GAP}{result.ljust(7)}{_GAP}{seen}".rstrip()
 
     def cancelled(self) -> None:
-        """Say why it does not end at once."""
+        """Report that cleanup takes a moment."""
         sys.stderr.write("\ninterrupted: unpreparing devices and deleting claims\n")
 
     def end(self, rows: Sequence[CheckResult]) -> None:
-        """What is wrong, and how many."""
+        """Print the failures and the summary."""
         for row in rows:
             if row.result in ("FAIL", "warn"):
                 self._explain(row)

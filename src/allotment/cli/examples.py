@@ -1,7 +1,7 @@
-"""``allot examples``: the packaged manifests, and what their headers say of them.
+"""``allot examples``: lists and prints the packaged manifests.
 
-The first comment line of an example is its title, ``# Expect:`` the code that explaining it gives, and the comment
-lines between tell why.
+The first comment line of an example is its title; ``# Expect:`` is the expected code of ``allot explain``; the comment
+lines between them give the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allotment.cli.output.errors import Mistake
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One packaged manifest."""
+    """A packaged manifest."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class Example:
 
 @cache
 def examples() -> tuple[Example, ...]:
-    """Every packaged example, in order."""
+    """Return all packaged examples, in order."""
     folder = resources.files("allotment").joinpath("examples")
     files = sorted((item for item in folder.iterdir() if item.name.endswith(".yaml")), key=lambda item: item.name)
     return tuple(_parse(file.name.removesuffix(".yaml"), file.read_text("utf-8"), str(file)) for file in files)
@@ -47,7 +47,7 @@ def _parse(name: str, text: str, path: str) -> Example:
 
 
 def find(word: str) -> Example:
-    """The example of a number (``4``) or a name (``04-seven-mig-slices``, ``seven-mig-slices``)."""
+    """Return the example of a number (``4``) or name (``04-seven-mig-slices`` or without number). Raises Mistake."""
     for example in examples():
         number, _, rest = example.name.partition("-")
         if word in (example.name, f"{example.name}.yaml", rest) or (word.isdigit() and word.zfill(2) == number):
@@ -59,7 +59,7 @@ def find(word: str) -> Example:
 
 
 def run_list(arguments: Namespace) -> int:
-    """Print name, outcome and title of every example."""
+    """Print name, expected result and title of every example."""
     screen = open_screen()
     if arguments.output:
         data = [{"name": e.name, "title": e.title, "expect": e.expect, "path": e.path} for e in examples()]
@@ -75,14 +75,14 @@ def run_list(arguments: Namespace) -> int:
 
 
 def run_print(arguments: Namespace) -> int:
-    """Print examples as they are packaged."""
+    """Print examples unchanged."""
     chosen = [find(word) for word in arguments.example]
     open_screen().out.write("---\n".join(example.text for example in chosen))
     return 0
 
 
 def run_where(arguments: Namespace) -> int:
-    """Print the path of one example, or of the folder of all."""
+    """Print the path of an example, or of the directory of all."""
     from pathlib import PurePath
 
     path = find(arguments.example).path if arguments.example else str(PurePath(examples()[0].path).parent)

@@ -1,7 +1,7 @@
-"""``allot explain``: which devices the objects of ``-f`` get in a cluster, or why they get none.
+"""``allot explain``: shows which devices pods and claims get in a cluster, or why they get none.
 
-Without ``-f`` the pending pods in the snapshot, or in the cluster that runs, are explained. Pods that run already are
-not tried again; what their claims hold is taken.
+Without ``-f`` the pending pods of the snapshot or live cluster are explained. Running pods are
+not evaluated again; the devices of their claims are in use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from allotment.tools.explain.subjects import ANY_POD, identity, is_relevant, obj
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 
-#: What users may write before a slash: ``pod/trainer-0``.
+#: Prefixes of names: ``pod/trainer-0``.
 _KINDS = {
     "Pod": ("pod", "pods", "po"),
     "ResourceClaim": ("claim", "claims", "resourceclaim", "resourceclaims"),
@@ -40,7 +40,7 @@ _DEFAULT_WIDTH = 80
 
 
 def run(arguments: Namespace) -> int:
-    """Explain, and return 0 when everything asked about fits, else 1."""
+    """Explain the objects; return 0 if all fit, else 1."""
     screen = open_screen()
     _take_subject(arguments)
     if is_live(arguments):
@@ -77,7 +77,7 @@ def _live(screen: Screen, arguments: Namespace) -> int:
 
 
 def _asks(value: Object) -> bool:
-    """Whether an object of a running cluster waits for devices or a node."""
+    """Return whether an object of a live cluster waits for devices or a node."""
     if isinstance(value, ResourceClaim):
         return value.status.allocation is None
     return isinstance(value, Pod) and is_relevant(value, only_state=False)
@@ -106,7 +106,7 @@ def _write(screen: Screen, explanation: Explanation, output: str | None) -> None
 
 
 def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
-    """Print the words of an explanation, the verdicts in colour."""
+    """Print an explanation, with the verdicts in colour."""
     for line in lines(explanation, screen.width or _DEFAULT_WIDTH, wide):
         if not line.startswith(" "):
             line = line.replace(" does not fit", screen.paint(" does not fit", "red"), 1)
@@ -116,8 +116,8 @@ def show(screen: Screen, explanation: Explanation, wide: bool = False) -> None:
 
 
 def _take_subject(arguments: Namespace) -> None:
-    """What is named: ``pod/trainer-0`` or, as kubectl has it, ``pod trainer-0``. In ``-f app.yaml trainer-0`` or
-    ``--fleet t4 trainer-0`` the last word is meant as the pod, unless there is such a file or machine."""
+    """Set the named object: ``pod/trainer-0`` or, as in kubectl, ``pod trainer-0``. In ``-f app.yaml trainer-0`` and
+    ``--fleet t4 trainer-0`` the last word is the pod, unless such a file or machine exists."""
     arguments.object = _named(arguments.object)
     for group in (*arguments.files, *arguments.cluster):
         last = group[-1]
@@ -129,7 +129,7 @@ def _take_subject(arguments: Namespace) -> None:
 
 
 def _named(words: Sequence[str]) -> str | None:
-    """One name. Raises Mistake."""
+    """Return the only name of several words. Raises Mistake."""
     if len(words) == 2 and any(words[0].lower() in known for known in _KINDS.values()):
         return "/".join(words)
     if len(words) > 1:
@@ -138,7 +138,7 @@ def _named(words: Sequence[str]) -> str | None:
 
 
 def _is_hardware(word: str) -> bool:
-    """Whether a word behind ``--fleet`` is, or was meant to be, a machine."""
+    """Return whether a word after ``--fleet`` is a machine, or a misspelt one."""
     try:
         parse_fleet([word])
     except FleetError as error:
@@ -147,7 +147,7 @@ def _is_hardware(word: str) -> bool:
 
 
 def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
-    """Only the answers that were asked for: for what ``-f`` brought, and (``by_name``) what is named."""
+    """Return the answers for the objects of ``-f`` or (``by_name``) the named object. Raises Mistake."""
     asked = {identity(value) for value in inputs.asked}
     answers = [a for a in explanation.answers if not asked or a.kind == "Pod" or _is_asked(a, asked)]
     if arguments.object is not None and by_name:
@@ -176,7 +176,7 @@ def _is_asked(answer: Answer, asked: Iterable[tuple[str, ObjectKey]]) -> bool:
 
 
 def _names(answer: Answer) -> Iterable[tuple[str, str]]:
-    """Kind and full name of everything an answer can be asked by."""
+    """Yield kind and full name of all objects by which an answer can be selected."""
     yield answer.kind, answer.name
     if answer.owner:
         yield "", answer.owner.rpartition(" ")[2]

@@ -1,6 +1,6 @@
-"""``allot explain`` of a DeviceClass alone: which devices it selects on which node, or why none.
+"""``allot explain`` for DeviceClasses: shows the devices that each selects by node, or why it selects none.
 
-A class asks for nothing, so there is nothing to fit; but whoever writes one wants to know what it gives.
+A class requests no devices, so there is nothing to fit; its author needs to know what it selects.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _WIDTH = 80
 
 
 def only_classes(inputs: Inputs) -> tuple[DeviceClass, ...]:
-    """The classes that are asked about when nothing is that could use them."""
+    """Return the classes of the input if it has no pods or claims, else none."""
     if any(not isinstance(value, DeviceClass | ResourceSlice | Node | DeviceTaintRule) for value in inputs.asked):
         return ()
     return tuple(value for value in inputs.asked if isinstance(value, DeviceClass))
 
 
 def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass], output: str | None) -> bool:
-    """Print what each class selects; whether each selects something."""
+    """Print what each class selects; return whether all select devices."""
     state = ClusterState.of(inputs)
     if not state.slices:
         raise Mistake(
@@ -60,7 +60,7 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
 
 
 def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide: bool) -> Iterator[str]:
-    """Nodes of which the class selects the same, in one line each; those without a match last."""
+    """Yield a line for nodes with the same selected devices; those without a match last."""
     groups: dict[tuple[object, ...], list[NodeMatches]] = {}
     for node in report.nodes:
         if node.devices:
@@ -81,7 +81,7 @@ def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide
 
 
 def _reasons(diagnosis: Diagnosis) -> Iterator[str]:
-    """Why nothing is selected, each reason once."""
+    """Yield the reasons why nothing is selected, without duplicates."""
     headline = diagnosis.headline
     yield f"{headline.summary} ({headline.code})"
     if headline.nearest is not None:
@@ -95,13 +95,13 @@ def _reasons(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _why(device_class: DeviceClass, inputs: Inputs) -> Diagnosis:
-    """What a claim for one device of the class is refused for."""
+    """Return why a claim for one device of the class is rejected."""
     name = device_class.metadata.name
     probe = user_of_class(device_class)
     state = [*inputs.of(Node), *inputs.of(ResourceSlice)]
     others = [one for one in inputs.of(DeviceClass) if one.metadata.name != name]
     (answer,) = explain([*state, *others, device_class, probe], inputs.features).answers
-    assert answer.reasons is not None  # a class that selects nothing gives nothing
+    assert answer.reasons is not None  # a class without selectors
     return answer.reasons
 
 

@@ -1,4 +1,4 @@
-"""``allot fleet``: the hardware that is known, and what it would publish."""
+"""``allot fleet``: lists known hardware and the ResourceSlices that it publishes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from allotment.model.serialization import to_json, to_yaml
 
 
 def run_list(arguments: Namespace) -> int:
-    """Print every server and accelerator."""
+    """Print all servers and accelerators."""
     screen = open_screen()
     machines = [hardware(name) for name in servers()]
     if arguments.output in ("json", "yaml"):
@@ -69,7 +69,7 @@ def run_list(arguments: Namespace) -> int:
 
 
 def run_show(arguments: Namespace) -> int:
-    """Print the facts of one server or accelerator."""
+    """Print the properties of a server or accelerator."""
     screen = open_screen()
     machine = hardware(arguments.hardware)
     if arguments.output in ("json", "yaml"):
@@ -84,7 +84,7 @@ def run_show(arguments: Namespace) -> int:
 
 
 def run_slices(arguments: Namespace) -> int:
-    """Print what some hardware publishes: its ResourceSlices, or a whole cluster with ``--all``."""
+    """Print the ResourceSlices of hardware, or a whole cluster with ``--all``."""
     screen = open_screen()
     kube = release(arguments.kube_version)
     machines = _machines(arguments)
@@ -103,11 +103,11 @@ def run_slices(arguments: Namespace) -> int:
 
 
 def _machines(arguments: Namespace) -> tuple[Machine, ...]:
-    """One machine by options, or as many as the words of ``--fleet`` say."""
+    """Return one machine given by options, or those of a ``--fleet`` specification. Raises Mistake."""
     name = arguments.hardware
     if arguments.mode is None and arguments.node_name is None and arguments.gpus is None:
         machines = parse_fleet([name])
-        # A single machine named by its hardware alone keeps the plain name.
+        # A single machine given by its hardware alone keeps the plain name.
         return (Machine(name, machines[0].hardware, machines[0].mode),) if name in servers() else machines
     if any(sign in name for sign in ":/=,"):
         raise Mistake(f"{name!r} already contains mode and nodes", "omit --mode, --node-name and --gpus")
@@ -124,7 +124,7 @@ def _write(screen: Screen, data: Any, form: str) -> None:
 
 
 def _product(accelerator: Accelerator) -> str:
-    """Short enough for a list; the exact attribute is shown by ``show``."""
+    """Return a short product name; ``show`` prints the exact attribute."""
     return accelerator.product.replace("_", " ").removeprefix("NVIDIA ")
 
 

@@ -80,7 +80,7 @@ it gets none.
                                         does it fit on this cluster?
   allot doctor                          find problems in a cluster
   allot check app.yaml --fix            find and fix mistakes in manifests
-  allot migrate app.yaml                migrate from device plugins to claims
+  allot migrate app.yaml                move from device plugins to claims
   allot free --cluster snapshot.yaml    list free and used devices
   allot plan app.yaml --catalog aws     plan the cheapest machines
   allot up --fleet dgx-a100-40gb:2      start a lab: a Kubernetes control plane

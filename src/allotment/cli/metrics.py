@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
     tell(notes)
     values = (*inputs.cluster, *inputs.asked)
-    sys.stdout.write(text_of(families(values, inputs.features, types, per_claim=arguments.per_claim, most=most)))
+    sys.stdout.write(text_of(families(values, inputs.features, types, per_claim=arguments.per_claim, max_series=most)))
     return 0
 
 
@@ -64,7 +64,7 @@ def run_list(arguments: Namespace) -> int:
         for metrics in groups.values():
             for metric in metrics:
                 screen.line(f"{metric.name}  {metric.kind}  {', '.join(metric.labels)}".rstrip())
-                for text in (metric.help, f"series: {metric.most}"):
+                for text in (metric.help, f"series: {metric.cardinality}"):
                     for line in folded(text, screen.width or 80, "    "):
                         screen.line(line)
         return 0
@@ -120,6 +120,6 @@ def _data(metric: Metric, group: str) -> dict[str, object]:
         "type": metric.kind,
         "help": metric.help,
         "labels": list(metric.labels),
-        "series": metric.most,
+        "series": metric.cardinality,
         "group": group,
     }

@@ -20,7 +20,7 @@ from allotment.lab import kubeconfig
 from allotment.lab.runtimes import NoRuntime
 from allotment.lab.secret_files import DamagedFile
 from allotment.lab.settings import Settings, fleet_of
-from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
+from allotment.lab.state import DEFAULT_NAME, InvalidName, DataFolder, Register, LabRunningError, Status, checked_name, default_data
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
@@ -42,10 +42,10 @@ def run(arguments: Namespace) -> int:
     with mistakes(arguments.name):
         settings = _settings(arguments)
         register = Register()
-        path = Path(arguments.kubeconfig) if arguments.kubeconfig else kubeconfig.usual_path()
+        path = Path(arguments.kubeconfig) if arguments.kubeconfig else kubeconfig.default_path()
         if arguments.detach:
             return _detach(arguments, settings, register, path, screen, began)
-        from allotment.lab.up import Place
+        from allotment.lab.up import LabLocation
         from allotment.lab.up import run as run_lab
 
         live = screen.out.isatty()
@@ -60,7 +60,7 @@ def run(arguments: Namespace) -> int:
             screen.out.flush()
 
         log = Path(arguments.log) if arguments.log else None
-        run_lab(settings, Place(register, path.absolute(), log), ready, show if live else None)
+        run_lab(settings, LabLocation(register, path.absolute(), log), ready, show if live else None)
         screen.line(f"{chr(10) if live else ''}Lab {settings.name!r} stopped.")
     return 0
 
@@ -95,9 +95,9 @@ def _settings(arguments: Namespace) -> Settings:
             raise Mistake(f"--data-dir: {data.path} is not a directory")
     fleet = fleet_of([word for group in arguments.fleet for word in group] if arguments.fleet else None)
     if fleet is None and (data is None or not data.database.exists()):
-        from allotment.lab.fleet import USUAL
+        from allotment.lab.fleet import DEFAULT_FLEET
 
-        fleet = () if arguments.autoscale else USUAL
+        fleet = () if arguments.autoscale else DEFAULT_FLEET
     if fleet:
         from allotment.fleet import parse_fleet
 
@@ -173,10 +173,10 @@ def _without(given: Sequence[str]) -> frozenset[str]:
     words = [word for text in given for word in text.split(",") if word]
     if not words:
         return frozenset()
-    from allotment.lab.programs import UnknownProgram, left_out
+    from allotment.lab.programs import UnknownProgram, excluded_programs
 
     try:
-        return left_out(words)
+        return excluded_programs(words)
     except UnknownProgram as error:
         raise Mistake(f"--disable: {error}") from None
 
@@ -184,17 +184,17 @@ def _without(given: Sequence[str]) -> frozenset[str]:
 def _detach(
     arguments: Namespace, settings: Settings, register: Register, path: Path, screen: Screen, began: float
 ) -> int:
-    from allotment.lab.up import DidNotStart, Place, detach
+    from allotment.lab.up import DidNotStart, LabLocation, detach
 
     if register.runs(settings.name):
-        raise Running(settings.name, register.status(settings.name))
+        raise LabRunningError(settings.name, register.status(settings.name))
     log = settings.data.log if settings.data else register.log(settings.name)
     if settings.data is not None:
         settings.data.make()
     words = [word for word in arguments.words if word != "--detach"]
     command = [sys.executable, "-m", "allotment.cli.main", *words, "--log", str(log)]
     try:
-        status = detach(command, settings.name, Place(register, path, log), log)
+        status = detach(command, settings.name, LabLocation(register, path, log), log)
     except DidNotStart as error:
         raise _not_started(error) from None
     announce(screen, status, settings.fleet is None, time.perf_counter() - began)
@@ -217,9 +217,9 @@ def mistakes(name: str) -> Iterator[None]:
     """What can be wrong with starting and stopping, as users' mistakes."""
     try:
         yield
-    except BadName as error:
+    except InvalidName as error:
         raise Mistake(str(error)) from None
-    except Running as error:
+    except LabRunningError as error:
         raise Mistake(str(error), "use another --name, or stop it with allot down") from None
     except kubeconfig.UnusableKubeconfig as error:
         raise Mistake(str(error), "fix it, or use another file with --kubeconfig") from None

@@ -16,7 +16,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.object_watch import states
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.lab.wait_conditions import condition, told
+from allotment.lab.wait_conditions import condition, describe_state
 from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, relax, text_of
 from allotment.model.trees import Tree
 
@@ -142,6 +142,6 @@ class _Wait:
         except TimeoutError:
             pass
         what = f"{target.served.plural_label}/{target.name}"
-        why = f"\n  {told(seen)}" if not may_be_missing else ""
+        why = f"\n  {describe_state(seen)}" if not may_be_missing else ""
         sys.stderr.write(f"error: timed out waiting for the condition on {what}{why}\n")
         return False

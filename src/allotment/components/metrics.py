@@ -137,8 +137,8 @@ def exposed(family: Family) -> Metric:
         histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
         for sample in family.samples:
             assert isinstance(sample, Distribution)
-            buckets = [(_bound(bound), count) for bound, count in zip(sample.bounds, sample.below, strict=True)]
-            histogram.add_metric(sample.labels, [*buckets, ("+Inf", sample.all)], sample.sum)
+            buckets = [(_bound(bound), count) for bound, count in zip(sample.bounds, sample.cumulative_counts, strict=True)]
+            histogram.add_metric(sample.labels, [*buckets, ("+Inf", sample.count)], sample.sum)
         return histogram
     made: GaugeMetricFamily | CounterMetricFamily
     if metric.kind == "counter":

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from allotment.cluster import resources
 from allotment.cluster.client import Resource
 from allotment.components.component import Component
-from allotment.exporter.cardinality_limits import MOST_SERIES
+from allotment.exporter.cardinality_limits import MAX_SERIES
 from allotment.tools.permissions.components import COMPONENTS, lease_of
 
 if TYPE_CHECKING:
-    from allotment.autoscaler.options import Options as Scaling
+    from allotment.autoscaler.options import AutoscalerOptions as Scaling
     from allotment.cluster.program import Program
     from allotment.drivers.driver import Driver
     from allotment.drivers.program import DriverOptions
@@ -86,15 +86,15 @@ def annotator() -> Component:
 
 
 def exporter(
-    catalog: Sequence[InstanceType] = (), *, per_claim: bool = False, most_series: int = MOST_SERIES
+    catalog: Sequence[InstanceType] = (), *, per_claim: bool = False, most_series: int = MAX_SERIES
 ) -> Component:
     """Metrics of devices, claims and pods. Each copy says the same, so none leads."""
-    from allotment.exporter.program import Exporter, Options, exporter
+    from allotment.exporter.program import Exporter, ExporterOptions, exporter
 
     made: list[Exporter] = []
 
     def program(features: Features) -> Program:
-        made[:] = [exporter(Options(features, catalog, per_claim=per_claim, most=most_series))]
+        made[:] = [exporter(ExporterOptions(features, catalog, per_claim=per_claim, max_series=most_series))]
         return made[0].program
 
     def families() -> Sequence[Family]:

@@ -1,1 +1,1 @@
-"""Controllers: each makes one kind of promise in the API come true, and can run alone."""
+"""Kubernetes controllers, each of which can run alone."""

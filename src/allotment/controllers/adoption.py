@@ -1,7 +1,7 @@
-"""Whose objects are whose: a controller's own, those it may adopt, those it must let go.
+"""Controller references: the children that an owner controls, the orphans it adopts, and those it releases.
 
-An object belongs to whom its controlling owner reference names. A controller adopts what its selector selects and
-nobody controls, and lets go of what its selector selects no longer.
+The controlling owner reference of an object names its owner. A controller adopts objects that match its selector and
+have no controller, and releases its own objects that no longer match.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AT_ONCE = 64
 
 
 class Children(Generic[T]):
-    """The objects of one resource as their owners see them."""
+    """The objects of one resource, indexed by the owner that controls them."""
 
     def __init__(self, cache: Cache[T], client: Client) -> None:
         self._cache = cache
@@ -33,39 +33,41 @@ class Children(Generic[T]):
         self._orphans = cache.index("orphan", _orphan)
 
     def count(self, uid: str) -> int:
-        """How many an owner has, without looking at them."""
+        """The number of objects that an owner controls, from the index."""
         return self._of.count(uid)
 
     def known(self, uid: str) -> Sequence[Item[T]]:
-        """What names the owner as its controller."""
+        """The objects whose controller reference names the owner."""
         return tuple(self._of[uid])
 
     def orphans(self, namespace: str) -> Iterable[Item[T]]:
-        """What nobody controls."""
+        """The objects of a namespace that have no controller."""
         return tuple(self._orphans[namespace])
 
     async def of(self, owner: Item[Any], fits: Callable[[Item[T]], bool] = lambda child: True) -> list[Item[T]]:
-        """What belongs to an owner with a label selector, adopting what ``fits``, letting go where that must be."""
+        """Return an owner's children; adopt matching orphans that ``fits`` accepts, and release children that do not
+        match.
+        """
         selector = owner.spec.get("selector")
         if selector is None:
             return list(self.known(owner.uid))
         if "matchLabels" not in selector and "matchExpressions" not in selector:
             selector = {"matchLabels": selector}  # a ReplicationController selects as a Service does
-        mine = []
+        owned = []
         for child in self.known(owner.uid):
             if selects(selector, child.labels):
-                mine.append(child)
+                owned.append(child)
             elif not owner.deleting:
                 await self._write(child, [r for r in child.metadata["ownerReferences"] if r["uid"] != owner.uid])
         if owner.deleting:
-            return mine
+            return owned
         for child in self.orphans(owner.namespace):
             if not child.deleting and selects(selector, child.labels) and fits(child):
                 references = child.metadata.get("ownerReferences") or []
                 adopted = await self._write(child, [*references, owner_reference(owner.tree)])
                 if adopted is not None:
-                    mine.append(adopted)
-        return mine
+                    owned.append(adopted)
+        return owned
 
     async def _write(self, child: Item[T], references: list[Tree]) -> Item[T] | None:
         metadata = {**child.metadata, "ownerReferences": references}
@@ -83,13 +85,14 @@ def _orphan(item: Item[Any]) -> tuple[str, ...]:
     return () if item.controller is not None else (item.namespace,)
 
 
-async def all_of(calls: Iterable[Callable[[], Awaitable[object]]], *, careful: bool = False) -> int:
-    """Make calls side by side; how many went well, and then raises what the first failure was.
+async def call_all(calls: Iterable[Callable[[], Awaitable[object]]], *, slow_start: bool = False) -> int:
+    """Run calls concurrently and return how many succeeded. Raises PartialFailure with the first failure.
 
-    ``careful`` starts with one and doubles, so that what cannot work (a quota is full) is not tried a thousand times.
+    ``slow_start`` begins with one call and doubles the batch after each success, so that calls which cannot succeed (a
+    quota is exhausted) are not repeated a thousand times.
     """
     waiting = list(calls)
-    batch = 1 if careful else _AT_ONCE
+    batch = 1 if slow_start else _AT_ONCE
     done = 0
     while waiting:
         now, waiting = waiting[:batch], waiting[batch:]
@@ -97,13 +100,13 @@ async def all_of(calls: Iterable[Callable[[], Awaitable[object]]], *, careful: b
         failures = [answer for answer in answers if isinstance(answer, BaseException)]
         done += len(now) - len(failures)
         if failures:
-            raise Partly(done, failures[0])
+            raise PartialFailure(done, failures[0])
         batch = min(batch * 2, _AT_ONCE)
     return done
 
 
-class Partly(Exception):
-    """Raised when some calls failed: how many went well before, and the first failure."""
+class PartialFailure(Exception):
+    """Raised when some calls failed: the number that succeeded, and the first failure."""
 
     def __init__(self, done: int, failure: BaseException) -> None:
         super().__init__(str(failure))

@@ -1,4 +1,4 @@
-"""Conditions in a status: one of each type, and a transition time that moves only when the answer changes."""
+"""Conditions in a status: one of each type; the transition time changes only with the status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Answer = Literal["True", "False", "Unknown"]
 
 
 def condition_of(conditions: Iterable[Condition] | None, type: str) -> Condition | None:
-    """The condition of a type."""
+    """The condition of a type, or None."""
     return next((condition for condition in conditions or () if condition["type"] == type), None)
 
 
 def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:
-    """Whether there is such a condition and it says True."""
+    """Whether the condition exists and its status is True."""
     condition = condition_of(conditions, type)
     return condition is not None and condition["status"] == "True"
 
@@ -24,7 +24,7 @@ def with_condition(
     conditions: Iterable[Condition] | None, type: str, status: Answer, reason: str = "", message: str = "", *, now: str,
     **more: Any,
 ) -> list[Condition]:  # fmt: skip
-    """The conditions with one of them set; where nothing about it changes it stays as it is.
+    """Return the conditions with one of them set; an unchanged condition keeps its transition time.
 
     >>> with_condition([], "Complete", "True", now="2026-01-01T00:00:00Z")
     [{'type': 'Complete', 'status': 'True', 'lastTransitionTime': '2026-01-01T00:00:00Z'}]
@@ -46,5 +46,5 @@ def with_condition(
 
 
 def without_condition(conditions: Iterable[Condition] | None, type: str) -> list[Condition]:
-    """The conditions but one."""
+    """The conditions except the one of a type."""
     return [condition for condition in conditions or () if condition["type"] != type]

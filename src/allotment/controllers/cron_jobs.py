@@ -1,6 +1,6 @@
-"""CronJobs: a Job at each time of a schedule, none twice, and what to do when the last one still runs.
+"""CronJob controller: one Job for each scheduled time, and the concurrency policy for Jobs that still run.
 
-A Job's name is made of the CronJob's and the minute that it stands for, so that no restart can start one twice.
+The name of a Job is derived from the CronJob and the scheduled minute, so that a restart cannot start one twice.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from allotment.controllers.pods import owner_reference
 from allotment.model.trees import Tree
 
 _SCHEDULED_FOR: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-#: More missed times than this are told as too many (and the last of them is what counts all the same).
+#: More missed times than this are reported as too many; the last of them is started all the same.
 _MANY_MISSED: Final = 100
 
 Key = tuple[str, str]
 
 
 async def cron_jobs(context: Context) -> None:
-    """The program."""
+    """Run the CronJob controller."""
     await _CronJobs(context).run()
 
 
@@ -66,8 +66,8 @@ class _CronJobs:
             return None
         jobs = list(self._children.known(cron.uid))
         status = dict(cron.status)
-        self._note_ends(cron, jobs, status)
-        await self._forget(cron, jobs)
+        self._record_finished(cron, jobs, status)
+        await self._delete_old_jobs(cron, jobs)
         wait: float | None = None
         if not cron.spec.get("suspend"):
             try:
@@ -89,7 +89,7 @@ class _CronJobs:
             self._cron_jobs.noted(await self._client.update(CRON_JOBS, tree, subresource="status"))
         return wait
 
-    def _note_ends(self, cron: Item[Any], jobs: list[Item[Any]], status: Tree) -> None:
+    def _record_finished(self, cron: Item[Any], jobs: list[Item[Any]], status: Tree) -> None:
         known = {one["uid"] for one in cron.status.get("active") or ()}
         for job in jobs:
             if job.uid in known and is_finished_job(job):
@@ -103,7 +103,7 @@ class _CronJobs:
     async def _start(
         self, cron: Item[Any], jobs: list[Item[Any]], status: Tree, schedule: Schedule, zone: tzinfo
     ) -> float | None:
-        """Start what is due; the seconds until the next time."""
+        """Start the Job that is due. Returns the seconds until the next scheduled time."""
         now = self._clock.moment()
         due, missed = _due(cron, schedule, zone, now)
         following = schedule.after(now, zone)
@@ -163,10 +163,10 @@ class _CronJobs:
         self._jobs.noted_gone(job.tree)
         self._recorder.event(cron.tree, "Normal", "SuccessfulDelete", f"Deleted job {job.name}")
 
-    async def _forget(self, cron: Item[Any], jobs: list[Item[Any]]) -> None:
-        """Keep as many finished Jobs as the two limits say, the newest."""
-        for field, usual, complete in (("successfulJobsHistoryLimit", 3, True), ("failedJobsHistoryLimit", 1, False)):
-            limit = cron.spec.get(field, usual)
+    async def _delete_old_jobs(self, cron: Item[Any], jobs: list[Item[Any]]) -> None:
+        """Delete the oldest finished Jobs beyond the two history limits."""
+        for field, default, complete in (("successfulJobsHistoryLimit", 3, True), ("failedJobsHistoryLimit", 1, False)):
+            limit = cron.spec.get(field, default)
             ended = [
                 job
                 for job in jobs
@@ -178,7 +178,7 @@ class _CronJobs:
 
 
 def _due(cron: Item[Any], schedule: Schedule, zone: tzinfo, now: datetime) -> tuple[datetime | None, int]:
-    """The last time that has come and was not served, and how many had come."""
+    """The last scheduled time that has passed without a Job, and the number of such times."""
     since = parse_time(cron.status.get("lastScheduleTime") or cron.metadata["creationTimestamp"])
     limit = cron.spec.get("startingDeadlineSeconds")
     if limit is not None:
@@ -191,7 +191,7 @@ def _due(cron: Item[Any], schedule: Schedule, zone: tzinfo, now: datetime) -> tu
     while following is not None and following <= now:
         due, missed = following, missed + 1
         if missed > _MANY_MISSED:
-            # Far behind: go on from shortly before now instead of through years of minutes.
+            # Far behind: continue from shortly before now instead of iterating over years of minutes.
             since = max(following, now - timedelta(days=1))
         else:
             since = following

@@ -1,7 +1,7 @@
-"""Cron schedules: five fields, or a name such as ``@hourly``, and the moments that they mean in a time zone.
+"""Cron schedules: five fields or a name such as ``@hourly``, evaluated in a time zone.
 
-As in cron, when both day fields are restricted either may match. A moment that a change of clocks skips is left out;
-one that comes twice counts once.
+As in cron, a day matches either of the two day fields when both are restricted. A time that a clock change skips is
+omitted; one that occurs twice counts once.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep",
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _MONTH_NAMES: Final = {name: number for number, name in enumerate(_MONTHS, 1)}
 _DAY_NAMES: Final = {name: number for number, name in enumerate(_DAYS)}
-#: No schedule that ever happens (29 February on a weekday) waits longer.
+#: The longest interval of any schedule that can match (29 February on a given weekday).
 _HORIZON: Final = timedelta(days=366 * 29)
 
 
 class ScheduleError(ValueError):
-    """Raised for a text that is no schedule."""
+    """Raised for a text that is not a valid schedule."""
 
 
 class Schedule(NamedTuple):
-    """When something happens; ``every`` is set for ``@every 90s`` and overrides the rest."""
+    """A parsed schedule; ``every`` is set for ``@every 90s`` and overrides the other fields."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -43,7 +43,7 @@ class Schedule(NamedTuple):
     every: timedelta | None = None
 
     def after(self, moment: datetime, zone: tzinfo = UTC) -> datetime | None:
-        """The first time strictly after a moment, UTC; ``None`` when there is none.
+        """The first scheduled time strictly after a moment, in UTC; None if there is none.
 
         >>> parse("30 2 * * *").after(datetime(2026, 1, 1, 3, tzinfo=UTC))
         datetime.datetime(2026, 1, 2, 2, 30, tzinfo=datetime.timezone.utc)
@@ -78,7 +78,7 @@ class Schedule(NamedTuple):
 
 
 def parse(text: str) -> Schedule:
-    """Read a schedule. Raises ScheduleError.
+    """Parse a schedule. Raises ScheduleError.
 
     >>> parse("*/15 9-17 * * mon-fri").after(datetime(2026, 1, 2, 17, 50, tzinfo=UTC))
     datetime.datetime(2026, 1, 5, 9, 0, tzinfo=datetime.timezone.utc)
@@ -119,7 +119,7 @@ def _field(text: str, least: int, most: int, names: dict[str, int] | None = None
             first = _number(start, names or {})
             last = _number(end, names or {}) if dash else most if slash else first
         if first < least or last > most:
-            raise ScheduleError(f"{part}: wanted numbers from {least} to {most}")
+            raise ScheduleError(f"{part}: expected numbers from {least} to {most}")
         if first > last:
             raise ScheduleError(f"beginning of range ({first}) beyond end of range ({last}): {part}")
         found.update(range(first, last + 1, step))

@@ -1,4 +1,4 @@
-"""Whether a daemon pod belongs on a node: by its selectors, and by the node's taints."""
+"""Node eligibility of daemon pods: node selectors, affinity and taints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelec
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.trees import Tree, to_value
 
-#: What every daemon pod tolerates, so that node trouble does not take daemons away.
+#: Tolerations of every daemon pod, so that node problems do not evict it.
 DAEMON_TOLERATIONS: Final[tuple[Tree, ...]] = tuple(
     {"key": f"node.kubernetes.io/{trouble}", "operator": "Exists", "effect": effect}
     for trouble, effect in (
@@ -29,38 +29,38 @@ _ON_HOST_NETWORK: Final[Tree] = {
 }
 
 
-class Fit(NamedTuple):
-    """Whether a daemon should be started on a node, and whether one that is there may stay."""
+class NodeFit(NamedTuple):
+    """Whether a daemon pod should be started on a node, and whether a running one may stay."""
 
     start: bool
     stay: bool
 
 
-def fit(spec: Tree, node: Item[Any]) -> Fit:
-    """For the pod spec of a template."""
+def fit_node(spec: Tree, node: Item[Any]) -> NodeFit:
+    """Check the pod spec of a template against a node."""
     if spec.get("nodeName") not in (None, "", node.name) or not _selected(spec, node):
-        return Fit(False, False)
+        return NodeFit(False, False)
     tolerations = daemon_tolerations(spec)
     taints = node.spec.get("taints") or ()
     stay = not any(taint["effect"] == "NoExecute" and not tolerated(taint, tolerations) for taint in taints)
     start = stay and not any(taint["effect"] == "NoSchedule" and not tolerated(taint, tolerations) for taint in taints)
-    return Fit(start, stay)
+    return NodeFit(start, stay)
 
 
 def daemon_tolerations(spec: Tree) -> list[Tree]:
-    """The tolerations of a template's pods with those that every daemon has."""
+    """The template's tolerations plus those that every daemon pod has."""
     own = list(spec.get("tolerations") or ())
     added = [*DAEMON_TOLERATIONS, *([_ON_HOST_NETWORK] if spec.get("hostNetwork") else ())]
     return own + [one for one in added if one not in own]
 
 
 def tolerated(taint: Tree, tolerations: Iterable[Tree]) -> bool:
-    """Whether one of the tolerations covers a node's taint."""
+    """Whether one of the tolerations matches a node's taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
 def tolerates(toleration: Tree, taint: Tree) -> bool:
-    """An empty effect covers any, an empty key with Exists everything."""
+    """Whether a toleration matches a taint. An empty effect matches any; an empty key with Exists matches all."""
     if toleration.get("effect") and toleration["effect"] != taint["effect"]:
         return False
     if toleration.get("key") and toleration["key"] != taint["key"]:
@@ -70,8 +70,8 @@ def tolerates(toleration: Tree, taint: Tree) -> bool:
     return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
-def bound_to(spec: Tree, node: str) -> Tree:
-    """A daemon's pod finds its node through affinity, which replaces the terms that the template required."""
+def with_node_affinity(spec: Tree, node: str) -> Tree:
+    """Return the pod spec bound to a node by affinity, which replaces the required terms of the template."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = spec.get("affinity") or {}
     node_affinity = {
@@ -82,7 +82,7 @@ def bound_to(spec: Tree, node: str) -> Tree:
 
 
 def node_of(pod: Item[Any]) -> str:
-    """The node that a daemon's pod is on or made for."""
+    """The node on which a daemon pod runs or for which it was created."""
     name: str = pod.spec.get("nodeName") or ""
     if name:
         return name

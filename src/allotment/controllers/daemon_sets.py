@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that the template fits, made for that node and changed a few at a time."""
+"""DaemonSet controller: one pod on each eligible node, and rolling updates within the allowed bounds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.cluster.work_queue import WorkQueue
-from allotment.controllers.adoption import Children, Partly, all_of
-from allotment.controllers.daemon_placement import Fit, bound_to, fit, node_of
-from allotment.controllers.failed_daemons import FailedDaemons
+from allotment.controllers.adoption import Children, PartialFailure, call_all
+from allotment.controllers.daemon_placement import NodeFit, fit_node, node_of, with_node_affinity
+from allotment.controllers.failed_daemons import FailedDaemonBackoff
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.controllers.revisions import HASH, Revisions, template_of
@@ -26,16 +26,16 @@ Key = tuple[str, str]
 
 
 class _View(NamedTuple):
-    """A DaemonSet at one look: what each node should do, and the pods on it."""
+    """A snapshot of a DaemonSet: the eligibility of each node, and the pods on it."""
 
     owner: Item[Any]
-    fits: dict[str, Fit]
+    fits: dict[str, NodeFit]
     on: dict[str, list[Item[Any]]]
     digest: str
 
 
 async def daemon_sets(context: Context) -> None:
-    """The program."""
+    """Run the DaemonSet controller."""
     await _DaemonSets(context).run()
 
 
@@ -50,7 +50,7 @@ class _DaemonSets:
         self._children = Children(self._pods, self._client)
         self._own = OwnPods(self._pods, self._client, self._recorder)
         self._revisions = Revisions(context, self._client, HASH)
-        self._failed = FailedDaemons(context.clock, context.random)
+        self._failed = FailedDaemonBackoff(context.clock, context.random)
         self._by_uid = self._sets.index("uid", lambda item: (item.uid,))
         self._queue: WorkQueue[Key] = WorkQueue("daemonsets", self._sync, clock=context.clock, random=context.random)
 
@@ -76,7 +76,7 @@ class _DaemonSets:
 
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if old is not None and new is not None:
-            # Heartbeats change nothing here.
+            # Heartbeats do not change eligibility.
             if old.labels == new.labels and old.spec.get("taints") == new.spec.get("taints"):
                 return
         for found in self._sets.items():
@@ -93,16 +93,16 @@ class _DaemonSets:
         pods = await self._children.of(owner)
         revision = await self._revisions.newest(owner)
         view = self._view(owner, pods, self._revisions.digest_of(revision))
-        failure: Partly | None = None
+        failure: PartialFailure | None = None
         later: float | None = None
         try:
             later = await self._place(view, template_of(revision))
             view = self._view(owner, self._children.known(owner.uid), view.digest)
             await self._roll(view)
-        except Partly as error:
+        except PartialFailure as error:
             failure = error
         pods = list(self._children.known(owner.uid))
-        wait = await self._tell(self._view(owner, pods, view.digest))
+        wait = await self._update_status(self._view(owner, pods, view.digest))
         digests = {pod.labels.get(HASH) for pod in pods}
         used = {one.name for one in self._revisions.of(owner) if self._revisions.digest_of(one) in digests}
         await self._revisions.forget(owner, {*used, revision.name})
@@ -115,10 +115,10 @@ class _DaemonSets:
         on: dict[str, list[Item[Any]]] = {}
         for pod in pods:
             on.setdefault(node_of(pod), []).append(pod)
-        return _View(owner, {node.name: fit(spec, node) for node in self._nodes.items()}, on, digest)
+        return _View(owner, {node.name: fit_node(spec, node) for node in self._nodes.items()}, on, digest)
 
     async def _place(self, view: _View, template: Tree) -> float | None:
-        """One pod where there is none and should be; none where none may stay. When to look at failed pods again."""
+        """Create missing pods and delete unwanted ones. Returns the seconds until failed pods are retried."""
         surplus: list[Item[Any]] = []
         waits: list[float] = []
         missing: list[str] = []
@@ -141,9 +141,9 @@ class _DaemonSets:
         for node, pods in view.on.items():
             if node not in view.fits:
                 surplus += [pod for pod in pods if not pod.deleting]
-        await all_of([partial(self._delete, view.owner, pod) for pod in surplus])
+        await call_all([partial(self._delete, view.owner, pod) for pod in surplus])
         made = self._pod(view, template)
-        await all_of([partial(self._create, view.owner, made, node) for node in missing], careful=True)
+        await call_all([partial(self._create, view.owner, made, node) for node in missing], slow_start=True)
         return min(waits, default=None)
 
     def _pod(self, view: _View, template: Tree) -> Tree:
@@ -154,7 +154,7 @@ class _DaemonSets:
         return pod_from(template, view.owner.tree, labels=labels)
 
     def _bounds(self, view: _View) -> tuple[int, int]:
-        """Pods beyond and pods short of one on each node, while an update runs."""
+        """The surge and unavailable bounds of a rolling update, in pods."""
         strategy = view.owner.spec.get("updateStrategy") or {}
         rolling = strategy.get("rollingUpdate") or {}
         wanted = sum(one.start for one in view.fits.values())
@@ -186,7 +186,7 @@ class _DaemonSets:
                 broken += others
             elif surge:
                 if any(self._is_available(view, pod) for pod in new):
-                    await all_of([partial(self._delete, view.owner, pod) for pod in others])
+                    await call_all([partial(self._delete, view.owner, pod) for pod in others])
                 elif not new:
                     doubled.append(node)
             else:
@@ -195,16 +195,16 @@ class _DaemonSets:
             running = sum(1 for pods in view.on.values() if len([pod for pod in pods if not pod.deleting]) > 1)
             made = self._pod(view, template)
             nodes = doubled[: max(surge - running, 0)]
-            await all_of([partial(self._create, view.owner, made, node) for node in nodes], careful=True)
-        # What does not work may go whatever the budget says.
+            await call_all([partial(self._create, view.owner, made, node) for node in nodes], slow_start=True)
+        # Unavailable pods are deleted regardless of the budget.
         room = max(short - unavailable, 0)
-        await all_of([partial(self._delete, view.owner, pod) for pod in (*broken, *old[:room])])
+        await call_all([partial(self._delete, view.owner, pod) for pod in (*broken, *old[:room])])
 
     def _is_available(self, view: _View, pod: Item[Any]) -> bool:
         return is_ready(pod) and ready_for(pod, view.owner.spec.get("minReadySeconds", 0), self._clock) <= 0
 
     async def _create(self, owner: Item[Any], pod: Tree, node: str) -> None:
-        await self._own.create(owner, {**pod, "spec": bound_to(pod["spec"], node)})
+        await self._own.create(owner, {**pod, "spec": with_node_affinity(pod["spec"], node)})
 
     async def _delete(self, owner: Item[Any], pod: Item[Any]) -> None:
         if phase_of(pod) == "Failed":
@@ -212,11 +212,11 @@ class _DaemonSets:
             self._recorder.event(owner.tree, "Warning", "FailedDaemonPod", text)
         await self._own.delete(owner, pod)
 
-    async def _tell(self, view: _View) -> float | None:
+    async def _update_status(self, view: _View) -> float | None:
         owner = self._sets.item(*view.owner.key)
         if owner is None:
             return None
-        patience = owner.spec.get("minReadySeconds", 0)
+        min_ready_seconds = owner.spec.get("minReadySeconds", 0)
         counts = dict.fromkeys(
             ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
              "updatedNumberScheduled", "numberAvailable"), 0,
@@ -232,7 +232,7 @@ class _DaemonSets:
                 continue
             counts["currentNumberScheduled"] += 1
             counts["updatedNumberScheduled"] += any(pod.labels.get(HASH) == view.digest for pod in alive)
-            ready = [ready_for(pod, patience, self._clock) for pod in alive if is_ready(pod)]
+            ready = [ready_for(pod, min_ready_seconds, self._clock) for pod in alive if is_ready(pod)]
             counts["numberReady"] += bool(ready)
             counts["numberAvailable"] += any(wait <= 0 for wait in ready)
             waits += [wait for wait in ready if wait > 0]

@@ -1,7 +1,7 @@
-"""What a Deployment says of itself: counts, Available, and whether its update gets on.
+"""Deployment status: replica counts and the conditions Available and Progressing.
 
-``kubectl rollout status`` reads exactly this: an update is done when all replicas are of the new template, no others
-are left and enough are available; it has failed when nothing moved for ``progressDeadlineSeconds``.
+``kubectl rollout status`` reads it: an update is complete when all replicas have the new template, no others remain and
+enough are available; it has failed when there was no progress for ``progressDeadlineSeconds``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def status_of(
     deployment: Item[Any], sets: Sequence[Item[Any]], new: Item[Any] | None, *, wanted: int, unavailable: int,
     generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
 ) -> Tree:  # fmt: skip
-    """The status that a Deployment should have now; ``generation`` is what was acted on.
+    """Compute the status of a Deployment; ``generation`` is the one that was acted on.
 
-    How an update gets on is only judged when something was done for it: ``rolling``.
+    Progressing is evaluated only while ``rolling``: when the controller acted on the update.
     """
     old = deployment.status
     total = sum(_count(one, "replicas") for one in sets)
@@ -45,11 +45,11 @@ def status_of(
     now = clock.now()
     conditions = old.get("conditions") or []
     if available >= wanted - unavailable:
-        conditions = _with(
+        conditions = _with_update_time(
             conditions, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now
         )
     else:
-        conditions = _with(
+        conditions = _with_update_time(
             conditions, "Available", "False", "MinimumReplicasUnavailable",
             "Deployment does not have minimum availability.", now,
         )  # fmt: skip
@@ -64,13 +64,15 @@ def status_of(
             conditions = without_condition(conditions, "ReplicaFailure")
         else:
             text = failure["message"]
-            conditions = _with(conditions, "ReplicaFailure", failure["status"], failure["reason"], text, now)
+            conditions = _with_update_time(
+                conditions, "ReplicaFailure", failure["status"], failure["reason"], text, now
+            )
     status["conditions"] = conditions
     return status
 
 
 def deadline(deployment: Item[Any], status: Tree, clock: Clock) -> float | None:
-    """In how many seconds an update that does not move will have taken too long."""
+    """Seconds until an update without progress exceeds its deadline; None if there is no deadline."""
     seconds = deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE)
     progress = condition_of(status.get("conditions"), "Progressing")
     if seconds == _NO_DEADLINE or progress is None or progress["reason"] in (_DONE, _LATE) or _paused(deployment):
@@ -79,7 +81,7 @@ def deadline(deployment: Item[Any], status: Tree, clock: Clock) -> float | None:
 
 
 def is_complete(status: Tree, wanted: int, generation: int) -> bool:
-    """Whether all that runs is new, and all of it is there."""
+    """Whether all replicas are updated and available, and no old ones remain."""
     counts = [status.get(field, 0) for field in ("updatedReplicas", "replicas", "availableReplicas")]
     return counts == [wanted] * 3 and bool(status.get("observedGeneration", 0) >= generation)
 
@@ -94,38 +96,44 @@ def _progress(
     name = f'ReplicaSet "{new.name}"' if new else f'Deployment "{deployment.name}"'
     if new is not None and (created or condition_of(conditions, "Progressing") is None):
         reason, what = ("NewReplicaSetCreated", "Created new") if created else ("FoundNewReplicaSet", "Found new")
-        return _with(conditions, "Progressing", "True", reason, f'{what} replica set "{new.name}"', now, moved=True)
+        return _with_update_time(
+            conditions, "Progressing", "True", reason, f'{what} replica set "{new.name}"', now, moved=True
+        )
     before = condition_of(conditions, "Progressing")
     done = before is not None and before["reason"] == _DONE
     if done and status.get("replicas", 0) == status.get("updatedReplicas", 0):
-        return conditions  # what was once complete does not become late because it is scaled or a pod fails
+        return conditions  # a completed update does not miss its deadline because of scaling or a failed pod
     if is_complete(status, wanted, deployment.metadata.get("generation", 0)):
-        return _with(conditions, "Progressing", "True", _DONE, f"{name} has successfully progressed.", now)
-    if _moved(deployment.status, status):
+        return _with_update_time(conditions, "Progressing", "True", _DONE, f"{name} has successfully progressed.", now)
+    if _has_progressed(deployment.status, status):
         text = f"{name} is progressing."
-        return _with(conditions, "Progressing", "True", "ReplicaSetUpdated", text, now, moved=True)
+        return _with_update_time(conditions, "Progressing", "True", "ReplicaSetUpdated", text, now, moved=True)
     if before is not None and before["reason"] not in (_DONE, _LATE):
         if clock.left(before["lastUpdateTime"], deployment.spec["progressDeadlineSeconds"]) <= 0:
-            return _with(conditions, "Progressing", "False", _LATE, f"{name} has timed out progressing.", now)
+            return _with_update_time(
+                conditions, "Progressing", "False", _LATE, f"{name} has timed out progressing.", now
+            )
     return conditions
 
 
 def _paused_or_resumed(deployment: Item[Any], conditions: list[Condition], now: str) -> list[Condition]:
-    """An update that is paused is not late; one that was late already stays so."""
+    """Set Progressing for a paused or resumed Deployment; an exceeded deadline stays reported."""
     before = condition_of(conditions, "Progressing")
     if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
         return conditions
     if before is not None and before["reason"] == _LATE:
         return conditions
     if _paused(deployment):
-        return _with(conditions, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now)
+        return _with_update_time(conditions, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now)
     if before is not None and before["reason"] == "DeploymentPaused":
-        return _with(conditions, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
+        return _with_update_time(
+            conditions, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now
+        )
     return conditions
 
 
-def _moved(old: Tree, new: Tree) -> bool:
-    """More new pods, fewer old ones, or more that are ready or available."""
+def _has_progressed(old: Tree, new: Tree) -> bool:
+    """Whether there are more updated, fewer old, or more ready or available pods."""
     old_others = old.get("replicas", 0) - old.get("updatedReplicas", 0)
     new_others = new.get("replicas", 0) - new.get("updatedReplicas", 0)
     return new_others < old_others or any(
@@ -142,10 +150,10 @@ def _count(one: Item[Any], field: str) -> int:
     return count
 
 
-def _with(
+def _with_update_time(
     conditions: list[Condition], type: str, status: Answer, reason: str, message: str, now: str, *, moved: bool = False
 ) -> list[Condition]:
-    """Deployments note when a condition was last touched, too."""
+    """Set a condition, with the last update time that Deployment conditions have."""
     old = condition_of(conditions, type)
     if old is not None and (old["status"], old["reason"]) == (status, reason) and not moved:
         return conditions

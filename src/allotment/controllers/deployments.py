@@ -1,7 +1,7 @@
-"""Deployments: a ReplicaSet for each pod template they have had, and a rolling change from one to the next.
+"""Deployment controller: one ReplicaSet for each pod template, and updates from one to the next.
 
-The newest ReplicaSet is the one whose template is the Deployment's. Revisions are numbers in annotations, which is
-all that ``kubectl rollout history`` and ``undo`` need.
+The new ReplicaSet is the one whose template equals the Deployment's. Revision numbers are stored in annotations, which
+``kubectl rollout history`` and ``undo`` read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from allotment.cluster.work_queue import WorkQueue
-from allotment.controllers.adoption import Children, all_of
+from allotment.controllers.adoption import Children, call_all
 from allotment.controllers.deployment_status import deadline, is_complete, status_of
 from allotment.controllers.pods import is_finished, owner_reference
 from allotment.controllers.rollout import Bounds, Sized, bounds, new_size, old_sizes, proportional
@@ -36,7 +36,7 @@ Key = tuple[str, str]
 
 
 class _View(NamedTuple):
-    """A Deployment at one look: its ReplicaSets, oldest first, and which of them is the new one."""
+    """A snapshot of a Deployment: its ReplicaSets, oldest first, and the new one among them."""
 
     deployment: Item[Any]
     wanted: int
@@ -50,7 +50,7 @@ class _View(NamedTuple):
 
 
 async def deployments(context: Context) -> None:
-    """The program."""
+    """Run the Deployment controller."""
     await _Deployments(context).run()
 
 
@@ -90,7 +90,7 @@ class _Deployments:
                 self._queue.add(deployment.key)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        """A Deployment that recreates waits for the last of the old pods."""
+        """Requeue a Deployment with strategy Recreate when the last of its old pods is gone."""
         if new is not None or old is None:
             return
         owner = old.controller
@@ -123,16 +123,16 @@ class _Deployments:
                 before = view
                 if await self._roll(view):
                     collisions = (collisions or 0) + 1
-                view = self._view(self._again(deployment), self._children.known(deployment.uid))
+                view = self._view(self._latest(deployment), self._children.known(deployment.uid))
                 created = before.new is None and view.new is not None
                 settled = _sizes(before) == _sizes(view) and is_complete(
                     deployment.status, view.wanted, deployment.metadata.get("generation", 0)
                 )
             if settled:
-                await self._forget(view)
-        return await self._tell(view, deployment.metadata.get("generation", 0), collisions, rolling, created)
+                await self._delete_old_sets(view)
+        return await self._update_status(view, deployment.metadata.get("generation", 0), collisions, rolling, created)
 
-    def _again(self, deployment: Item[Any]) -> Item[Any]:
+    def _latest(self, deployment: Item[Any]) -> Item[Any]:
         return self._deployments.item(*deployment.key) or deployment
 
     def _view(self, deployment: Item[Any], sets: Sequence[Item[Any]]) -> _View:
@@ -150,39 +150,39 @@ class _Deployments:
     # --- rolling --------------------------------------------------------------------------------------------------
 
     async def _roll(self, view: _View) -> bool:
-        """One step of the update; whether the name of a new ReplicaSet was taken by something else."""
+        """Make one step of a rolling update. Returns whether the name of a new ReplicaSet collided."""
         if (view.deployment.spec.get("strategy") or {}).get("type") == "Recreate":
             return await self._recreate(view)
         total = sum(_replicas(one) for one in view.sets)
         size = _replicas(view.new) if view.new else 0
         size = new_size(view.wanted, view.bounds.surge, size, total)
-        new = await self._new(view, size)
+        new = await self._ensure_new_set(view, size)
         if new is None:
             return True
         if _replicas(new) != size:
             await self._resize(view, new, size)
             return False
         sizes = old_sizes(view.wanted, view.bounds.unavailable, _sized(new), [_sized(one) for one in view.old])
-        await all_of([partial(self._resize, view, one, sizes[one.name]) for one in view.old if one.name in sizes])
+        await call_all([partial(self._resize, view, one, sizes[one.name]) for one in view.old if one.name in sizes])
         return False
 
     async def _recreate(self, view: _View) -> bool:
-        """First all old pods go, then the new ones come."""
+        """Scale down all old ReplicaSets, then scale up the new one."""
         running = [one for one in view.old if _replicas(one)]
         if running:
-            await all_of([partial(self._resize, view, one, 0) for one in running])
+            await call_all([partial(self._resize, view, one, 0) for one in running])
             return False
         if any(not is_finished(pod) for one in view.old for pod in self._set_pods.known(one.uid)):
             return False
-        new = await self._new(view, view.wanted)
+        new = await self._ensure_new_set(view, view.wanted)
         if new is None:
             return True
         if _replicas(new) != view.wanted:
             await self._resize(view, new, view.wanted)
         return False
 
-    async def _new(self, view: _View, size: int) -> Item[Any] | None:
-        """The new ReplicaSet with its annotations right, made where there is none; ``None``: its name is taken."""
+    async def _ensure_new_set(self, view: _View, size: int) -> Item[Any] | None:
+        """Return the new ReplicaSet with current annotations, created if missing; None on a name collision."""
         deployment = view.deployment
         revision = str(max((_revision(one) for one in view.old), default=0) + 1)
         if view.new is not None:
@@ -191,7 +191,7 @@ class _Deployments:
             if annotations != (new.metadata.get("annotations") or {}):
                 metadata = {**new.metadata, "annotations": annotations}
                 new = await self._write_set({**new.tree, "metadata": metadata})
-            await self._number(deployment, annotations[REVISION])
+            await self._set_revision(deployment, annotations[REVISION])
             return new
         digest = template_hash(_without_hash(deployment.spec["template"]), deployment.status.get("collisionCount"))
         template = deployment.spec["template"]
@@ -229,7 +229,7 @@ class _Deployments:
         if size:
             text = f"Scaled up replica set {made['metadata']['name']} from 0 to {size}"
             self._recorder.event(deployment.tree, "Normal", "ScalingReplicaSet", text)
-        await self._number(deployment, revision)
+        await self._set_revision(deployment, revision)
         return self._sets.item(deployment.namespace, made["metadata"]["name"]) or Item(made)
 
     def _annotated(self, view: _View, one: Item[Any] | None, revision: str) -> dict[str, str]:
@@ -242,15 +242,15 @@ class _Deployments:
         if before is None or int(before) < int(revision):
             annotations[REVISION] = revision
             if before is not None:
-                # A template that is used again keeps the numbers it had.
+                # A template that is used again keeps its earlier revision numbers.
                 history = old.get(_HISTORY)
                 annotations[_HISTORY] = f"{history},{before}" if history else before
-        return {**annotations, **self._scale_marks(view)}
+        return {**annotations, **self._scale_annotations(view)}
 
-    def _scale_marks(self, view: _View) -> dict[str, str]:
+    def _scale_annotations(self, view: _View) -> dict[str, str]:
         return {_DESIRED: str(view.wanted), _MOST: str(view.wanted + view.bounds.surge)}
 
-    async def _number(self, deployment: Item[Any], revision: str) -> None:
+    async def _set_revision(self, deployment: Item[Any], revision: str) -> None:
         annotations = deployment.metadata.get("annotations") or {}
         if annotations.get(REVISION) != revision:
             metadata = {**deployment.metadata, "annotations": {**annotations, REVISION: revision}}
@@ -261,7 +261,7 @@ class _Deployments:
     # --- scaling --------------------------------------------------------------------------------------------------
 
     def _was_scaled(self, view: _View) -> bool:
-        """Whether the Deployment wants another number than when its ReplicaSets were last given theirs."""
+        """Whether the desired replicas differ from those recorded on the ReplicaSets."""
         marks = ((one.metadata.get("annotations") or {}).get(_DESIRED) for one in view.sets if _replicas(one))
         return any(mark is not None and mark != str(view.wanted) for mark in marks)
 
@@ -276,16 +276,16 @@ class _Deployments:
             return
         new = view.new
         if new is not None and _is_saturated(view.deployment, new, view.wanted):
-            await all_of([partial(self._resize, view, one, 0) for one in view.old if _replicas(one)])
+            await call_all([partial(self._resize, view, one, 0) for one in view.old if _replicas(one)])
             return
         if (view.deployment.spec.get("strategy") or {}).get("type") == "Recreate":
             return
         sizes = proportional(view.wanted, view.bounds.surge, [_sized(one) for one in reversed(active)])
-        await all_of([partial(self._resize, view, one, sizes[one.name], quiet=True) for one in active])
+        await call_all([partial(self._resize, view, one, sizes[one.name], quiet=True) for one in active])
 
     async def _resize(self, view: _View, one: Item[Any], size: int, quiet: bool = False) -> None:
         old = _replicas(one)
-        annotations = {**(one.metadata.get("annotations") or {}), **self._scale_marks(view)}
+        annotations = {**(one.metadata.get("annotations") or {}), **self._scale_annotations(view)}
         if quiet and size == old and annotations == one.metadata.get("annotations"):
             return
         metadata = {**one.metadata, "annotations": annotations}
@@ -301,10 +301,10 @@ class _Deployments:
         metadata = answer["metadata"]
         return self._sets.item(metadata["namespace"], metadata["name"]) or Item(answer)
 
-    # --- the rest -------------------------------------------------------------------------------------------------
+    # --- history and status ------------------------------------------------------------------------------------------
 
-    async def _forget(self, view: _View) -> None:
-        """Delete old empty ReplicaSets beyond the history that is wanted."""
+    async def _delete_old_sets(self, view: _View) -> None:
+        """Delete old empty ReplicaSets beyond ``revisionHistoryLimit``."""
         limit = view.deployment.spec.get("revisionHistoryLimit")
         if limit is None:
             return
@@ -322,10 +322,10 @@ class _Deployments:
                     raise
             self._sets.noted_gone(one.tree)
 
-    async def _tell(
+    async def _update_status(
         self, view: _View, generation: int, collisions: int | None, rolling: bool, created: bool
     ) -> float | None:
-        deployment = self._again(view.deployment)
+        deployment = self._latest(view.deployment)
         status = status_of(
             deployment, view.sets, view.new, wanted=view.wanted, unavailable=view.bounds.unavailable,
             generation=generation, clock=self._clock, rolling=rolling, created=created, collisions=collisions,
@@ -368,7 +368,7 @@ def _is_saturated(deployment: Item[Any], new: Item[Any], wanted: int) -> bool:
 
 
 def _without_hash(template: Tree) -> Tree:
-    """A template as the Deployment had it: the label that tells the ReplicaSets apart is not part of it."""
+    """The template without the pod-template-hash label that the controller adds."""
     metadata = template.get("metadata") or {}
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
     rest = {key: value for key, value in metadata.items() if key not in ("labels", "creationTimestamp")}

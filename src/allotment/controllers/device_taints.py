@@ -1,9 +1,9 @@
-"""Pods leave devices that are tainted NoExecute, by their driver or by an administrator's DeviceTaintRule (KEP-5055).
+"""Device taint eviction: delete pods whose devices have a NoExecute taint, by driver or DeviceTaintRule (KEP-5055).
 
-What counts is the allocation: the tolerations in its results, and the names of its devices, so that a rule also evicts
-from devices that are published no more. A pod is deleted when the first of its taints is due; it is not asked whether a
-disruption budget allows it. Rules tell in their status how many pods are still to go; a rule with effect None tells how
-many would.
+The allocation decides: the tolerations in its results and the names of its devices, so that a rule also evicts from
+devices that are no longer published. A pod is deleted when its first taint is due, without regard to disruption
+budgets. The status of a rule reports how many pods are still to be evicted; for a rule with effect None, how many would
+be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from allotment.phrases import counted
 _COMPONENT: Final = "device-taint-eviction-controller"
 _CONDITION: Final = "EvictionInProgress"
 _RULE_SECONDS: Final = 10.0
-#: When a pod has to go is looked at again after so long: clocks are put right, and machines sleep.
+#: Seconds after which an eviction time is recomputed: clocks are adjusted, and machines sleep.
 _LOOK_SECONDS: Final = 60.0
 
 Device = tuple[str, str, str]
@@ -41,14 +41,14 @@ class _Pod(NamedTuple):
 
 
 class _Eviction(NamedTuple):
-    """In how many seconds a pod has to go, and the rules that are among the reasons."""
+    """The seconds until a pod is evicted, and the rules among the reasons."""
 
     left: float
     rules: frozenset[str]
 
 
 def device_taints(features: Features) -> Program:
-    """The program."""
+    """Create the device taint eviction controller."""
 
     async def run(context: Context) -> None:
         await _DeviceTaints(context, features).run()
@@ -75,7 +75,7 @@ class _DeviceTaints:
         self._pool = self._slices.index("pool", _pool_of)
         self._marked: set[_Pod] = set()
         self._evicted: dict[str, int] = {}
-        # For taints that nobody gave a time: when they were first seen.
+        # When taints without a timeAdded were first seen.
         self._first_seen: dict[tuple[Device, str, str], str] = {}
         options: dict[str, Any] = {"clock": context.clock, "random": context.random}
         self._queue: WorkQueue[_Pod] = WorkQueue("device_taint_eviction", self._sync_pod, **options)
@@ -91,15 +91,15 @@ class _DeviceTaints:
             self._stopping,
         )  # fmt: skip
 
-    # --- what calls for work --------------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------------
 
-    def _quiet(self) -> bool:
-        """Nothing is tainted, as nearly always: then no pod is looked at."""
+    def _has_no_taints(self) -> bool:
+        """Whether nothing is tainted, the usual case, in which pods need no check."""
         return not (len(self._tainted) or self._marked or len(self._rules))
 
     def _slice_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         for device in {device for slice in (old, new) if slice for device in _tainted_devices(slice)}:
-            self._look_at_device(device)
+            self._enqueue_users_of_device(device)
         for rule in self._rules.items():
             if _effect(rule) == "None":
                 self._statuses.add(rule.name)
@@ -113,27 +113,27 @@ class _DeviceTaints:
             self._evicted.pop(old.uid, None)
         for device in tuple(self._allocated):
             if any(rule is not None and _selects(rule, device) for rule in (old, new)):
-                self._look_at_device(device)
+                self._enqueue_users_of_device(device)
 
     def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        if self._quiet():
+        if self._has_no_taints():
             return
         for claim in (old, new):
             if claim is not None:
-                self._look_at_users(claim)
+                self._enqueue_users(claim)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         pod = new or old
-        if pod is None or self._quiet() or not any(True for _ in self._claims_of(pod)):
+        if pod is None or self._has_no_taints() or not any(True for _ in self._claims_of(pod)):
             return
         if new is None or old is None or old.deleting != new.deleting or old.spec is not new.spec:
             self._queue.add(_Pod(pod.namespace, pod.name, pod.uid))
 
-    def _look_at_device(self, device: Device) -> None:
+    def _enqueue_users_of_device(self, device: Device) -> None:
         for claim in self._allocated[device]:
-            self._look_at_users(claim)
+            self._enqueue_users(claim)
 
-    def _look_at_users(self, claim: Item[Any]) -> None:
+    def _enqueue_users(self, claim: Item[Any]) -> None:
         if not claim.status.get("allocation"):
             return
         for user in claim.status.get("reservedFor") or ():
@@ -144,7 +144,7 @@ class _DeviceTaints:
                     self._queue.add(_Pod(pod.namespace, pod.name, pod.uid))
 
     def _claims_of(self, pod: Item[Any]) -> Iterator[Item[Any]]:
-        """The allocated claims that are reserved for a pod, or for its group while the pod names them."""
+        """The allocated claims that are reserved for a pod, or for its group where the pod names them."""
         yield from self._used_by[pod.uid]
         if self._grouped and (group := pod_groups.group_name(pod.spec)):
             own = set(_claim_names(pod))
@@ -164,7 +164,7 @@ class _DeviceTaints:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def _eviction(self, pod: Item[Any], also: Item[Any] | None = None) -> _Eviction | None:
-        """When a pod must go; ``also`` is a rule that is taken as if it evicted."""
+        """When a pod must be evicted, or None; the rule ``also`` is treated as if it evicted."""
         if not pod.spec.get("nodeName"):
             return None
         left: float | None = None
@@ -194,17 +194,17 @@ class _DeviceTaints:
                 yield {**rule.spec["taint"], "effect": "NoExecute"}, rule
 
     def _due(self, device: Device, taint: Tree, tolerations: Iterable[Tree]) -> float | None:
-        """In how many seconds a taint evicts; ``None``: it is tolerated for good."""
+        """Seconds until a taint evicts; None if it is tolerated indefinitely."""
         added = taint.get("timeAdded")
         if not added:
             key = device, taint["key"], taint.get("value", "")
             added = self._first_seen.setdefault(key, self._clock.now())
-        # In 1.36 only a toleration that names the effect counts here, though an empty one lets a pod be scheduled.
+        # In 1.36 only a toleration that names the effect matches here, though an empty one matches in scheduling.
         matching = [t for t in tolerations if t.get("effect") == "NoExecute" and _tolerates(t, taint)]
         if any(t.get("tolerationSeconds") is None for t in matching):
             return None
         seconds = min((max(0, t["tolerationSeconds"]) for t in matching), default=0)
-        return min(self._clock.left(added, seconds), seconds)  # who gave it a time may have a clock that is ahead
+        return min(self._clock.left(added, seconds), seconds)  # the clock of the writer may be ahead
 
     async def _sync_pod(self, key: _Pod) -> float | None:
         pod = self._pods.item(key.namespace, key.name)
@@ -216,7 +216,7 @@ class _DeviceTaints:
             if key in self._marked:
                 self._marked.discard(key)
                 self._queue.cancel(key)
-                self._recorder.event(_about(key), "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
+                self._recorder.event(_pod_reference(key), "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
             return None
         self._marked.add(key)
         for rule in self._rules.items():
@@ -234,7 +234,7 @@ class _DeviceTaints:
         return None
 
     async def _evict(self, pod: Item[Any], key: _Pod) -> None:
-        self._recorder.event(_about(key), "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
+        self._recorder.event(_pod_reference(key), "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         conditions = with_condition(
             pod.status.get("conditions"), "DisruptionTarget", "True", "DeletionByDeviceTaintManager",
             "Device Taint manager: deleting due to NoExecute taint", now=self._clock.now(), lastProbeTime=None,
@@ -257,11 +257,11 @@ class _DeviceTaints:
         generation = rule.metadata.get("generation", 0)
         if old is not None and old.get("observedGeneration") == generation:
             if _effect(rule) == "None":
-                return None  # told once
+                return None  # reported once
             left = self._clock.left(old["lastTransitionTime"], _RULE_SECONDS)
-            if 0 < left <= _RULE_SECONDS:  # more: the clock was ahead when that was written
+            if 0 < left <= _RULE_SECONDS:  # greater: the clock was ahead when it was written
                 return left
-        status, reason, message = self._told(rule)
+        status, reason, message = self._rule_condition(rule)
         new = {
             "type": _CONDITION,
             "status": status,
@@ -282,8 +282,8 @@ class _DeviceTaints:
             self._rules.noted(answer)
         return _RULE_SECONDS if status == "True" else None
 
-    def _told(self, rule: Item[Any]) -> tuple[str, str, str]:
-        """Status, reason and message of the condition."""
+    def _rule_condition(self, rule: Item[Any]) -> tuple[str, str, str]:
+        """Status, reason and message of a rule's condition."""
         effect = _effect(rule)
         status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
         evicted = self._evicted.get(rule.uid, 0)
@@ -331,7 +331,7 @@ class _DeviceTaints:
         return found
 
 
-def _about(pod: _Pod) -> Tree:
+def _pod_reference(pod: _Pod) -> Tree:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": pod._asdict()}
 
 
@@ -341,7 +341,7 @@ def _effect(rule: Item[Any]) -> str:
 
 
 def _selects(rule: Item[Any], device: Device) -> bool:
-    """Set fields are ANDed; a rule without a selector taints nothing."""
+    """Whether a rule selects a device. The set fields are ANDed; a rule without a selector taints nothing."""
     selector = rule.spec.get("deviceSelector")
     if selector is None:
         return False
@@ -379,7 +379,7 @@ def _allocated_devices(claim: Item[Any]) -> Iterator[Device]:
 
 
 def _users(claim: Item[Any]) -> Iterator[str | tuple[str, str]]:
-    """For the index of claims by who uses them: pods by uid, groups by namespace and name, as their pods know them."""
+    """Index keys of a claim's consumers: the uid of a pod, the namespace and name of a group."""
     if claim.status.get("allocation"):
         for user in claim.status.get("reservedFor") or ():
             yield (claim.namespace, user["name"]) if pod_groups.is_group(user) else user["uid"]
@@ -391,7 +391,7 @@ def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _claim_names(pod: Item[Any]) -> Iterator[str]:
-    """The claims that a pod names, or was given for its templates."""
+    """The names of the claims that a pod references or that were generated for it."""
     for entry in (*(pod.spec.get("resourceClaims") or ()), *(pod.status.get("resourceClaimStatuses") or ())):
         if name := entry.get("resourceClaimName"):
             yield name

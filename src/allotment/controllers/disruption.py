@@ -1,4 +1,4 @@
-"""How many pods of a PodDisruptionBudget may be disturbed now; the eviction call asks its status."""
+"""Disruption controller: the allowed disruptions of each PodDisruptionBudget, which the eviction API reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from allotment.controllers.pods import is_finished, is_ready
 from allotment.controllers.rollout import scaled
 from allotment.model.trees import Tree
 
-#: An eviction that nobody carried out in this time is forgotten.
+#: A granted eviction that is not observed within this time expires.
 _DISRUPTED_SECONDS: Final = 120.0
 _BUNCH_SECONDS: Final = 0.1
 _SCALES: Final[dict[str, Resource]] = {
@@ -35,7 +35,7 @@ Key = tuple[str, str]
 
 
 async def disruption(context: Context) -> None:
-    """The program."""
+    """Run the disruption controller."""
     await _Disruption(context).run()
 
 
@@ -77,7 +77,7 @@ class _Disruption:
         ]
         if not pods:
             self._recorder.event(budget.tree, "Normal", "NoPods", "No matching pods found")
-        expected, desired = self._wanted(budget, pods)
+        expected, desired = self._expected_counts(budget, pods)
         disrupted, wait = self._disrupted(budget, pods)
         healthy = sum(is_ready(pod) and not pod.deleting and pod.name not in disrupted for pod in pods)
         allowed = max(healthy - desired, 0) if expected > 0 else 0
@@ -103,7 +103,7 @@ class _Disruption:
         return wait
 
     def _disrupted(self, budget: Item[Any], pods: Sequence[Item[Any]]) -> tuple[dict[str, str], float | None]:
-        """Pods whose eviction was granted and is not seen yet, and when the first of them is forgotten."""
+        """Pods with a granted eviction that is not yet observed, and when the first of them expires."""
         kept: dict[str, str] = {}
         waits: list[float] = []
         here = {pod.name for pod in pods if not pod.deleting}
@@ -114,8 +114,8 @@ class _Disruption:
                 waits.append(left)
         return kept, min(waits, default=None)
 
-    def _wanted(self, budget: Item[Any], pods: Sequence[Item[Any]]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them must be healthy."""
+    def _expected_counts(self, budget: Item[Any], pods: Sequence[Item[Any]]) -> tuple[int, int]:
+        """The expected number of pods, and the number that must be healthy."""
         most = budget.spec.get("maxUnavailable")
         least = budget.spec.get("minAvailable")
         if most is not None:
@@ -127,7 +127,7 @@ class _Disruption:
         return len(pods), 0 if least is None else int(least)
 
     def _scale(self, pods: Sequence[Item[Any]]) -> int:
-        """What the controllers of the pods want, all together; a pod without one stands for itself."""
+        """The total desired replicas of the pods' controllers; a pod without one counts as one."""
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = pod.controller
@@ -135,7 +135,7 @@ class _Disruption:
                 wanted[pod.uid] = 1
                 continue
             item = self._owner(pod, owner)
-            # Only a Deployment controls what controls pods. Owners may form a cycle, so they are not followed further.
+            # Only a Deployment controls controllers of pods. Owners may form a cycle, so they are not followed further.
             above = item.controller if item is not None else None
             if item is not None and above is not None and above["kind"] == DEPLOYMENTS.kind:
                 item = self._owner(item, above) or item

@@ -1,7 +1,7 @@
-"""Where a Service leads: the addresses of its pods, as EndpointSlices and, for older readers, as one Endpoints object.
+"""Endpoints controller: the pod addresses of each Service as EndpointSlices and as a legacy Endpoints object.
 
-``kubectl port-forward service/x`` and ``kubectl describe service`` read them. A slice holds up to a hundred endpoints
-of one set of ports: pods may give one name to different ports.
+``kubectl port-forward service/x`` and ``kubectl describe service`` read them. A slice has up to a hundred endpoints
+with the same ports: pods may define one port name with different numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 _HEADLESS: Final = "service.kubernetes.io/headless"
 _MOST: Final = 100
 _MOST_ADDRESSES: Final = 1000
-#: Pods come and go in bunches; what follows within this time is one write.
+#: Pods change in bursts; changes within this time are combined into one write.
 _BUNCH_SECONDS: Final = 0.1
 
 Key = tuple[str, str]
@@ -35,7 +35,7 @@ Ports = tuple[tuple[str, str, int, str], ...]
 
 
 async def endpoints(context: Context) -> None:
-    """The program."""
+    """Run the endpoints controller."""
     await _Endpoints(context).run()
 
 
@@ -49,7 +49,7 @@ class _Endpoints:
         self._of_service = self._slices.index("service", _service_of)
         self._selecting = self._services.index("selecting namespace", _selecting)
         self._times = TriggerTimes()
-        # Pods under each of their labels, so that a service looks at few of them.
+        # Pods indexed by label, so that a Service examines few of them.
         self._labelled = self._pods.index("label", _labels_of)
         self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync, clock=context.clock, random=context.random)
 
@@ -67,7 +67,7 @@ class _Endpoints:
         pod = new or old
         assert pod is not None
         services = self._selecting[pod.namespace]
-        if not services or (old is not None and new is not None and _looks(old) == _looks(new)):
+        if not services or (old is not None and new is not None and _endpoint_state(old) == _endpoint_state(new)):
             return
         for service in services:
             if any(one is not None and has_all(service.spec["selector"], one.labels) for one in (old, new)):
@@ -76,17 +76,17 @@ class _Endpoints:
     async def _sync(self, key: Key) -> None:
         service = self._services.item(*key)
         if service is None:
-            await self._forget(key)
+            await self._delete_slices(key)
             return
         if service.deleting or not service.spec.get("selector") or service.spec.get("type") == "ExternalName":
-            return  # without a selector somebody else says where it leads
+            return  # endpoints of a Service without a selector are managed by users
         groups = self._groups(service)
         time = self._times.of(service, (pod for pods in groups.values() for pod in pods))
         await self._write_slices(service, groups, time)
         await self._write_endpoints(service, groups, time)
 
-    async def _forget(self, key: Key) -> None:
-        """Slices go with the service that owns them; the older form is owned by nobody."""
+    async def _delete_slices(self, key: Key) -> None:
+        """Delete the Endpoints of a deleted Service; its slices are garbage collected by their owner."""
         self._times.forget(key)
         if self._endpoints.item(*key) is None:
             return
@@ -97,7 +97,7 @@ class _Endpoints:
                 raise
 
     def _groups(self, service: Item[Any]) -> dict[Ports, list[Item[Any]]]:
-        """Pods that have an address, by the ports that the service's ports mean in them."""
+        """The pods that have an address, grouped by the port numbers that the Service's ports resolve to."""
         selector: dict[str, str] = service.spec["selector"]
         found = min((self._labelled[service.namespace, *pair] for pair in selector.items()), key=len)
         groups: dict[Ports, list[Item[Any]]] = {}
@@ -123,7 +123,7 @@ class _Endpoints:
                 }
                 wanted.append((f"{service.name}-{_suffix(ports, number)}", body))
         if not wanted:
-            # A service without pods has an empty slice, so that all see that somebody looked.
+            # A Service without pods has one empty slice, which shows that it was processed.
             empty = {"addressType": "IPv4", "endpoints": [], "ports": []}
             wanted = [(f"{service.name}-{_suffix((), 0)}", empty)]
         known = {one.name: one for one in self._of_service[service.key]}
@@ -158,7 +158,7 @@ class _Endpoints:
             tree = {**known.tree, "metadata": metadata, **body}
             self._slices.noted(await self._client.update(ENDPOINT_SLICES, tree))
 
-    # --- the older form -------------------------------------------------------------------------------------------
+    # --- Endpoints -------------------------------------------------------------------------------------------
 
     async def _write_endpoints(
         self, service: Item[Any], groups: dict[Ports, list[Item[Any]]], time: str | None
@@ -229,7 +229,7 @@ def _reference(pod: Item[Any]) -> Tree:
 
 
 def _ports(service: Item[Any], pod: Item[Any]) -> Ports:
-    """The service's ports as numbers in a pod; a name that the pod does not have leads nowhere."""
+    """The target ports of a Service as numbers in a pod; a port name that the pod lacks is omitted."""
     found = []
     for port in service.spec.get("ports") or ():
         target = port.get("targetPort") or port["port"]
@@ -250,7 +250,7 @@ def _named(pod: Item[Any], name: str) -> int | None:
 
 
 def _suffix(ports: Ports, number: int) -> str:
-    """The end of a slice's name: the same for the same ports, so that a restart finds its slices again."""
+    """The suffix of a slice's name, derived from the ports, so that a restart finds its slices again."""
     return template_hash([ports, number])[:5]
 
 
@@ -268,6 +268,6 @@ def _labels_of(pod: Item[Any]) -> list[tuple[str, str, str]]:
     return [(pod.namespace, key, value) for key, value in pod.labels.items()]
 
 
-def _looks(pod: Item[Any]) -> tuple[object, ...]:
-    """What of a pod matters to services."""
+def _endpoint_state(pod: Item[Any]) -> tuple[object, ...]:
+    """The fields of a pod that affect endpoints."""
     return pod.deleting, is_finished(pod), is_ready(pod), pod.status.get("podIP"), pod.labels, pod.spec.get("nodeName")

@@ -1,7 +1,7 @@
-"""When a DaemonSet's failed pod on a node is replaced: the first one immediately, the next ones after a back-off.
+"""Back-off for failed daemon pods: the first is replaced immediately, later ones after a delay.
 
-A pod that its node rejects fails as soon as it is bound. Without a back-off, controller, scheduler and node would make
-and reject pods as fast as they can (Kubernetes waits as long).
+A pod that its node rejects fails as soon as it is bound. Without a back-off, controller, scheduler and node would
+create and reject pods as fast as they can (Kubernetes uses the same delays).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _FIRST_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 900.0
 
 
-class FailedDaemons:
-    """The back-off of each set, by uid, on each node."""
+class FailedDaemonBackoff:
+    """The back-off of each DaemonSet, by uid, on each node."""
 
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class FailedDaemons:
         self._waits: dict[str, dict[str, tuple[Backoff, float]]] = {}
 
     def seconds_left(self, uid: str, node: str) -> float:
-        """How long the failed pods of a node stay. At 0 they are to be replaced, and the next back-off begins."""
+        """Seconds until the failed pods of a node are replaced. At 0 the next back-off begins."""
         now = self._clock.seconds()
         nodes = self._waits.setdefault(uid, {})
         backoff, until = nodes.get(node) or (Backoff(self._random, first=_FIRST_SECONDS, longest=_LONGEST_SECONDS), now)
@@ -37,5 +37,5 @@ class FailedDaemons:
         return 0.0
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of a set that is gone."""
+        """Drop the state of a deleted DaemonSet."""
         self._waits.pop(uid, None)

@@ -1,13 +1,13 @@
-"""What is owned goes with its owners: in the background, before them (foreground), or not at all (orphan).
+"""Garbage collector: delete dependents of deleted owners in the background, in the foreground, or orphan them.
 
-The collector knows of every object its uid, its owners and who names it as owner. It acts on few: on dependents of what
-went away, on objects that name an owner nobody knows, and on owners that wait for their dependents. An owner
-that the caches do not have is asked for at the API before anything is deleted, for a cache may be behind.
+The collector stores the uid, the owners and the dependents of every object. It acts on few: on dependents of deleted
+objects, on objects that name an unknown owner, and on owners that wait for their dependents. An owner that is missing
+in the caches is read from the API before anything is deleted, because a cache may be behind.
 
 Objects may own each other. In the foreground each of them would wait for the next one, so the collector breaks such a
-cycle, as Kubernetes does: a member whose turn it is, and whose own dependents already wait for theirs, stops blocking
-its owners before it is deleted. Where all members of a cycle were deleted in the foreground by a client, no member is
-left at which it could be broken, and they stay (in Kubernetes, too) until a client removes a finalizer.
+cycle, as Kubernetes does: a member that is due, and whose own dependents already wait for their own, stops blocking its
+owners before it is deleted. Where a client deleted all members of a cycle in the foreground, no member is left at which
+it could be broken, and they stay (in Kubernetes, too) until a client removes a finalizer.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from allotment.model.trees import Tree
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
-#: Owners of deleted kinds and absent owners are remembered, so that each is asked for once.
+#: Owners of deleted kinds and absent owners are cached, so that each is read from the API once.
 _MOST_ABSENT: Final = 10_000
 
 
 class _Object(NamedTuple):
-    """Where an object is."""
+    """The location of an object."""
 
     resource: Resource
     namespace: str
@@ -43,7 +43,7 @@ class _Object(NamedTuple):
 
 
 async def garbage(context: Context) -> None:
-    """The program."""
+    """Run the garbage collector."""
     await _Collector(context).run()
 
 
@@ -59,7 +59,7 @@ class _Collector:
         self._absent: dict[tuple[str, str], None] = {}
         self._ready = False
         self._queue: WorkQueue[_Object] = WorkQueue(
-            "garbage", self._work, clock=context.clock, random=context.random, workers=32
+            "garbage", self._sync, clock=context.clock, random=context.random, workers=32
         )
 
     async def run(self) -> None:
@@ -73,13 +73,13 @@ class _Collector:
             await all_synced(*self._caches.values())
             self._ready = True
             for found in tuple(self._objects.values()):
-                self._consider(found)
+                self._enqueue_if_needed(found)
             await self._queue.run()
         finally:
             for stop in self._stops.values():
                 stop()
 
-    # --- what is there --------------------------------------------------------------------------------------------
+    # --- graph --------------------------------------------------------------------------------------------
 
     def _follow(self, resource: Resource) -> None:
         cache = self._caches[resource] = self._context.caches.trees(resource)
@@ -99,7 +99,7 @@ class _Collector:
                 self._by_kind.pop((resource.group, resource.kind), None)
                 for item in self._caches.pop(resource).items():
                     self._forget(_Object(resource, item.namespace, item.name, item.uid), item)
-        # After what went: the same objects come again when another version is stored.
+        # Delayed: the same objects are added again when the storage version changes.
         for resource in after - before:
             if resource not in self._caches:
                 self._follow(resource)
@@ -118,23 +118,23 @@ class _Collector:
             before = old.metadata.get("ownerReferences") or ()
             if before is not owners and before != owners:
                 self._unlink(old)
-                self._look_at_waiting(before)
+                self._enqueue_waiting_owners(before)
             elif old.deleting == new.deleting and old.metadata.get("finalizers") == new.metadata.get("finalizers"):
                 return
         for owner in owners:
             self._dependents.setdefault(owner["uid"], {})[new.uid] = found
         if self._ready:
-            self._consider(found)
+            self._enqueue_if_needed(found)
 
     def _forget(self, found: _Object, old: Item[Any]) -> None:
         self._objects.pop(found.uid, None)
         self._unlink(old)
         for dependent in tuple(self._dependents.get(found.uid, {}).values()):
             self._queue.add(dependent)
-        self._look_at_waiting(old.metadata.get("ownerReferences") or ())
+        self._enqueue_waiting_owners(old.metadata.get("ownerReferences") or ())
 
-    def _look_at_waiting(self, owners: Iterable[Tree]) -> None:
-        """Of the owners that an object had: it may have been the last dependent that one of them waited for."""
+    def _enqueue_waiting_owners(self, owners: Iterable[Tree]) -> None:
+        """Enqueue the owners of a deleted object: it may have been the last dependent one waited for."""
         for owner in owners:
             waiting = self._objects.get(owner["uid"])
             if waiting is not None and self._waits(waiting):
@@ -148,8 +148,8 @@ class _Collector:
                 if not dependents:
                     del self._dependents[owner["uid"]]
 
-    def _consider(self, found: _Object) -> None:
-        """Look at an object only if something may have to be done about it."""
+    def _enqueue_if_needed(self, found: _Object) -> None:
+        """Enqueue an object if it may require an action."""
         item = self._item(found)
         if item is None:
             return
@@ -176,9 +176,9 @@ class _Collector:
         finalizers = item.metadata.get("finalizers") or ()
         return finalizer in finalizers if finalizer else FOREGROUND in finalizers or ORPHAN in finalizers
 
-    # --- what is done ---------------------------------------------------------------------------------------------
+    # --- actions ---------------------------------------------------------------------------------------------
 
-    async def _work(self, found: _Object) -> None:
+    async def _sync(self, found: _Object) -> None:
         item = self._item(found)
         if item is None:
             return
@@ -216,7 +216,7 @@ class _Collector:
             await self._delete(found, "Foreground" if FOREGROUND in finalizers else "Background")
 
     async def _unblock(self, found: _Object, item: Item[Any], owners: Sequence[Tree]) -> None:
-        """Let the owners of an object go before it: a dependent of it waits, perhaps in a cycle for the object."""
+        """Stop blocking the owners of an object: a dependent waits, in a cycle perhaps for the object itself."""
         if any(owner.get("blockOwnerDeletion") for owner in owners):
             unblocked = [{**owner, "blockOwnerDeletion": False} for owner in owners]
             await self._write(found, {**item.metadata, "ownerReferences": unblocked}, item)
@@ -235,10 +235,12 @@ class _Collector:
                 raise
 
     async def _orphan(self, found: _Object) -> None:
-        await asyncio.gather(*(self._cut(dependent, found.uid) for dependent in self._all_dependents(found)))
+        await asyncio.gather(
+            *(self._remove_reference(dependent, found.uid) for dependent in self._all_dependents(found))
+        )
         await self._drop_finalizer(found, ORPHAN)
 
-    async def _cut(self, dependent: _Object, uid: str) -> None:
+    async def _remove_reference(self, dependent: _Object, uid: str) -> None:
         item = self._item(dependent)
         if item is not None:
             kept = [owner for owner in item.metadata.get("ownerReferences") or () if owner["uid"] != uid]
@@ -249,7 +251,7 @@ class _Collector:
             await self._drop_finalizer(found, FOREGROUND)
             return
         for dependent in self._all_dependents(found):
-            # One that waits itself is looked at when something of it changes; in a cycle each would call the next.
+            # One that waits itself is processed when a dependent changes; in a cycle each would enqueue the next.
             if not self._waits(dependent, FOREGROUND):
                 self._queue.add(dependent)
 
@@ -257,7 +259,7 @@ class _Collector:
         return tuple(self._dependents.get(found.uid, {}).values())
 
     def _blocking(self, found: _Object) -> bool:
-        """Whether there is a dependent that the owner may not go before."""
+        """Whether a dependent blocks the deletion of the owner."""
         for dependent in self._all_dependents(found):
             item = self._item(dependent)
             for owner in (item.metadata.get("ownerReferences") or ()) if item else ():
@@ -285,7 +287,7 @@ class _Collector:
             self._caches[found.resource].noted(answer)
 
     async def _owner(self, item: Item[Any], owner: Tree) -> _Object | None:
-        """The owner that a reference names; ``None`` only when the API says that there is none."""
+        """The owner that a reference names; None only when the API reports that it does not exist."""
         known = self._objects.get(owner["uid"])
         if known is not None and known.namespace in ("", item.namespace):
             return known
@@ -293,7 +295,7 @@ class _Collector:
             return None
         resource = self._by_kind.get((owner["apiVersion"].rpartition("/")[0], owner["kind"]))
         if resource is None:
-            # A kind that is not followed: better kept for ever than deleted by mistake.
+            # A kind that is not watched: keeping the object is safer than deleting it by mistake.
             return _Object(CUSTOM_KINDS, item.namespace, owner["name"], owner["uid"])
         if not (resource.namespaced and not item.namespace):
             try:

@@ -1,11 +1,12 @@
-"""Claims made from templates, one for each entry of a pod or of a PodGroup, and told in the owner's status.
+"""Claims generated from templates for each entry of a pod or PodGroup, and recorded in the owner's status.
 
-Both go the same way (KEP-4381, KEP-5729): what the status names and is there stays, what was made and never told is
-found by its owner and annotation, and else a new one is made. A pod whose entry is its group's gets the group's claim
-told instead, as soon as there is one.
+Both kinds of owner work the same way (KEP-4381, KEP-5729): an existing claim that the status names stays, a claim that
+was created but not recorded is found by its owner and annotation, otherwise a new one is created. A pod whose entry is
+that of its group gets the group's claim recorded as soon as it exists.
 
-Two controllers should never be at work; where they are (a second copy without a Lease, Kubernetes' own beside ours),
-both make a claim. What a pod was told first then stays, for it may be on its way with that, and the other is spare.
+Only one controller should be active. If two are (a second copy without a Lease, or the Kubernetes controller), both
+create a claim. The claim that the pod's status names first stays, because the pod may already be scheduled with it; the
+other is spare.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from allotment.model.trees import Tree
 log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "resource-claim-controller"
-_TWO: Final = (
-    "pod %s has two claims for %s: another controller makes claims, too, and one must go. Kubernetes' own goes"
-    " with kube-controller-manager --controllers=*,-resourceclaim-controller; copies of this one want --leader-elect"
+_DUPLICATE: Final = (
+    "pod %s has two claims for %s, because two controllers generate claims. Disable the Kubernetes controller"
+    " (kube-controller-manager --controllers=*,-resourceclaim-controller), or run copies of this one with --leader-elect"
 )
 
 
 class Owners(NamedTuple):
-    """What claims are made for. ``entry``: what events call an entry of theirs."""
+    """A kind of owner for which claims are generated. ``entry``: the name of an entry in events."""
 
     resource: Resource
     entry: str
@@ -44,11 +45,11 @@ OF_GROUPS: Final = Owners(POD_GROUPS, "PodGroupResourceClaim")
 
 
 class Generator:
-    """Makes claims. What it is asked for may be asked again at any time."""
+    """Generates claims. All operations are idempotent."""
 
     def __init__(self, context: Context) -> None:
         self._client = context.client_for(_COMPONENT)
-        # The names of claims in a status have a manager of their own, so that applying them touches nothing else.
+        # Claim names in a status have their own field manager, so that applying them changes nothing else.
         self._statuses = context.client_for(_COMPONENT, "ResourceClaimController")
         self._recorder = context.recorder("resource_claim")
         self._caches = context.caches
@@ -58,9 +59,9 @@ class Generator:
         self.made_for = self._claims.index("controller", by_controller)
 
     async def complete(self, owners: Owners, owner: Item[Any], group: Item[Any] | None = None) -> bool:
-        """Make what an owner lacks and tell it; whether there was anything to tell. ``group``: a pod's.
+        """Create the missing claims of an owner and record them in its status; returns whether it changed.
 
-        Raises StatusError, after an event about the entry that is the trouble.
+        ``group`` is the group of a pod. Raises StatusError, after an event about the entry that failed.
         """
         known = {status["name"]: status for status in owner.status.get("resourceClaimStatuses") or ()}
         names: dict[str, str] = {}
@@ -76,31 +77,31 @@ class Generator:
             if name:
                 names[entry["name"]] = name
         if names:
-            await self._tell(owners, owner, known, names)
+            await self._update_status(owners, owner, known, names)
         return bool(names)
 
     async def is_spare(self, claim: Item[Any], pod: Item[Any]) -> bool:
-        """Whether a claim that was made for a pod, and has no devices, is in its way: the pod uses another one."""
+        """Whether a claim generated for a pod is unallocated and unused because the pod names another one."""
         entry = (claim.metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
         if not entry or not self._names_another(pod, entry, claim):
             return False
         if not self._warned:
             self._warned = True
-            log.warning(_TWO, f"{pod.namespace}/{pod.name}", entry)
+            log.warning(_DUPLICATE, f"{pod.namespace}/{pod.name}", entry)
         if "allocation" in claim.status:
             return False
-        live = await self._client.get(PODS, pod.name, pod.namespace)  # past the cache, which may be behind
+        live = await self._client.get(PODS, pod.name, pod.namespace)  # bypass the cache, which may be behind
         return bool(live["metadata"]["uid"] == pod.uid and self._names_another(Item(live), entry, claim))
 
     def _names_another(self, pod: Item[Any], entry: str, claim: Item[Any]) -> bool:
-        """Whether a pod was told another claim for an entry, and that is there."""
+        """Whether the pod's status names another existing claim for an entry."""
         for status in pod.status.get("resourceClaimStatuses") or ():
             if status["name"] == entry and (name := status.get("resourceClaimName")):
                 return name != claim.name and self._claims.item(pod.namespace, name) is not None
         return False
 
     async def _claim_for(self, owner: Item[Any], entry: Tree, status: Tree | None, group: Item[Any] | None) -> str:
-        """The claim that was found or made; empty when the status is right already, or the group's is still to come."""
+        """The claim found or created; empty if the status is already correct or the group's claim is missing."""
         if status is not None:
             name = status.get("resourceClaimName")
             if not name:
@@ -116,7 +117,7 @@ class Generator:
         return "" if bound else await self._make(owner, entry)
 
     async def _live_claim(self, namespace: str, name: str) -> Item[Any] | None:
-        """Past the cache, which may be behind: a second claim for the same entry would be worse than a read."""
+        """Read a claim from the API: the cache may be behind, and a duplicate claim costs more than a read."""
         try:
             return Item(await self._client.get(CLAIMS, name, namespace))
         except StatusError as error:
@@ -156,7 +157,9 @@ class Generator:
         name: str = made["metadata"]["name"]
         return name
 
-    async def _tell(self, owners: Owners, owner: Item[Any], known: dict[str, Tree], names: dict[str, str]) -> None:
+    async def _update_status(
+        self, owners: Owners, owner: Item[Any], known: dict[str, Tree], names: dict[str, str]
+    ) -> None:
         statuses = [
             {"name": entry["name"], "resourceClaimName": names[entry["name"]]}
             if entry["name"] in names
@@ -167,7 +170,7 @@ class Generator:
         patch = {
             "kind": owners.resource.kind,
             "apiVersion": owners.resource.api_version,
-            # Whoever was faster is not contradicted: the resourceVersion is that on which this was decided.
+            # The resourceVersion of the decision, so that a concurrent write is not overwritten.
             "metadata": {
                 "name": owner.name,
                 "namespace": owner.namespace,
@@ -183,7 +186,7 @@ class Generator:
 
 
 def _is_for(claim: Item[Any], owner: Item[Any], group: Item[Any] | None) -> bool:
-    """Whether a claim is the owner's, or that of its group."""
+    """Whether a claim belongs to the owner or its group."""
     controller = claim.controller
     if controller is not None and controller["uid"] == owner.uid:
         return True

@@ -1,7 +1,7 @@
-"""How often each index of a Job may fail (``backoffLimitPerIndex``, KEP-3850).
+"""Failure counts of each index of a Job (``backoffLimitPerIndex``, KEP-3850).
 
-A pod carries how often its index failed before it, so that nothing else need be remembered: the last failed pod of an
-index says how many tries are left and how long the next one waits.
+A pod carries the number of earlier failures of its index, so that no other state is needed: the last failed pod of an
+index determines the remaining tries and the delay of the next one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from allotment.cluster.cached_item import Item
-from allotment.controllers.job_failure_policy import Meaning
+from allotment.controllers.job_failure_policy import FailureEffect
 from allotment.model.trees import Tree
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -19,24 +19,24 @@ IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def index_of(pod: Item[Any]) -> int:
-    """The completion index of a pod; -1 where it has none."""
+    """The completion index of a pod, or -1."""
     text = (pod.metadata.get("annotations") or {}).get(INDEX, "")
     return int(text) if text.isdecimal() else -1
 
 
 def limit_of(job: Item[Any]) -> int | None:
-    """Failures that each index has; None where only all of them together are counted."""
+    """The failures allowed for each index; None if only the total is limited."""
     limit = job.spec.get("backoffLimitPerIndex")
     return int(limit) if limit is not None and job.spec.get("completionMode") == "Indexed" else None
 
 
-def has_failed(pod: Item[Any], meaning: Meaning, limit: int) -> bool:
-    """Whether the failure of a pod is the end of its index."""
+def has_failed(pod: Item[Any], meaning: FailureEffect, limit: int) -> bool:
+    """Whether the failure of a pod fails its index."""
     return meaning.fails_index or (meaning.counts and _count(pod, FAILURES) >= limit)
 
 
 def last_failures(pods: Iterable[Item[Any]]) -> dict[int, Item[Any]]:
-    """Of each index the failed pod that knows most."""
+    """The failed pod with the most tries, for each index."""
     last: dict[int, Item[Any]] = {}
     for pod in pods:
         known = last.get(index_of(pod))
@@ -46,19 +46,19 @@ def last_failures(pods: Iterable[Item[Any]]) -> dict[int, Item[Any]]:
 
 
 def tries(pod: Item[Any]) -> int:
-    """How often its index had been tried in vain when it ended."""
+    """The number of failed tries of its index, including this pod."""
     return _count(pod, FAILURES) + _count(pod, IGNORED) + 1
 
 
-def remembering(pod: Tree, before: Item[Any] | None, meaning: Meaning) -> Tree:
-    """A new pod that knows of the failures before it."""
+def with_failure_counts(pod: Tree, before: Item[Any] | None, meaning: FailureEffect) -> Tree:
+    """Return a new pod with the failure counts of its predecessor added to it."""
     counts = {FAILURES: 0, IGNORED: 0}
     if before is not None:
         counts = {name: _count(before, name) for name in counts}
         counts[FAILURES if meaning.counts else IGNORED] += 1
-    told: Mapping[str, str] = {name: str(count) for name, count in counts.items() if count or name == FAILURES}
+    annotations: Mapping[str, str] = {name: str(count) for name, count in counts.items() if count or name == FAILURES}
     metadata = pod["metadata"]
-    return {**pod, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **told}}}
+    return {**pod, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}}
 
 
 def _count(pod: Item[Any], name: str) -> int:

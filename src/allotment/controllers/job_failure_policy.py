@@ -1,4 +1,4 @@
-"""What a failed pod means to its Job: counted, ignored, or the end of it (``podFailurePolicy``, KEP-3329)."""
+"""Effect of a failed pod on its Job: counted, ignored, or fatal (``podFailurePolicy``, KEP-3329)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from allotment.cluster.cached_item import Item
 from allotment.model.trees import Tree
 
 
-class Meaning(NamedTuple):
-    """Whether the failure counts, why the whole Job fails (empty if it does not), and whether the pod's index does."""
+class FailureEffect(NamedTuple):
+    """Whether the failure counts, why the Job fails (empty if it does not), and whether the index fails."""
 
     counts: bool = True
     end: str = ""
     fails_index: bool = False
 
 
-def meaning_of(pod: Item[Any], policy: Tree | None) -> Meaning:
-    """By the first rule that fits; without one a failure counts."""
+def failure_effect(pod: Item[Any], policy: Tree | None) -> FailureEffect:
+    """The effect by the first matching rule; without a match the failure counts."""
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         found = _exit_code(pod, rule.get("onExitCodes")) or _condition(pod, rule.get("onPodConditions"))
         if not found:
             continue
         match rule["action"]:
             case "FailJob":
-                return Meaning(end=f"{found} matching FailJob rule at index {number}")
+                return FailureEffect(end=f"{found} matching FailJob rule at index {number}")
             case "Ignore":
-                return Meaning(counts=False)
+                return FailureEffect(counts=False)
             case "FailIndex":
-                return Meaning(fails_index=True)
-        return Meaning()
-    return Meaning()
+                return FailureEffect(fails_index=True)
+        return FailureEffect()
+    return FailureEffect()
 
 
 def _exit_code(pod: Item[Any], wanted: Tree | None) -> str:

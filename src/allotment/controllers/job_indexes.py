@@ -1,7 +1,7 @@
-"""Completion indexes of a Job, as the text in its status: ``0,2-4``.
+"""Completion indexes of a Job, in the text form of its status: ``0,2-4``.
 
-They are kept as runs of numbers. A Job may have two thousand million completions, and a client may write any range into
-a status or a success policy: what that costs depends on the text, not on the numbers.
+They are stored as intervals. A Job may have two thousand million completions, and a client may write any range into a
+status or a success policy: the cost depends on the length of the text, not on the number of indexes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """A set of indexes: runs in ascending order, with at least one number between two of them."""
+    """A set of indexes: intervals in ascending order, with at least one number between two of them."""
 
     runs: tuple[Run, ...] = ()
 
@@ -33,24 +33,24 @@ class Indexes:
 
     def __and__(self, other: Indexes) -> Indexes:
         common: list[Run] = []
-        mine, others = iter(self.runs), iter(other.runs)
-        one, two = next(mine, None), next(others, None)
+        own, others = iter(self.runs), iter(other.runs)
+        one, two = next(own, None), next(others, None)
         while one and two:
             first, last = max(one[0], two[0]), min(one[1], two[1])
             if first <= last:
                 common.append((first, last))
             if one[1] < two[1]:
-                one = next(mine, None)
+                one = next(own, None)
             else:
                 two = next(others, None)
         return Indexes(tuple(common))
 
     def below(self, end: int) -> Indexes:
-        """The indexes up to, but without, ``end``."""
+        """The indexes less than ``end``."""
         return self & Indexes(((0, end - 1),)) if end > 0 else Indexes()
 
     def absent(self, end: int) -> Iterator[int]:
-        """The numbers below ``end`` that are not among the indexes, in ascending order.
+        """The numbers below ``end`` that are not in the set, in ascending order.
 
         >>> list(parse_indexes("0,2-4").absent(7))
         [1, 5, 6]
@@ -63,12 +63,12 @@ class Indexes:
 
 
 def indexes_of(numbers: Iterable[int]) -> Indexes:
-    """A set of indexes from its numbers, in any order."""
+    """Create a set from numbers in any order."""
     return _joined((number, number) for number in numbers)
 
 
 def parse_indexes(text: str | None) -> Indexes:
-    """The indexes that a text names. Raises ValueError where it is not one of indexes.
+    """Parse indexes. Raises ValueError for invalid text.
 
     >>> parse_indexes("0,2-3,4").runs
     ((0, 0), (2, 4))
@@ -82,7 +82,7 @@ def parse_indexes(text: str | None) -> Indexes:
 
 
 def format_indexes(indexes: Indexes) -> str:
-    """The shortest text that names the indexes: two neighbors are a list, three a range.
+    """The shortest text form: two neighbors are a list, three a range.
 
     >>> format_indexes(indexes_of([4, 0, 2, 3]))
     '0,2-4'

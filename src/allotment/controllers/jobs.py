@@ -1,8 +1,8 @@
-"""Jobs: pods that run until enough of them have succeeded, or too many have failed.
+"""Job controller: pods that run until enough have succeeded or too many have failed.
 
-No finished pod may be counted twice or not at all, whatever is deleted or restarted in between. So each pod carries a
-finalizer, and counting has three steps: its uid is written into ``uncountedTerminatedPods``, the finalizer is taken
-off, and only then the uid becomes a number (KEP-2307).
+Each finished pod must be counted exactly once, whatever is deleted or restarted in between. So each pod carries a
+finalizer, and counting has three steps: its uid is written into ``uncountedTerminatedPods``, the finalizer is removed,
+and only then the uid becomes a number (KEP-2307).
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import JOBS, PODS
 from allotment.cluster.work_queue import WorkQueue
-from allotment.controllers.adoption import Children, Partly, all_of
+from allotment.controllers.adoption import Children, PartialFailure, call_all
 from allotment.controllers.conditions import condition_of, is_true, with_condition
-from allotment.controllers.indexed_jobs import INDEX, has_failed, index_of, last_failures, limit_of, remembering, tries
-from allotment.controllers.job_failure_policy import Meaning, meaning_of
+from allotment.controllers.indexed_jobs import (
+    INDEX,
+    has_failed,
+    index_of,
+    last_failures,
+    limit_of,
+    tries,
+    with_failure_counts,
+)
+from allotment.controllers.job_failure_policy import FailureEffect, failure_effect
 from allotment.controllers.job_indexes import Indexes, format_indexes, indexes_of, parse_indexes
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, restarts
@@ -31,7 +39,7 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _MANAGER: Final = "kubernetes.io/job-controller"
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 600.0
-#: Pods made in one go, as in Kubernetes; the pods that are made call for the next look.
+#: Pods created in one sync, as in Kubernetes; their creation triggers the next sync.
 _BURST: Final = 500
 _ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
@@ -39,7 +47,7 @@ Key = tuple[str, str]
 
 
 class _End(NamedTuple):
-    """Why a Job is over: which condition comes first, and what it says."""
+    """The end of a Job: its first condition, with reason and message."""
 
     type: str
     reason: str
@@ -47,7 +55,7 @@ class _End(NamedTuple):
 
 
 class _Count(NamedTuple):
-    """The pods of a Job at one look; ``succeeded`` and ``failed`` hold pods that no status counts yet."""
+    """A snapshot of a Job's pods; ``succeeded`` and ``failed`` hold pods not yet counted in the status."""
 
     pods: Sequence[Item[Any]]
     active: list[Item[Any]]
@@ -61,7 +69,7 @@ class _Count(NamedTuple):
 
 
 async def jobs(context: Context) -> None:
-    """The program."""
+    """Run the Job controller."""
     await _Jobs(context).run()
 
 
@@ -92,7 +100,7 @@ class _Jobs:
                 for job in jobs:
                     self._queue.add(job.key, after=self._children.count(job.uid) * 5e-5)
                 if not jobs and new is not None and TRACKING in (new.metadata.get("finalizers") or ()):
-                    # Its Job is gone and nobody will count it any more.
+                    # Its Job is deleted, so it is not counted any more.
                     self._queue.add((f"{new.namespace}/{owner['uid']}", ""))
 
     async def _sync(self, key: Key) -> float | None:
@@ -104,21 +112,21 @@ class _Jobs:
             return None
         if is_finished_job(job):
             await self._release([pod for pod in self._children.known(job.uid) if _is_tracked(pod)])
-            return await self._delete_in_time(job)
+            return await self._delete_expired(job)
         count = self._count(job, await self._children.of(job))
         end = self._end(job, count)
         pause: float | None = None
-        failure: Partly | None = None
+        failure: PartialFailure | None = None
         if not job.deleting:
             try:
                 pause = await self._manage(job, count, end)
-            except Partly as error:
+            except PartialFailure as error:
                 failure = error
             count = self._count(job, self._children.known(job.uid))
         await self._record(job, count, end)
         if failure is not None:
             raise failure.failure
-        # A deadline that has passed has ended the Job; its last pods report their end themselves.
+        # An exceeded deadline has already finished the Job; its last pods trigger a sync when they end.
         left = self._deadline(job) if end is None else None
         return min((wait for wait in (pause, left) if wait is not None), default=None)
 
@@ -136,7 +144,7 @@ class _Jobs:
         for pod in tracked:
             if not _has_failed(pod, job):
                 continue
-            meaning = meaning_of(pod, job.spec.get("podFailurePolicy"))
+            meaning = failure_effect(pod, job.spec.get("podFailurePolicy"))
             end = end or meaning.end
             if meaning.counts:
                 failed.append(pod)
@@ -197,12 +205,12 @@ class _Jobs:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     async def _manage(self, job: Item[Any], count: _Count, end: _End | None) -> float | None:
-        """Make or delete pods; when to look again because pods may be made only later."""
+        """Create or delete pods. Returns the seconds until delayed pods may be created."""
         if end is not None:
-            await all_of([partial(self._own.delete, job, pod) for pod in count.active])
+            await call_all([partial(self._own.delete, job, pod) for pod in count.active])
             return None
         if job.spec.get("suspend"):
-            await self._withdraw(job, count.active)
+            await self._delete_unneeded(job, count.active)
             return None
         parallelism = job.spec.get("parallelism", 1)
         completions = job.spec.get("completions")
@@ -221,10 +229,10 @@ class _Jobs:
                 if index in seen or index in over or index >= (completions or 0):
                     doubles.append(pod)
                 seen.add(index)
-            await self._withdraw(job, doubles)
+            await self._delete_unneeded(job, doubles)
             spare = [pod for pod in spare if pod not in doubles]
         if len(spare) > wanted:
-            await self._withdraw(job, spare[: len(spare) - wanted])
+            await self._delete_unneeded(job, spare[: len(spare) - wanted])
             return None
         missing = wanted - len(spare)
         if job.spec.get("podReplacementPolicy") == "Failed":
@@ -235,64 +243,66 @@ class _Jobs:
         taken = indexes_of(map(index_of, spare)) | count.done_indexes | count.failed_indexes
         if limit_of(job) is not None:
             return await self._retry(job, count, missing, taken)
-        pause = self._pause(count)
+        pause = self._backoff(count)
         if pause > 0:
             return pause
         await self._create(job, missing, taken)
         return None
 
-    async def _withdraw(self, job: Item[Any], pods: Sequence[Item[Any]]) -> None:
-        """End pods that are not wanted any more; without the finalizer they count as nothing."""
+    async def _delete_unneeded(self, job: Item[Any], pods: Sequence[Item[Any]]) -> None:
+        """Delete pods that are no longer needed; without the finalizer they are not counted."""
         await self._release(pods)
-        await all_of([partial(self._own.delete, job, pod) for pod in pods])
+        await call_all([partial(self._own.delete, job, pod) for pod in pods])
 
     async def _retry(self, job: Item[Any], count: _Count, missing: int, taken: Indexes) -> float | None:
-        """Pods for free indexes, each after its own pause."""
+        """Create pods for free indexes, each after its own back-off."""
         last = last_failures(pod for pod in count.pods if _has_failed(pod, job))
         waits = {
             index: wait
             for index, before in last.items()
-            if index not in taken and (wait := self._left(_ended(before), tries(before))) > 0
+            if index not in taken and (wait := self._backoff_left(_ended(before), tries(before))) > 0
         }
-        made = self._made(job)
+        made = self._pod_tree(job)
         calls: list[Callable[[], Awaitable[object]]] = []
         for index in islice((taken | indexes_of(waits)).absent(job.spec["completions"]), missing):
             before = last.get(index)
-            meaning = meaning_of(before, job.spec.get("podFailurePolicy")) if before is not None else Meaning()
-            pod = remembering(_indexed(made, job.name, index), before, meaning)
+            meaning = (
+                failure_effect(before, job.spec.get("podFailurePolicy")) if before is not None else FailureEffect()
+            )
+            pod = with_failure_counts(_indexed(made, job.name, index), before, meaning)
             calls.append(partial(self._own.create, job, pod))
-        await all_of(calls, careful=True)
+        await call_all(calls, slow_start=True)
         return min(waits.values(), default=None)
 
-    def _pause(self, count: _Count) -> float:
-        """After failures new pods wait: ten seconds, twenty, up to ten minutes after the last of them."""
+    def _backoff(self, count: _Count) -> float:
+        """Seconds until new pods may be created: 10, 20, up to 600 after the last failure."""
         ends = [(_ended(pod), phase_of(pod)) for pod in count.pods if is_finished(pod)]
         ends.sort(reverse=True)
         failures = next((number for number, (_, phase) in enumerate(ends) if phase == "Succeeded"), len(ends))
         if not failures:
             return 0.0
-        return self._left(ends[0][0], failures)
+        return self._backoff_left(ends[0][0], failures)
 
-    def _left(self, ended: str, failures: int) -> float:
+    def _backoff_left(self, ended: str, failures: int) -> float:
         return self._clock.left(ended, min(_FIRST_PAUSE * 2 ** min(failures - 1, 16), _LONGEST_PAUSE))
 
     async def _create(self, job: Item[Any], missing: int, taken: Indexes) -> None:
-        made = self._made(job)
+        made = self._pod_tree(job)
         if job.spec.get("completionMode") != "Indexed":
-            await all_of([partial(self._own.create, job, made)] * missing, careful=True)
+            await call_all([partial(self._own.create, job, made)] * missing, slow_start=True)
             return
         indexes = islice(taken.absent(job.spec["completions"]), missing)
-        await all_of(
-            [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], careful=True
+        await call_all(
+            [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], slow_start=True
         )
 
-    def _made(self, job: Item[Any]) -> Tree:
+    def _pod_tree(self, job: Item[Any]) -> Tree:
         made = pod_from(job.spec["template"], job.tree)
         metadata = {**made["metadata"], "finalizers": [*made["metadata"].get("finalizers", ()), TRACKING]}
         return {**made, "metadata": metadata}
 
     async def _release(self, pods: Sequence[Item[Any]]) -> None:
-        await all_of([partial(self._release_one, pod) for pod in pods])
+        await call_all([partial(self._release_one, pod) for pod in pods])
 
     async def _release_one(self, pod: Item[Any]) -> None:
         current = self._pods.item(pod.namespace, pod.name)
@@ -315,7 +325,7 @@ class _Jobs:
     # --- status ---------------------------------------------------------------------------------------------------
 
     async def _record(self, job: Item[Any], count: _Count, end: _End | None) -> None:
-        """Write what is new, then let the counted pods go, then turn uids into numbers."""
+        """Write new uids to the status, then remove the finalizers of counted pods, then count the uids."""
         now = self._clock.now()
         status = dict(job.status)
         conditions = status.get("conditions")
@@ -392,8 +402,8 @@ class _Jobs:
         self._jobs.noted(tree)
         return Item(tree)
 
-    async def _delete_in_time(self, job: Item[Any]) -> float | None:
-        """``ttlSecondsAfterFinished``: a finished Job may go by itself."""
+    async def _delete_expired(self, job: Item[Any]) -> float | None:
+        """Delete a finished Job after ``ttlSecondsAfterFinished``."""
         seconds = job.spec.get("ttlSecondsAfterFinished")
         if seconds is None or job.deleting:
             return None
@@ -410,7 +420,7 @@ class _Jobs:
 
 
 def is_finished_job(job: Item[Any]) -> bool:
-    """Complete or Failed."""
+    """Whether the Job has the condition Complete or Failed."""
     return any(is_true(job.status.get("conditions"), type) for type in _ENDS.values())
 
 
@@ -418,7 +428,7 @@ def _indexed(pod: Tree, job: str, index: int) -> Tree:
     metadata, spec = pod["metadata"], pod["spec"]
     env = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}}
 
-    def told(containers: Sequence[Tree]) -> list[Tree]:
+    def with_index(containers: Sequence[Tree]) -> list[Tree]:
         return [
             one
             if any(known["name"] == env["name"] for known in one.get("env") or ())
@@ -426,9 +436,9 @@ def _indexed(pod: Tree, job: str, index: int) -> Tree:
             for one in containers
         ]
 
-    spec = {**spec, "containers": told(spec["containers"])}
+    spec = {**spec, "containers": with_index(spec["containers"])}
     if spec.get("initContainers"):
-        spec["initContainers"] = told(spec["initContainers"])
+        spec["initContainers"] = with_index(spec["initContainers"])
     if not spec.get("hostname"):
         spec["hostname"] = f"{job}-{index}"
     marked = {
@@ -450,12 +460,12 @@ def _has_failed(pod: Item[Any], job: Item[Any]) -> bool:
         return True
     if job.spec.get("podReplacementPolicy") == "Failed":
         return pod.deleting and phase == "Pending"
-    # One that is deleted may never come to say how it ended.
+    # A deleted pod may never report how it ended.
     return pod.deleting and phase != "Succeeded"
 
 
 def _met_policy(job: Item[Any], count: _Count) -> str:
-    """Which rule of ``successPolicy`` is met (KEP-3998)."""
+    """The rule of ``successPolicy`` that is met, as the message of the condition (KEP-3998)."""
     for number, rule in enumerate((job.spec.get("successPolicy") or {}).get("rules") or ()):
         indexes = parse_indexes(rule["succeededIndexes"]) if rule.get("succeededIndexes") else None
         done = count.done_indexes if indexes is None else count.done_indexes & indexes
@@ -479,7 +489,7 @@ def _ended(pod: Item[Any]) -> str:
 
 
 def _set(status: Tree, field: str, value: int | str) -> None:
-    """Zero and empty are not written."""
+    """Set a field; remove it if the value is zero or empty."""
     if value:
         status[field] = value
     else:

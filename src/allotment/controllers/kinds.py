@@ -1,7 +1,7 @@
-"""Every resource whose objects may own others or be owned: the built-in ones, and those that users define.
+"""Resources whose objects can own others or be owned: built-in and custom.
 
-Garbage collection and the end of namespaces concern all kinds alike. Events are left out: there are many, they own
-nothing, and they end by themselves.
+Garbage collection and namespace deletion apply to all kinds. Events are excluded: they are numerous, own nothing, and
+expire by themselves.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
 
 
 def defined(definition: Item[Any]) -> Iterator[Resource]:
-    """The resource that a CustomResourceDefinition makes, at the version that is stored, once it is served."""
+    """The resource that a CustomResourceDefinition defines, at its storage version, once it is served."""
     conditions = definition.status.get("conditions") or ()
     if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
         return

@@ -1,4 +1,4 @@
-"""Label selectors as objects write them (``matchLabels``, ``matchExpressions``), asked about labels."""
+"""Matching of labels against selectors (``matchLabels``, ``matchExpressions``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Labels = Mapping[str, str]
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
-    """Whether labels satisfy a selector; no selector matches nothing, an empty one everything.
+    """Whether labels match a selector; None matches nothing, an empty selector everything.
 
     >>> selects({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["db"]}]}, {"app": "web"})
     True
@@ -32,9 +32,9 @@ def _holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
             return label is not None
         case "DoesNotExist":
             return label is None
-    return False  # an operator of the future selects nothing
+    return False  # an unknown operator matches nothing
 
 
 def has_all(wanted: Mapping[str, str] | None, labels: Labels) -> bool:
-    """Whether labels contain those of a plain map, as Services select; no or an empty map matches nothing."""
+    """Whether labels contain all pairs of a map, as in a Service selector; an empty or missing map matches nothing."""
     return bool(wanted) and all(labels.get(key) == value for key, value in (wanted or {}).items())

@@ -1,6 +1,6 @@
-"""The end of a namespace: everything in it is deleted, and when nothing is left the namespace lets itself go.
+"""Namespace deletion: delete the contents, then remove the namespace's finalizer.
 
-What has finalizers or a grace period holds the namespace up; its conditions say what that is.
+Objects with finalizers or a grace period delay it; the conditions of the namespace report them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from allotment.controllers.kinds import BUILT_IN, defined
 from allotment.model.trees import Tree
 
 _FINALIZER: Final = "kubernetes"
-#: How often what is left is looked at again; pods, which most often are waited for, are watched.
+#: Seconds between checks of the remaining objects; pods, the most frequent ones, are watched.
 _PAUSE: Final = 1.0
 _AT_ONCE: Final = 64
 
 
 async def namespaces(context: Context) -> None:
-    """The program."""
+    """Run the namespace controller."""
     await _Namespaces(context).run()
 
 
@@ -65,11 +65,11 @@ class _Namespaces:
         resources = [one for one in (*BUILT_IN, EVENTS, *self._defined()) if one.namespaced]
         for resource in resources:
             try:
-                await self._empty(resource, name, left, held)
+                await self._delete_all(resource, name, left, held)
             except StatusError as error:
                 failures.append(f"{resource.plural}: {error}")
         if left or failures:
-            await self._tell(namespace, left, held, failures)
+            await self._update_conditions(namespace, left, held, failures)
             return _PAUSE
         namespace = self._namespaces.item("", name)
         if namespace is not None:
@@ -83,7 +83,7 @@ class _Namespaces:
         return None
 
     async def _is_ending(self, namespace: Item[Any]) -> bool:
-        """Whether it is still there, past the cache: a new one of its name must not be emptied in its stead."""
+        """Whether the namespace still exists, read from the API: a new one of the same name must not be emptied."""
         try:
             tree = await self._client.get(NAMESPACES, namespace.name)
         except StatusError as error:
@@ -95,8 +95,8 @@ class _Namespaces:
     def _defined(self) -> list[Resource]:
         return [resource for item in self._definitions.items() for resource in defined(item)]
 
-    async def _empty(self, resource: Resource, namespace: str, left: Counter[str], held: Counter[str]) -> None:
-        """Delete what there is of a resource, and count what stays all the same."""
+    async def _delete_all(self, resource: Resource, namespace: str, left: Counter[str], held: Counter[str]) -> None:
+        """Delete all objects of a resource, and count those that remain."""
         found = await self._list(resource, namespace)
         if not found.items:
             return
@@ -116,7 +116,7 @@ class _Namespaces:
         except StatusError as error:
             if error.code != 404:
                 raise
-            return Listing((), "")  # not served, so there is none of it
+            return Listing((), "")  # not served, so there are no objects
 
     async def _delete(self, resource: Resource, namespace: str, tree: Tree) -> None:
         try:
@@ -127,30 +127,32 @@ class _Namespaces:
             if error.code not in (404, 409):
                 raise
 
-    async def _tell(self, namespace: Item[Any], left: Counter[str], held: Counter[str], failures: list[str]) -> None:
-        """The conditions that ``kubectl describe namespace`` shows when it does not end."""
+    async def _update_conditions(
+        self, namespace: Item[Any], left: Counter[str], held: Counter[str], failures: list[str]
+    ) -> None:
+        """Set the conditions that ``kubectl describe namespace`` shows while deletion is blocked."""
         now = self._clock.now()
         conditions = namespace.status.get("conditions")
 
-        def say(type: str, bad: bool, reason: str, good: str, message: str, fine: str) -> None:
+        def set_condition(type: str, bad: bool, reason: str, good: str, message: str, fine: str) -> None:
             nonlocal conditions
             answer: Answer = "True" if bad else "False"
             conditions = with_condition(
                 conditions, type, answer, reason if bad else good, message if bad else fine, now=now
             )
 
-        say(
+        set_condition(
             "NamespaceDeletionContentFailure", bool(failures), "ContentDeletionFailed", "ContentDeleted",
             f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}",
             "All content successfully deleted, may be waiting on finalization",
         )  # fmt: skip
         kinds = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(left.items()))
-        say(
+        set_condition(
             "NamespaceContentRemaining", bool(left), "SomeResourcesRemain", "ContentRemoved",
             f"Some resources are remaining: {kinds}", "All content successfully removed",
         )  # fmt: skip
         finalizers = ", ".join(f"{one} in {count} resource instances" for one, count in sorted(held.items()))
-        say(
+        set_condition(
             "NamespaceFinalizersRemaining", bool(held), "SomeFinalizersRemain", "ContentHasNoFinalizers",
             f"Some content in the namespace has finalizers remaining: {finalizers}",
             "All content-preserving finalizers finished",

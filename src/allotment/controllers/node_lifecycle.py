@@ -1,13 +1,12 @@
-"""Nodes that are not ready: their taints, the pods that leave them, and when silence counts as absence.
+"""Node lifecycle controller: taints of nodes, eviction of pods, and detection of nodes that stop reporting.
 
-A node is tainted for what its conditions say, and the taint that every new node gets is taken away once it is ready. A
-node that keeps a Lease and stops renewing it becomes Unknown, after 50 seconds or a quarter more than its Lease says it
-holds; a node that never had one belongs to nobody who could fall silent (a node written by hand), and is believed for
-ever. Pods that do not tolerate a NoExecute taint are deleted,
-at once or after their ``tolerationSeconds``.
+A node is tainted according to its conditions, and the taint that every new node gets is removed once it is ready. A
+node that stops renewing its Lease becomes Unknown after 50 seconds, or after 1.25 times the duration of the Lease if
+that is longer; a node that never had a Lease (created by hand) keeps its conditions. Pods that do not tolerate a
+NoExecute taint are deleted, immediately or after their ``tolerationSeconds``.
 
-Silence and tolerations are measured in running time. While the process stands still it receives no heartbeat, and in a
-lab the nodes stand still with it: a pause must not cost nodes or pods.
+Grace periods and tolerations are measured in running time. While the process is suspended it receives no heartbeat, and
+in a lab the nodes are suspended with it: a pause must not cost nodes or pods.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from allotment.controllers.pods import is_finished
 from allotment.model.trees import Tree
 
 _GRACE_SECONDS: Final = 50.0
-#: What a Lease that holds for longer than the usual 40 seconds is believed, in times of that.
+#: Grace period of a Lease that is longer than the default 40 seconds, as a multiple of its duration.
 _GRACE: Final = 1.25
 _LEASES: Final = "kube-node-lease"
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -41,7 +40,7 @@ _PRESSURES: Final = {
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
-_OURS: Final = frozenset({_NOT_READY, _UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()})
+_MANAGED_TAINTS: Final = frozenset({_NOT_READY, _UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()})
 
 
 class _Pod(NamedTuple):
@@ -51,7 +50,7 @@ class _Pod(NamedTuple):
 
 
 async def node_lifecycle(context: Context) -> None:
-    """The program."""
+    """Run the node lifecycle controller."""
     await _NodeLifecycle(context).run()
 
 
@@ -82,7 +81,7 @@ class _NodeLifecycle:
                  (self._pods, self._pod_changed)],
             )  # fmt: skip
 
-    # --- what calls for work --------------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------------
 
     def _lease_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         lease = new or old
@@ -131,13 +130,13 @@ class _NodeLifecycle:
         if renewed is not None:
             wait = renewed + self._grace[name] - self._running.seconds()
             if wait <= 0:
-                node = await self._silent(node)
+                node = await self._mark_unknown_if_silent(node)
                 wait = None
         await self._taint(node)
         return wait
 
-    async def _silent(self, node: Item[Any]) -> Item[Any]:
-        """Nobody has heard of the node for too long: what was known of it is known no more."""
+    async def _mark_unknown_if_silent(self, node: Item[Any]) -> Item[Any]:
+        """Set the conditions of a node to Unknown if it has not reported within the grace period."""
         now = self._clock.now()
         conditions = node.status.get("conditions") or []
         for type in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
@@ -154,10 +153,10 @@ class _NodeLifecycle:
         self._nodes.noted(answer)
         self._recorder.event(node.tree, "Normal", "NodeNotReady", f"Node {node.name} status is now: NodeNotReady")
         for pod in tuple(self._on_node[node.name]):
-            await self._not_ready(pod)
+            await self._mark_pod_not_ready(pod)
         return Item(answer)
 
-    async def _not_ready(self, pod: Item[Any]) -> None:
+    async def _mark_pod_not_ready(self, pod: Item[Any]) -> None:
         ready = condition_of(pod.status.get("conditions"), "Ready")
         if ready is None or ready["status"] != "True":
             return
@@ -174,10 +173,12 @@ class _NodeLifecycle:
     async def _taint(self, node: Item[Any]) -> None:
         wanted = _taints(node)
         known = node.spec.get("taints") or []
-        kept = [taint for taint in known if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted]
+        kept = [
+            taint for taint in known if taint["key"] not in _MANAGED_TAINTS or (taint["key"], taint["effect"]) in wanted
+        ]
         there = {(taint["key"], taint["effect"]) for taint in kept}
         now = self._clock.now()
-        # The order is that of names, so that the same conditions give the same node.
+        # Sorted, so that the same conditions give the same node.
         added = [{"key": key, "effect": effect, "timeAdded": now} for key, effect in sorted(wanted - there)]
         if not added and len(kept) == len(known):
             return
@@ -202,7 +203,7 @@ class _NodeLifecycle:
                 text = f"Cancelling deletion of Pod {key.namespace}/{key.name}"
                 self._evictor.event(about, "Normal", "TaintManagerEviction", text)
             return None
-        # It counts from when the taint was first seen: one that a user sets does not say since when it is there.
+        # Measured from when the taint was first seen: one that a user sets has no timeAdded.
         now = self._running.seconds()
         left = self._marked.setdefault(key, now) + seconds - now
         if left > 0:
@@ -229,22 +230,24 @@ class _NodeLifecycle:
 
 
 def _heartbeat(node: Item[Any] | None) -> str:
-    """When the kubelet last reported its status; empty while it is unknown."""
+    """When the kubelet last reported the node's status; empty while it is unknown."""
     ready = condition_of(node.status.get("conditions"), "Ready") if node else None
     return "" if ready is None or ready["status"] == "Unknown" else str(ready.get("lastHeartbeatTime") or "")
 
 
 def _no_execute(node: Item[Any] | None) -> list[Tree]:
-    """The taints that pods must leave for: not those of this controller that are about to be taken off."""
+    """The NoExecute taints of a node, without those of this controller that are about to be removed."""
     taints = [taint for taint in node.spec.get("taints") or () if taint["effect"] == "NoExecute"] if node else []
     if not node or not taints:
         return []
     wanted = _taints(node)
-    return [taint for taint in taints if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted]
+    return [
+        taint for taint in taints if taint["key"] not in _MANAGED_TAINTS or (taint["key"], taint["effect"]) in wanted
+    ]
 
 
 def _tolerated(tolerations: Sequence[Tree], taints: Sequence[Tree]) -> float | None:
-    """For how many seconds a pod stays on a node with these taints; ``None``: for ever."""
+    """Seconds that a pod may stay on a node with these taints; None for indefinitely."""
     limits = []
     for taint in taints:
         matching = next((one for one in tolerations if tolerates(one, taint)), None)
@@ -256,11 +259,11 @@ def _tolerated(tolerations: Sequence[Tree], taints: Sequence[Tree]) -> float | N
 
 
 def _taints(node: Item[Any]) -> set[tuple[str, str]]:
-    """Key and effect of the taints that a node's conditions ask for."""
+    """Key and effect of the taints that the node's conditions require."""
     conditions = node.status.get("conditions")
     wanted = set()
     ready = condition_of(conditions, "Ready")
-    # A node that has said nothing yet keeps what admission gave it, and drives nobody out.
+    # A node without conditions keeps the taints from admission and evicts no pods.
     status = ready["status"] if ready else None
     if status is None:
         wanted |= {(taint["key"], taint["effect"]) for taint in node.spec.get("taints") or ()}

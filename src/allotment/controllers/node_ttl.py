@@ -1,7 +1,7 @@
-"""How long nodes may use what they read before: an annotation that grows with the cluster (Kubernetes' TTL controller).
+"""Node TTL annotation, which grows with the cluster (Kubernetes' TTL controller).
 
-Kubelets read it to space out their requests for Secrets and ConfigMaps. It is written because tools show it, and
-because a node looks as it does in a real cluster.
+Kubelets read it to space out their requests for Secrets and ConfigMaps. It is written because tools display it, and so
+that nodes look as in a real cluster.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from allotment.cluster.work_queue import WorkQueue
 from allotment.model.trees import Tree
 
 ANNOTATION: Final = "node.alpha.kubernetes.io/ttl"
-#: Up to so many nodes, so many seconds.
+#: Maximum number of nodes, and the TTL in seconds.
 _STEPS: Final = ((100, 0), (500, 15), (1000, 30), (2000, 60))
 _MOST_SECONDS: Final = 300
 
 
 def seconds_for(nodes: int) -> int:
-    """The time for a cluster of so many nodes.
+    """The TTL for a cluster with this number of nodes.
 
     >>> [seconds_for(nodes) for nodes in (1, 100, 101, 5000)]
     [0, 0, 15, 300]
@@ -31,7 +31,7 @@ def seconds_for(nodes: int) -> int:
 
 
 async def node_ttl(context: Context) -> None:
-    """The program."""
+    """Run the TTL controller."""
     client = context.client_for("ttl-controller")
     nodes = context.caches.trees(NODES)
 

@@ -1,4 +1,4 @@
-"""The pods that a workload makes and ends: written, noted ahead of the watch, and told in the owner's events."""
+"""Creation and deletion of a workload's pods: written, noted in the cache, and recorded as events of the owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from allotment.model.trees import Tree
 
 
 class OwnPods:
-    """Writes one controller's pods."""
+    """Creates and deletes the pods of one controller."""
 
     def __init__(self, pods: Cache[Any], client: Client, recorder: Recorder) -> None:
         self._pods = pods
@@ -22,7 +22,7 @@ class OwnPods:
         self._recorder = recorder
 
     async def create(self, owner: Item[Any], pod: Tree) -> None:
-        """Make a pod for its owner."""
+        """Create a pod for its owner."""
         try:
             made = await self._client.create(PODS, pod, owner.namespace)
         except StatusError as error:
@@ -33,7 +33,7 @@ class OwnPods:
         self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
 
     async def delete(self, owner: Item[Any], pod: Item[Any]) -> None:
-        """End a pod of an owner; one that is gone already is no error, and another one of its name stays."""
+        """Delete a pod of an owner. A pod that is already deleted is no error; another one of its name is kept."""
         try:
             gone = await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
         except StatusError as error:

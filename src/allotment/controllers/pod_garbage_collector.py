@@ -1,6 +1,7 @@
-"""Pods that nobody will finish: those on nodes that are gone, those deleted before they had a node, and old ends.
+"""Pod garbage collector: delete orphaned pods, unscheduled terminating pods, and old finished ones.
 
-Such a pod is marked Failed first, so that whoever counts pods (a Job, a claim) sees an end, and then deleted at once.
+Such a pod is first marked Failed, so that its consumers (a Job, a claim) see that it finished, and then deleted without
+a grace period.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import with_condition
 from allotment.controllers.pods import is_finished
 
-#: A node that is replaced under its name is away for a moment; so long nobody draws conclusions (upstream: 40 s).
+#: Delay before pods of a missing node are deleted: a node may be replaced under its name (upstream: 40 s).
 _QUARANTINE_SECONDS: Final = 40.0
 _MOST_FINISHED: Final = 12_500
 
@@ -23,7 +24,7 @@ Key = tuple[str, str]
 
 
 async def pod_garbage(context: Context) -> None:
-    """The program."""
+    """Run the pod garbage collector."""
     await _PodGarbage(context).run()
 
 
@@ -66,17 +67,17 @@ class _PodGarbage:
         node = pod.spec.get("nodeName")
         too_many = self._finished.count(True) > _MOST_FINISHED and is_finished(pod)
         if node:
-            if self._nodes.item("", node) is None and not await self._lives(node):
-                await self._end(pod, "PodGC: node no longer exists")
+            if self._nodes.item("", node) is None and not await self._node_exists(node):
+                await self._fail_and_delete(pod, "PodGC: node no longer exists")
             elif too_many:
                 await self._delete(pod)
         elif pod.deleting:
-            await self._end(pod, "")
+            await self._fail_and_delete(pod, "")
         elif too_many:
             await self._delete(pod)
 
-    async def _lives(self, node: str) -> bool:
-        """Past the cache: a pod may be known before its node is."""
+    async def _node_exists(self, node: str) -> bool:
+        """Read the node from the API: a pod may be in the cache before its node is."""
         try:
             await self._client.get(NODES, node)
         except StatusError as error:
@@ -85,7 +86,7 @@ class _PodGarbage:
             raise
         return True
 
-    async def _end(self, pod: Item[Any], why: str) -> None:
+    async def _fail_and_delete(self, pod: Item[Any], why: str) -> None:
         if not is_finished(pod):
             status = {**pod.status, "phase": "Failed"}
             if why:

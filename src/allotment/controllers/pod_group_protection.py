@@ -1,6 +1,6 @@
-"""A PodGroup that is deleted stays until the last of its pods is done, for these use what is reserved for it.
+"""PodGroup protection: keep a deleted group until its last pod has finished, as the pods use its reservations.
 
-Every group is created with a finalizer; it is taken off here, once the group is to go and none of its pods can run any
+Every group is created with a finalizer; it is removed once the group is being deleted and none of its pods can run any
 more (KEP-4671).
 """
 
@@ -21,13 +21,13 @@ _Key = tuple[str, str]
 
 
 async def pod_group_protection(context: Context) -> None:
-    """The program."""
+    """Run the PodGroup protection controller."""
     client = context.client_for("podgroup-protection-controller")
     groups = context.caches.trees(POD_GROUPS)
     pods = context.caches.trees(PODS)
     active = pods.index("active pods of a group", _active)
 
-    async def let_go(key: _Key) -> None:
+    async def remove_finalizer(key: _Key) -> None:
         group = groups.item(*key)
         if group is None or not _waits(group) or active[key]:
             return
@@ -41,7 +41,9 @@ async def pod_group_protection(context: Context) -> None:
             if error.code != 404:
                 raise
 
-    queue: WorkQueue[_Key] = WorkQueue("pod_group_protection", let_go, clock=context.clock, random=context.random)
+    queue: WorkQueue[_Key] = WorkQueue(
+        "pod_group_protection", remove_finalizer, clock=context.clock, random=context.random
+    )
 
     def group_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None and _waits(new):

@@ -1,4 +1,4 @@
-"""What controllers ask about pods, and how they make them from a template."""
+"""State of pods for controllers, and creation of pods from templates."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from allotment.model.trees import Tree
 
 
 def phase_of(pod: Item[Any]) -> str:
-    """``Pending`` where nobody has said anything yet."""
+    """The phase; ``Pending`` if the status has none."""
     phase: str = pod.status.get("phase") or "Pending"
     return phase
 
 
 def is_finished(pod: Item[Any]) -> bool:
-    """Succeeded or Failed: its containers will not run again."""
+    """Whether the phase is Succeeded or Failed: its containers will not run again."""
     return phase_of(pod) in ("Succeeded", "Failed")
 
 
 def is_active(pod: Item[Any]) -> bool:
-    """Neither finished nor on its way out."""
+    """Whether the pod is neither finished nor being deleted."""
     return not is_finished(pod) and not pod.deleting
 
 
 def is_ready(pod: Item[Any]) -> bool:
-    """Whether its Ready condition says so."""
+    """Whether the Ready condition is True."""
     return is_true(pod.status.get("conditions"), "Ready")
 
 
 def ready_for(pod: Item[Any], seconds: float, clock: Clock) -> float:
-    """How long until it has been ready for so many seconds: 0 or less when it has; it must be ready."""
+    """Seconds until the pod has been ready for the given time; 0 or less if it has. Requires a ready pod."""
     if not seconds:
         return 0.0
     condition = condition_of(pod.status.get("conditions"), "Ready")
@@ -41,12 +41,12 @@ def ready_for(pod: Item[Any], seconds: float, clock: Clock) -> float:
 
 
 def restarts(pod: Item[Any]) -> int:
-    """Restarts of its containers, all together."""
+    """The total restarts of its containers."""
     return sum(status.get("restartCount", 0) for status in pod.status.get("containerStatuses") or ())
 
 
 def owner_reference(owner: Tree, *, blocks: bool = True) -> Tree:
-    """The reference that makes an object the controlling owner of another."""
+    """A reference that makes an object the controlling owner of another."""
     metadata = owner["metadata"]
     reference = {
         "apiVersion": owner["apiVersion"],
@@ -61,7 +61,7 @@ def owner_reference(owner: Tree, *, blocks: bool = True) -> Tree:
 
 
 def pod_from(template: Tree, owner: Tree, *, name: str = "", labels: dict[str, str] | None = None) -> Tree:
-    """The pod that a workload's template makes, with a generated name where none is given."""
+    """The pod of a workload's template, with a generated name if none is given."""
     metadata = template.get("metadata") or {}
     made: Tree = {"namespace": owner["metadata"]["namespace"], "ownerReferences": [owner_reference(owner)]}
     if name:

@@ -1,7 +1,6 @@
-"""Answers to ResourcePoolStatusRequests: the pools of a driver, counted once for each request (KEP-5677, alpha).
+"""ResourcePoolStatusRequest controller: count the pools of a driver once for each request (KEP-5677, alpha).
 
-A pool whose slices are not all there is told as incomplete, without figures. A request is deleted an hour after it was
-answered.
+A pool with missing slices is reported as incomplete, without counts. A request is deleted an hour after it is complete.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from allotment.controllers.conditions import condition_of, with_condition
 from allotment.model.trees import Tree
 
 _ANSWERED_SECONDS: Final = 3600.0
-_USUAL_LIMIT: Final = 100
+_DEFAULT_LIMIT: Final = 100
 _LONGEST_ERROR: Final = 256
 
 
 async def pool_status(context: Context) -> None:
-    """The program."""
+    """Run the pool status controller."""
     await _PoolStatus(context).run()
 
 
@@ -71,26 +70,26 @@ class _PoolStatus:
     def _answer(self, request: Item[Any]) -> Tree:
         driver, wanted = request.spec["driver"], request.spec.get("poolName")
         pools: dict[str, list[Item[Any]]] = {}
-        for one in self._of_driver[driver]:
-            name = one.spec["pool"]["name"]
+        for slice in self._of_driver[driver]:
+            name = slice.spec["pool"]["name"]
             if wanted in (None, "", name):
-                pools.setdefault(name, []).append(one)
+                pools.setdefault(name, []).append(slice)
         allocated = Counter(
             result["pool"]
             for claim in self._claims.items()
             for result in ((claim.status.get("allocation") or {}).get("devices") or {}).get("results") or ()
             if result["driver"] == driver
         )
-        told = [_pool(driver, name, slices, allocated[name]) for name, slices in sorted(pools.items())]
+        statuses = [_pool(driver, name, slices, allocated[name]) for name, slices in sorted(pools.items())]
         limit = request.spec.get("limit")
-        told_now = told[: _USUAL_LIMIT if limit is None else limit]
-        incomplete = sum("validationError" in pool for pool in told_now)
-        message = f"Calculated status for {len(told_now)} pools"
+        returned = statuses[: _DEFAULT_LIMIT if limit is None else limit]
+        incomplete = sum("validationError" in pool for pool in returned)
+        message = f"Calculated status for {len(returned)} pools"
         if incomplete:
             message += f" ({incomplete} incomplete)"
-        status: Tree = {"poolCount": len(told)}
-        if told_now:
-            status["pools"] = told_now
+        status: Tree = {"poolCount": len(statuses)}
+        if returned:
+            status["pools"] = returned
         status["conditions"] = with_condition(
             (), "Complete", "True", "CalculationComplete", message, now=self._clock.now()
         )
@@ -117,5 +116,5 @@ def _pool(driver: str, name: str, slices: Sequence[Item[Any]], allocated: int) -
         "totalDevices": devices,
         "allocatedDevices": allocated,
         "availableDevices": max(devices - allocated, 0),
-        "unavailableDevices": 0,  # as in 1.36, where taints are not looked at
+        "unavailableDevices": 0,  # as in 1.36, which ignores taints
     }

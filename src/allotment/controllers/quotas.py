@@ -1,7 +1,7 @@
-"""What of each ResourceQuota is used: the status that ``kubectl describe quota`` shows.
+"""ResourceQuota controller: the used amounts that ``kubectl describe quota`` shows.
 
-Admission counts for itself and refuses what is too much; here is only told how much there is. Namespaces without a
-quota cost nothing but a look at their name.
+Admission computes usage itself and enforces the limits; this controller only reports it. Namespaces without a quota
+cost only a lookup.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from allotment.model.pod_resources import sum_amounts
 from allotment.model.quantity import Quantity
 from allotment.model.quota import is_in_scope, usage
 
-#: A bunch of changes is counted once.
+#: Changes within this time are counted once.
 _BUNCH_SECONDS: Final = 0.25
-#: What is counted by more than its number.
+#: Kinds that are counted by more than their number of objects.
 _MEASURED: Final = (PODS, CLAIMS, SERVICES, VOLUME_CLAIMS)
 
 Key = tuple[str, str]
 
 
 async def quotas(context: Context) -> None:
-    """The program."""
+    """Run the ResourceQuota controller."""
     await _Quotas(context).run()
 
 
@@ -56,7 +56,7 @@ class _Quotas:
             self._queue.add(new.key)
 
     def _cache(self, bucket: str) -> Cache[Any] | None:
-        """The cache of a kind that some quota counts, followed from the first time it is needed."""
+        """The cache of a kind that a quota counts, watched from the first use."""
         resource = self._counted.get(bucket)
         if resource is None:
             return None
@@ -106,7 +106,7 @@ def _bucket(resource: Resource) -> str:
 
 
 def _buckets(hard: dict[str, str]) -> set[str]:
-    """The kinds that a quota's keys may be about."""
+    """The kinds that the keys of a quota may refer to."""
     found = {_bucket(resource) for resource in _MEASURED}
     for key in hard:
         found.add(key.removeprefix("count/"))

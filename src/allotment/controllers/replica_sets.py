@@ -1,4 +1,4 @@
-"""ReplicaSets, and their ancestors the ReplicationControllers: so many equal pods, and a status that counts them."""
+"""ReplicaSet and ReplicationController controllers: a number of identical pods, and a status that counts them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from allotment.cluster.client import Resource
 from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from allotment.cluster.work_queue import WorkQueue
-from allotment.controllers.adoption import Children, Partly, all_of
+from allotment.controllers.adoption import Children, PartialFailure, call_all
 from allotment.controllers.conditions import condition_of, with_condition, without_condition
 from allotment.controllers.label_selectors import has_all
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_active, is_finished, is_ready, phase_of, pod_from, ready_for, restarts
 from allotment.model.trees import Tree
 
-#: Pods made or deleted in one go; the rest follows at once after the next look.
+#: Pods created or deleted in one sync; the rest follows in the next sync.
 _BURST: Final = 500
-#: A set of many pods is counted anew only after a while, or counting would be all that is done.
+#: Delay per pod before a set is counted again, or large sets would be counted continuously.
 _SECONDS_PER_POD: Final = 5e-5
 
 Key = tuple[str, str]
 
 
 async def replica_sets(context: Context) -> None:
-    """The program for ReplicaSets."""
+    """Run the ReplicaSet controller."""
     await _Replicas(context, REPLICA_SETS, "replicaset-controller").run()
 
 
 async def replication_controllers(context: Context) -> None:
-    """The program for ReplicationControllers."""
+    """Run the ReplicationController controller."""
     await _Replicas(context, REPLICATION_CONTROLLERS, "replication-controller").run()
 
 
@@ -58,23 +58,23 @@ class _Replicas:
     def _set_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is None:
             return
-        # What it wrote itself, its status, is no reason to look again.
+        # Its own status writes need no sync.
         if old is None or old.spec != new.spec or old.deleting != new.deleting or old.labels != new.labels:
             self._queue.add(new.key)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         owners = [owner for pod in (old, new) if pod is not None and (owner := pod.controller) is not None]
         if owners:
-            mine = [owner["uid"] for owner in owners if owner["kind"] == self._resource.kind]
-            if mine and (old is None or new is None or _looks(old) != _looks(new)):
-                for found in (found for uid in mine for found in self._by_uid[uid]):
+            uids = [owner["uid"] for owner in owners if owner["kind"] == self._resource.kind]
+            if uids and (old is None or new is None or _relevant_state(old) != _relevant_state(new)):
+                for found in (found for uid in uids for found in self._by_uid[uid]):
                     self._queue.add(found.key, after=self._children.count(found.uid) * _SECONDS_PER_POD)
         elif new is not None and (sets := self._by_space[new.namespace]):
             if old is None or old.labels != new.labels:
                 for found in sets:
                     selector = found.spec.get("selector") or {}
                     labels = selector.get("matchLabels", selector) or {}
-                    # Expressions are judged later; what the labels rule out is no orphan of this set.
+                    # Expressions are evaluated later; a pod that the labels exclude is no orphan of this set.
                     if has_all({k: v for k, v in labels.items() if isinstance(v, str)}, new.labels) or not labels:
                         self._queue.add(found.key)
 
@@ -85,16 +85,16 @@ class _Replicas:
         pods = await self._children.of(owner)
         active = [pod for pod in pods if is_active(pod)]
         missing = _wanted(owner) - len(active)
-        failure: Partly | None = None
+        failure: PartialFailure | None = None
         if not owner.deleting and missing:
             try:
                 await (self._create(owner, missing) if missing > 0 else self._delete(owner, active, -missing))
-            except Partly as error:
+            except PartialFailure as error:
                 failure = error
             pods = [pod for pod in self._children.known(owner.uid) if not is_finished(pod)]
         else:
             pods = [pod for pod in pods if not is_finished(pod)]
-        soon = await self._tell(owner, pods, failure, missing)
+        soon = await self._update_status(owner, pods, failure, missing)
         if failure is not None:
             raise failure.failure
         if abs(missing) > _BURST:
@@ -103,25 +103,25 @@ class _Replicas:
 
     async def _create(self, owner: Item[Any], count: int) -> None:
         pod = pod_from(owner.spec["template"], owner.tree)
-        await all_of([partial(self._own.create, owner, pod)] * min(count, _BURST), careful=True)
+        await call_all([partial(self._own.create, owner, pod)] * min(count, _BURST), slow_start=True)
 
     async def _delete(self, owner: Item[Any], active: Sequence[Item[Any]], count: int) -> None:
         on_node: dict[str, int] = {}
         for pod in active:
             node = pod.spec.get("nodeName", "")
             on_node[node] = on_node.get(node, 0) + 1
-        ranked = sorted(active, key=lambda pod: _worth(pod, on_node[pod.spec.get("nodeName", "")]))
-        await all_of([partial(self._own.delete, owner, pod) for pod in ranked[: min(count, _BURST)]])
+        ranked = sorted(active, key=lambda pod: _deletion_order(pod, on_node[pod.spec.get("nodeName", "")]))
+        await call_all([partial(self._own.delete, owner, pod) for pod in ranked[: min(count, _BURST)]])
 
-    async def _tell(
-        self, owner: Item[Any], pods: list[Item[Any]], failure: Partly | None, missing: int
+    async def _update_status(
+        self, owner: Item[Any], pods: list[Item[Any]], failure: PartialFailure | None, missing: int
     ) -> float | None:
-        """Write the status if it changed; when to look again because a pod will then be available."""
+        """Write the status if it changed. Returns the seconds until a pod becomes available."""
         labels = (owner.spec["template"].get("metadata") or {}).get("labels") or {}
-        patience = owner.spec.get("minReadySeconds", 0)
+        min_ready_seconds = owner.spec.get("minReadySeconds", 0)
         alive = [pod for pod in pods if not pod.deleting]
         ready = [pod for pod in alive if is_ready(pod)]
-        waits = [ready_for(pod, patience, self._clock) for pod in ready]
+        waits = [ready_for(pod, min_ready_seconds, self._clock) for pod in ready]
         old = owner.status
         status: Tree = {"replicas": len(alive)}
         for field, count in (
@@ -139,7 +139,7 @@ class _Replicas:
         if failure is not None:
             reason = "FailedCreate" if missing > 0 else "FailedDelete"
             known = condition_of(old.get("conditions"), "ReplicaFailure")
-            # The words differ each time, as they name the pod; the first are as good as the last.
+            # The message names the pod, so it differs each time; keep the first one.
             text = known["message"] if known is not None and known["reason"] == reason else str(failure)
             conditions = with_condition(
                 old.get("conditions"), "ReplicaFailure", "True", reason, text, now=self._clock.now()
@@ -158,8 +158,8 @@ def _wanted(owner: Item[Any]) -> int:
     return 1 if replicas is None else int(replicas)
 
 
-def _worth(pod: Item[Any], together: int) -> tuple[object, ...]:
-    """Who goes first: what does not run, what is cheap, who has company on a node, who restarts, who is young."""
+def _deletion_order(pod: Item[Any], together: int) -> tuple[object, ...]:
+    """Sort key for deletion: not running, low cost, colocated, restarted and young pods first."""
     cost = (pod.metadata.get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
     created = pod.metadata.get("creationTimestamp", "")
     return (
@@ -174,7 +174,7 @@ def _worth(pod: Item[Any], together: int) -> tuple[object, ...]:
     )
 
 
-def _looks(pod: Item[Any]) -> tuple[object, ...]:
-    """What of a pod matters to a set."""
+def _relevant_state(pod: Item[Any]) -> tuple[object, ...]:
+    """The fields of a pod that affect a set."""
     metadata = pod.metadata
     return (pod.deleting, phase_of(pod), is_ready(pod), metadata.get("labels"), metadata.get("ownerReferences"))

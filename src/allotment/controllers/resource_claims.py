@@ -1,12 +1,12 @@
-"""Claims of pods: made from templates, reserved for pods that nobody scheduled, and freed when their last user ends.
+"""ResourceClaim controller: generate claims from templates, reserve them for bound pods, and release unused ones.
 
-A pod's claim is made as soon as the pod is there; its name goes into the pod's status, where scheduler and kubelet look
-for it. A claim stays reserved for a pod until the pod is finished or gone; a pod that is being deleted keeps it as long
-as it may still run somewhere. When the last user leaves, the allocation goes with it in one write and the finalizer in
-the next; what was made for a pod is then deleted, what a user made stays (KEP-4381).
+A pod's claim is created as soon as the pod exists; its name is written to the pod's status, where scheduler and kubelet
+read it. A claim stays reserved for a pod until the pod is finished or deleted; a terminating pod keeps it while it may
+still run. When the last consumer is gone, the allocation is removed in the same write and the finalizer in the next; a
+generated claim is then deleted, a user's claim stays (KEP-4381).
 
-With the gate for it, PodGroups have claims as well: they are made with the group, and stay reserved for it until it is
-gone (KEP-5729).
+With the feature gate, PodGroups have claims as well: they are created with the group, and stay reserved for it until it
+is deleted (KEP-5729).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 
 _MOST_CONSUMERS: Final = 256
-_REMEMBERED_UIDS: Final = 500
+_MAX_DELETED_UIDS: Final = 500
 
 
 class _Key(NamedTuple):
@@ -43,7 +43,7 @@ class _Key(NamedTuple):
 
 
 def resource_claims(features: Features) -> Program:
-    """The program."""
+    """Create the ResourceClaim controller."""
 
     async def run(context: Context) -> None:
         await _ResourceClaims(context, features).run()
@@ -58,7 +58,7 @@ class _ResourceClaims:
         self._pods = context.caches.trees(PODS)
         self._claims = context.caches.trees(CLAIMS)
         self._templates = context.caches.trees(CLAIM_TEMPLATES)
-        # Without the gate nobody serves them.
+        # Without the gate they are not served.
         self._groups = context.caches.trees(POD_GROUPS) if features.enabled(pod_groups.GATE) else None
         self._generator = Generator(context)
         self._made_for = self._generator.made_for
@@ -68,10 +68,10 @@ class _ResourceClaims:
         if self._groups is not None:
             self._group_of_uid = self._groups.index("uid", by_uid)
             self._groups_lacking = self._groups.index("template", _templates_of)
-        self._gone: OrderedDict[str, int] = OrderedDict()
-        """Pods and groups (uid) that went lately, and how often the cluster had been restored by then."""
+        self._deleted: OrderedDict[str, int] = OrderedDict()
+        """Recently deleted pods and groups (uid), and the number of restores of the cluster at that time."""
         self._queue: WorkQueue[_Key] = WorkQueue(
-            "resource_claim", self._work, clock=context.clock, random=context.random, workers=64
+            "resource_claim", self._sync, clock=context.clock, random=context.random, workers=64
         )
         context.observing.level("queue", self._queue.name, self._queue.__len__)
 
@@ -84,7 +84,7 @@ class _ResourceClaims:
             watches.append((self._groups, self._group_changed))
         await follow([self._queue], [*watches, (self._pods, self._pod_changed)], self._stopping)
 
-    # --- what calls for work --------------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------------
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         pod = new or old
@@ -92,11 +92,11 @@ class _ResourceClaims:
         if not pod.spec.get("resourceClaims") and "extendedResourceClaimStatus" not in pod.status:
             return
         if new is None:
-            self._remember(pod.uid)
-        elif old is not None and _looks(old) == _looks(new):
+            self._record_deleted(pod.uid)
+        elif old is not None and _relevant_pod_state(old) == _relevant_pod_state(new):
             return
         if new is None or new.deleting or is_finished(new):
-            self._look_at_claims(pod)
+            self._enqueue_claims(pod)
         else:
             self._queue.add(_Key("pod", pod.namespace, pod.name))
 
@@ -105,8 +105,8 @@ class _ResourceClaims:
         if group is None or not group.spec.get("resourceClaims"):
             return
         if new is None:
-            self._remember(group.uid)
-            self._look_at_claims(group)
+            self._record_deleted(group.uid)
+            self._enqueue_claims(group)
             return
         if old is not None and old.uid == new.uid and _names_in(old) == _names_in(new):
             return
@@ -116,7 +116,7 @@ class _ResourceClaims:
 
     def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is None:
-            # Its pod or group, if that still lives, needs another.
+            # Its pod or group, if it still exists, needs another.
             owner = old.controller if old else None
             for pod in self._pod_of_uid[owner["uid"]] if owner else ():
                 self._queue.add(_Key("pod", pod.namespace, pod.name))
@@ -125,11 +125,13 @@ class _ResourceClaims:
                     self._queue.add(_Key("group", group.namespace, group.name))
                 for pod in self._members[old.namespace, pod_groups.owning_group(old.tree)]:
                     self._queue.add(_Key("pod", pod.namespace, pod.name))
-        elif (old is None or _matters(old) != _matters(new)) and any(_matters(new)):
+        elif (old is None or _relevant_claim_state(old) != _relevant_claim_state(new)) and any(
+            _relevant_claim_state(new)
+        ):
             self._queue.add(_Key("claim", new.namespace, new.name))
             if old is None and new.controller is not None:
                 for pod in self._pod_of_uid[new.controller["uid"]]:
-                    self._look_for_spare_ones(pod)
+                    self._enqueue_spare_claims(pod)
 
     def _template_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None:
@@ -138,27 +140,27 @@ class _ResourceClaims:
             for group in self._groups_lacking[new.key] if self._groups is not None else ():
                 self._queue.add(_Key("group", group.namespace, group.name))
 
-    def _look_at_claims(self, user: Item[Any]) -> None:
-        """A pod or group is done with its claims, perhaps."""
+    def _enqueue_claims(self, user: Item[Any]) -> None:
+        """Enqueue the claims of a pod or group, which may no longer use them."""
         for name in _claim_names(user):
             self._queue.add(_Key("claim", user.namespace, name))
         for claim in self._made_for[user.uid]:
             self._queue.add(_Key("claim", claim.namespace, claim.name))
 
-    def _look_for_spare_ones(self, pod: Item[Any]) -> None:
+    def _enqueue_spare_claims(self, pod: Item[Any]) -> None:
         if self._made_for.count(pod.uid) > len(pod.spec.get("resourceClaims") or ()):
-            self._look_at_claims(pod)
+            self._enqueue_claims(pod)
 
-    def _remember(self, uid: str) -> None:
-        self._gone[uid] = self._claims.restored
-        if len(self._gone) > _REMEMBERED_UIDS:
-            self._gone.popitem(last=False)
+    def _record_deleted(self, uid: str) -> None:
+        self._deleted[uid] = self._claims.restored
+        if len(self._deleted) > _MAX_DELETED_UIDS:
+            self._deleted.popitem(last=False)
 
-    def _is_gone(self, uid: str) -> bool:
-        """Whether somebody is known to be gone; a backup brings back who went before."""
-        return self._gone.get(uid) == self._claims.restored
+    def _is_deleted(self, uid: str) -> bool:
+        """Whether a pod or group is known to be deleted; restoring a backup clears this knowledge."""
+        return self._deleted.get(uid) == self._claims.restored
 
-    async def _work(self, key: _Key) -> None:
+    async def _sync(self, key: _Key) -> None:
         with self._observing.work(f"sync_{key.kind}", str(key)):
             if key.kind == "pod":
                 await self._sync_pod(key)
@@ -177,10 +179,10 @@ class _ResourceClaims:
         if self._groups is not None and (name := pod_groups.group_name(pod.spec)):
             group = self._groups.item(pod.namespace, name)
             if group is None:
-                return  # which claims are its own shows when the group is there
+                return  # the group determines which claims are the pod's own
         if await self._generator.complete(OF_PODS, pod, group):
             return
-        self._look_for_spare_ones(pod)
+        self._enqueue_spare_claims(pod)
         if pod.spec.get("nodeName"):
             await self._reserve_all(pod, group)
 
@@ -190,7 +192,7 @@ class _ResourceClaims:
             await self._generator.complete(OF_GROUPS, group)
 
     async def _reserve_all(self, pod: Item[Any], group: Item[Any] | None) -> None:
-        """For a pod that came with a node: what is allocated already may be used, nothing is allocated here."""
+        """Reserve the allocated claims of a pod that was created with a node; nothing is allocated here."""
         shared = set() if group is None else set(_claim_names(pod, group))
         for name in _claim_names(pod):
             claim = self._claims.item(pod.namespace, name)
@@ -211,7 +213,7 @@ class _ResourceClaims:
         if claim is None:
             return
         users: list[Tree] = claim.status.get("reservedFor") or []
-        kept = [user for user in users if await self._uses(claim.namespace, user)]
+        kept = [user for user in users if await self._is_using(claim.namespace, user)]
         held = FINALIZER in (claim.metadata.get("finalizers") or ())
         if len(kept) < len(users) or (claim.deleting and not kept and "allocation" in claim.status):
             status = {field: value for field, value in claim.status.items() if field != "reservedFor"}
@@ -222,26 +224,26 @@ class _ResourceClaims:
                 status.pop("devices", None)
             claim = Item(await self._write_status(claim, status))
             if held and not kept:
-                claim = Item(await self._let_go(claim))
+                claim = Item(await self._remove_finalizer(claim))
         elif claim.deleting and held and not kept:
-            claim = Item(await self._let_go(claim))
+            claim = Item(await self._remove_finalizer(claim))
         if not kept and not claim.deleting:
             await self._delete_if_done(claim)
 
-    async def _uses(self, namespace: str, user: Tree) -> bool:
-        """Whether a consumer may still use the claim; of others than pods and groups nobody knows, so they do."""
+    async def _is_using(self, namespace: str, user: Tree) -> bool:
+        """Whether a consumer may still use the claim; always true for kinds other than pods and groups."""
         if self._groups is not None and pod_groups.is_group(user):
-            return await self._there(self._groups, POD_GROUPS, namespace, user) is not None
+            return await self._find_user(self._groups, POD_GROUPS, namespace, user) is not None
         if user.get("apiGroup") or user["resource"] != "pods":
             return True
-        pod = await self._there(self._pods, PODS, namespace, user)
+        pod = await self._find_user(self._pods, PODS, namespace, user)
         return pod is not None and not (is_finished(pod) or (pod.deleting and not pod.spec.get("nodeName")))
 
-    async def _there(self, known: Cache[Any], resource: Resource, namespace: str, user: Tree) -> Item[Any] | None:
-        """What is meant, if it is there; whoever the cache does not know is asked for, unless known to be gone."""
+    async def _find_user(self, known: Cache[Any], resource: Resource, namespace: str, user: Tree) -> Item[Any] | None:
+        """The consumer, or None; one missing in the cache is read from the API unless known to be deleted."""
         found = known.item(namespace, user["name"])
         if found is None or found.uid != user["uid"]:
-            if self._is_gone(user["uid"]):
+            if self._is_deleted(user["uid"]):
                 return None
             found = await self._live(resource, namespace, user["name"])
         return found if found is not None and found.uid == user["uid"] else None
@@ -255,25 +257,25 @@ class _ResourceClaims:
             raise
 
     async def _delete_if_done(self, claim: Item[Any]) -> None:
-        """What was made for a pod goes when that is done or uses another, without waiting for the garbage collector."""
+        """Delete a generated claim if its pod is done or uses another, without the garbage collector."""
         owner = claim.controller
         if owner is None or owner["kind"] != "Pod" or owner["apiVersion"] != "v1":
             return
         for pod in self._pod_of_uid[owner["uid"]]:
             if not is_finished(pod) and not await self._generator.is_spare(claim, pod):
                 return
-        if not self._pod_of_uid[owner["uid"]] and not self._is_gone(owner["uid"]):
+        if not self._pod_of_uid[owner["uid"]] and not self._is_deleted(owner["uid"]):
             live = await self._live(PODS, claim.namespace, owner["name"])
             if live is not None and live.uid == owner["uid"] and not is_finished(live):
                 return
         try:
-            revision = claim.metadata["resourceVersion"]  # nobody may have begun to use it
+            revision = claim.metadata["resourceVersion"]  # fails if a consumer has started to use it
             await self._client.delete(CLAIMS, claim.name, claim.namespace, uid=claim.uid, revision=revision)
         except StatusError as error:
             if error.code != 404:
                 raise
 
-    async def _let_go(self, claim: Item[Any]) -> Tree:
+    async def _remove_finalizer(self, claim: Item[Any]) -> Tree:
         rest = [finalizer for finalizer in claim.metadata["finalizers"] if finalizer != FINALIZER]
         metadata = {**claim.metadata, "finalizers": rest}
         if not rest:
@@ -290,13 +292,13 @@ class _ResourceClaims:
 
 
 def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
-    """For the index of a group's pods, of those that have claims."""
+    """Index key of a pod with claims: the namespace and name of its group."""
     if pod.spec.get("resourceClaims") and (name := pod_groups.group_name(pod.spec)):
         yield pod.namespace, name
 
 
 def _templates_of(owner: Item[Any]) -> Iterator[tuple[str, str]]:
-    """For the index of who waits for a template: those whose status does not name a claim for it yet."""
+    """Index keys of an owner that waits for templates: those whose status names no claim yet."""
     entries = owner.spec.get("resourceClaims")
     if not entries:
         return
@@ -308,13 +310,13 @@ def _templates_of(owner: Item[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _names_in(owner: Item[Any]) -> dict[str, str]:
-    """The claims that a status names, by the entries they are for."""
+    """The claim names in a status, by entry."""
     statuses = owner.status.get("resourceClaimStatuses") or ()
     return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
 
 
 def _claim_names(user: Item[Any], group: Item[Any] | None = None) -> Iterator[str]:
-    """The claims that a pod or group uses, as far as they have names; of a pod with a ``group`` those of the group."""
+    """The existing claims that a pod or group uses; with ``group``, those of a pod's group."""
     known = _names_in(user)
     for entry in user.spec.get("resourceClaims") or ():
         name = entry.get("resourceClaimName") or known.get(entry["name"])
@@ -325,8 +327,8 @@ def _claim_names(user: Item[Any], group: Item[Any] | None = None) -> Iterator[st
         yield extended["resourceClaimName"]
 
 
-def _looks(pod: Item[Any]) -> tuple[object, ...]:
-    """What of a pod matters to its claims."""
+def _relevant_pod_state(pod: Item[Any]) -> tuple[object, ...]:
+    """The fields of a pod that affect its claims."""
     return (
         pod.deleting,
         pod.spec.get("nodeName"),
@@ -336,6 +338,6 @@ def _looks(pod: Item[Any]) -> tuple[object, ...]:
     )
 
 
-def _matters(claim: Item[Any]) -> tuple[object, ...]:
-    """What of a claim may call for work: nothing else that changes does."""
+def _relevant_claim_state(claim: Item[Any]) -> tuple[object, ...]:
+    """The fields of a claim whose change requires a sync."""
     return claim.deleting, claim.status.get("reservedFor"), claim.controller

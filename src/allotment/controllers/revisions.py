@@ -1,4 +1,4 @@
-"""The pod templates that a StatefulSet or DaemonSet has had, kept as ControllerRevisions so that it can go back."""
+"""ControllerRevisions: the history of a StatefulSet's or DaemonSet's pod templates, for rollbacks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from allotment.controllers.pods import owner_reference
 from allotment.controllers.template_hash import template_hash
 from allotment.model.trees import Tree
 
-#: What pods carry to say which revision they are of.
+#: Pod label with the revision of the pod.
 HASH: Final = "controller-revision-hash"
 
 
 class Revisions:
-    """The revisions of a kind's objects."""
+    """The revisions of one kind's objects."""
 
     def __init__(self, context: Context, client: Client, label: str) -> None:
         self._client = client
@@ -30,17 +30,17 @@ class Revisions:
 
     @property
     def cache(self) -> Any:
-        """What programs must wait for."""
+        """The cache whose synchronization controllers must await."""
         return self._cache
 
     def of(self, owner: Item[Any]) -> list[Item[Any]]:
-        """All that are kept, oldest first."""
+        """The stored revisions of an owner, oldest first."""
         return sorted(self._children.known(owner.uid), key=lambda one: (one.tree["revision"], one.name))
 
     async def newest(self, owner: Item[Any]) -> Item[Any]:
-        """The revision of the template as it is now; one that was there before gets the highest number again."""
+        """The revision of the current template; an earlier equal one gets the highest number again."""
         data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
-        await self._children.of(owner)  # after an owner that was deleted alone, its revisions are there to adopt
+        await self._children.of(owner)  # revisions remain for adoption if their owner was deleted without dependents
         known = self.of(owner)
         number = known[-1].tree["revision"] + 1 if known else 1
         same = next((one for one in reversed(known) if one.tree.get("data") == data), None)
@@ -78,7 +78,7 @@ class Revisions:
                 return Item(made)
 
     async def forget(self, owner: Item[Any], used: Iterable[str]) -> None:
-        """Delete the oldest beyond the limit, but none that is used."""
+        """Delete the oldest unused revisions beyond the limit."""
         limit = owner.spec.get("revisionHistoryLimit")
         names = set(used)
         spare = [one for one in self.of(owner) if one.name not in names]
@@ -101,6 +101,6 @@ class Revisions:
 
 
 def template_of(revision: Item[Any]) -> Tree:
-    """The pod template that a revision holds."""
+    """The pod template that a revision contains."""
     template = revision.tree["data"]["spec"]["template"]
     return {key: value for key, value in template.items() if key != "$patch"}

@@ -1,8 +1,8 @@
-"""The arithmetic of a rolling update: how many pods each ReplicaSet of a Deployment should have next.
+"""Rolling update arithmetic: the next size of each ReplicaSet of a Deployment.
 
-The rules are those of Kubernetes: never more than ``replicas + maxSurge`` pods, never fewer available than
-``replicas - maxUnavailable``; what does not work goes first; a Deployment that is scaled in the middle of an update
-keeps the proportions of its ReplicaSets.
+The rules are those of Kubernetes: at most ``replicas + maxSurge`` pods, at least ``replicas - maxUnavailable``
+available ones; unhealthy pods are removed first; a Deployment that is scaled during an update keeps the proportions of
+its ReplicaSets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Sized(NamedTuple):
-    """A ReplicaSet as the arithmetic sees it; ``most`` is the size of the whole Deployment when it was last scaled."""
+    """A ReplicaSet's sizes; ``most`` is the maximum size of the whole Deployment when it was last scaled."""
 
     name: str
     replicas: int
@@ -21,14 +21,14 @@ class Sized(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What a rolling update may do: pods beyond, and pods short of the number wanted."""
+    """Pods allowed above and below the desired number during a rolling update."""
 
     surge: int
     unavailable: int
 
 
 def bounds(replicas: int, surge: int | str | None, unavailable: int | str | None) -> Bounds:
-    """Both bounds as numbers; percentages of surge are rounded up, the others down, and one of the two is never 0.
+    """Both bounds as numbers; surge percentages round up, the others down, and they are never both 0.
 
     >>> bounds(10, "25%", "25%")
     Bounds(surge=3, unavailable=2)
@@ -53,7 +53,7 @@ def scaled(value: int | str, total: int, *, up: bool) -> int:
 
 
 def new_size(wanted: int, surge: int, new: int, total: int) -> int:
-    """How large the new ReplicaSet should be, given its size and that of all together."""
+    """The next size of the new ReplicaSet, from its size and the total."""
     if new >= wanted:
         return wanted
     room = wanted + surge - total
@@ -61,7 +61,7 @@ def new_size(wanted: int, surge: int, new: int, total: int) -> int:
 
 
 def old_sizes(wanted: int, unavailable: int, new: Sized, old: Sequence[Sized]) -> dict[str, int]:
-    """How large the old ReplicaSets (oldest first) should be; those that stay as they are do not appear."""
+    """The next sizes of the old ReplicaSets (oldest first) that change."""
     total = new.replicas + sum(one.replicas for one in old)
     least = wanted - unavailable
     room = total - least - (new.replicas - new.available)
@@ -84,14 +84,14 @@ def old_sizes(wanted: int, unavailable: int, new: Sized, old: Sequence[Sized]) -
 
 
 def proportional(wanted: int, surge: int, sets: Sequence[Sized]) -> dict[str, int]:
-    """Sizes after a Deployment was scaled in the middle of an update; ``sets`` newest first.
+    """The sizes after a Deployment was scaled during an update; ``sets`` newest first.
 
     >>> proportional(20, 0, [Sized("new", 5, 5, 10), Sized("old", 5, 5, 10)])
     {'new': 10, 'old': 10}
     """
     limit = wanted + surge if wanted else 0
     change = limit - sum(one.replicas for one in sets)
-    # Of sets of one size the newest grows first, and the oldest shrinks first.
+    # Among sets of equal size the newest grows first, and the oldest shrinks first.
     ordered = list(sets if change >= 0 else reversed(sets))
     ordered.sort(key=lambda one: -one.replicas)
     sizes: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""The volume claims of a StatefulSet's pods: made before the pods, and gone with pods or set where that is wanted.
+"""Volume claims of a StatefulSet's pods: created before the pods, deleted according to the retention policy.
 
-A claim goes with whom it names as owner; the retention policy says whether that is the set, a pod that is wanted no
-longer, or nobody.
+A claim is deleted with the owner that it names; the retention policy decides whether that is the set, an excess pod, or
+no object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IGNORED: Final = (
 
 
 class SetClaims:
-    """Makes and owns the claims."""
+    """Creates volume claims and sets their owners."""
 
     def __init__(self, context: Context, client: Client, recorder: Recorder) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class SetClaims:
         self.cache = context.caches.trees(VOLUME_CLAIMS)
 
     async def make(self, owner: Item[Any], pod: str) -> None:
-        """What a pod needs; fails where a claim is just being deleted."""
+        """Create the claims of a pod. Raises StatusError if one of them is being deleted."""
         for template in claim_templates(owner):
             name = f"{template['metadata']['name']}-{pod}"
             known = self.cache.item(owner.namespace, name)
@@ -63,25 +63,30 @@ class SetClaims:
                 self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
 
     def are_stale(self, owner: Item[Any], pod: str) -> bool:
-        """Whether a claim still goes with a pod that was there before, so that it must be gone first."""
+        """Whether a claim is still owned by an earlier pod and must be deleted first."""
         if _policy(owner)[0] == "Retain":
             return False
         return any(_is_about(one, "Pod", pod) for claim in self._of(owner, pod) for one in _owners(claim))
 
-    async def keep(self, owner: Item[Any], pod: Item[Any], wanted: bool) -> None:
-        """Name as owners of a pod's claims whom the policy says; ``wanted``: the pod is one of the set's number."""
+    async def update_owners(self, owner: Item[Any], pod: Item[Any], wanted: bool) -> None:
+        """Set the owners of a pod's claims by the policy; ``wanted``: its ordinal is in the set's range."""
         for claim in self._of(owner, pod.name):
             owners = _owners(claim)
-            ours = [_is_about(one, "StatefulSet", owner.name) or _is_about(one, "Pod", pod.name) for one in owners]
-            if any(mine and one["uid"] not in (owner.uid, pod.uid) for one, mine in zip(owners, ours, strict=True)):
-                continue  # an object that was there before owns it, and it goes with that
-            others = [one for one, mine in zip(owners, ours, strict=True) if not mine]
+            is_set_or_pod = [
+                _is_about(one, "StatefulSet", owner.name) or _is_about(one, "Pod", pod.name) for one in owners
+            ]
+            if any(
+                matches and one["uid"] not in (owner.uid, pod.uid)
+                for one, matches in zip(owners, is_set_or_pod, strict=True)
+            ):
+                continue  # an earlier object of the same name owns it, and it is deleted with that
+            others = [one for one, matches in zip(owners, is_set_or_pod, strict=True) if not matches]
             new = others
             if _policy(owner) != ("Retain", "Retain") and any(one.get("controller") for one in others):
                 self._recorder.event(owner.tree, "Warning", "ConflictingController", _IGNORED.format(claim.name))
             else:
                 new = [*others, *_wanted_owners(owner, pod, wanted)]
-            if _said(new) != _said(owners):
+            if _uids(new) != _uids(owners):
                 tree = {**claim.tree, "metadata": {**claim.metadata, "ownerReferences": new}}
                 self.cache.noted(await self._client.update(VOLUME_CLAIMS, tree))
 
@@ -93,12 +98,12 @@ class SetClaims:
 
 
 def claim_templates(owner: Item[Any]) -> Sequence[Tree]:
-    """What the claims of each pod are made from."""
+    """The templates of each pod's claims."""
     return owner.spec.get("volumeClaimTemplates") or ()
 
 
 def _policy(owner: Item[Any]) -> tuple[str, str]:
-    """What happens to the claims of pods that are wanted no longer, and to all when the set is deleted."""
+    """The policy for the claims of excess pods, and for all claims when the set is deleted."""
     policy = owner.spec.get("persistentVolumeClaimRetentionPolicy") or {}
     return policy.get("whenScaled", "Retain"), policy.get("whenDeleted", "Retain")
 
@@ -121,5 +126,5 @@ def _is_about(reference: Tree, kind: str, name: str) -> bool:
     return (reference["apiVersion"], reference["kind"], reference["name"]) == (version, kind, name)
 
 
-def _said(references: Sequence[Tree]) -> list[tuple[str, bool]]:
+def _uids(references: Sequence[Tree]) -> list[tuple[str, bool]]:
     return [(one["uid"], bool(one.get("controller"))) for one in references]

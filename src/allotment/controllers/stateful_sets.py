@@ -1,4 +1,4 @@
-"""StatefulSets: pods with numbers that stay, made in order, ended in reverse order, each with volumes of its own."""
+"""StatefulSet controller: pods with stable ordinals, created in order, deleted in reverse, each with its volumes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from allotment.model.trees import Tree
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 
-#: Seconds until to look again whether the claims of a pod that was there before are gone.
+#: Seconds between checks for the claims of an earlier pod.
 _CLAIMS_GO: Final = 1.0
 
 Key = tuple[str, str]
 
 
 class _View(NamedTuple):
-    """A StatefulSet at one look. Numbers from ``first`` up to, but without, ``end`` are wanted."""
+    """A snapshot of a StatefulSet. Its ordinals are ``first <= n < end``."""
 
     owner: Item[Any]
     pods: dict[int, Item[Any]]
@@ -41,13 +41,13 @@ class _View(NamedTuple):
 
     @property
     def partition(self) -> int:
-        """Pods with lower numbers keep the revision that they have."""
+        """The lowest ordinal that is updated; pods below keep their revision."""
         strategy = self.owner.spec.get("updateStrategy") or {}
         return self.first + int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
 
 async def stateful_sets(context: Context) -> None:
-    """The program."""
+    """Run the StatefulSet controller."""
     await _StatefulSets(context).run()
 
 
@@ -96,13 +96,13 @@ class _StatefulSets:
         try:
             wait = None if owner.deleting else await self._step(view)
         finally:
-            await self._tell(view)
+            await self._update_status(view)
         used = {pod.labels.get(HASH, "") for pod in self._children.known(owner.uid)}
         await self._revisions.forget(owner, {*used, current.name, update.name})
         return wait
 
     async def _step(self, view: _View) -> float | None:
-        """Bring the pods one step nearer to what is wanted; when to look again."""
+        """Make one step toward the desired pods. Returns the seconds until the next step."""
         owner = view.owner
         waits: list[float | None] = []
         for number in range(view.first, view.end):
@@ -121,17 +121,17 @@ class _StatefulSets:
                 wait = self._available_in(view, pod)
                 if not view.in_order or wait == 0:
                     await self._identify(owner, pod)
-                    await self._claims.keep(owner, pod, wanted=True)
+                    await self._claims.update_owners(owner, pod, wanted=True)
                     continue
                 waits.append(wait)
             if view.in_order:
                 return _first(waits)
         surplus = [view.pods[n] for n in sorted(view.pods, reverse=True) if not view.first <= n < view.end]
         for pod in surplus:
-            await self._claims.keep(owner, pod, wanted=False)
+            await self._claims.update_owners(owner, pod, wanted=False)
         lowest = next((pod for pod in reversed(surplus) if self._available_in(view, pod) != 0), None)
         for pod in surplus:
-            # In order, only what works is ended; of what does not, the lowest number may go first.
+            # In order, only healthy pods are deleted; among the unhealthy, the lowest ordinal may go first.
             if view.in_order and pod is not lowest and (wait := self._available_in(view, pod)) != 0:
                 return wait
             if not pod.deleting:
@@ -142,13 +142,13 @@ class _StatefulSets:
         return _first(waits)
 
     def _available_in(self, view: _View, pod: Item[Any]) -> float | None:
-        """0: it is there; ``None``: nobody knows when it will be."""
+        """Seconds until the pod is available: 0 if it is, None if unknown."""
         if pod.deleting or not is_ready(pod):
             return None
         return max(ready_for(pod, view.owner.spec.get("minReadySeconds", 0), self._clock), 0)
 
     async def _update(self, view: _View) -> float | None:
-        """Delete pods of other revisions from the highest number down; they come back as they should be."""
+        """Delete pods of other revisions from the highest ordinal down; they are recreated with the new one."""
         if (view.owner.spec.get("updateStrategy") or {}).get("type") == "OnDelete":
             return None
         for number in range(view.end - 1, view.partition - 1, -1):
@@ -164,7 +164,7 @@ class _StatefulSets:
         return None
 
     async def _identify(self, owner: Item[Any], pod: Item[Any]) -> None:
-        """A pod that was adopted says whose number it is, too."""
+        """Set the identity labels of an adopted pod."""
         number = str(ordinal_of(pod.name, owner.name))
         labels = {**pod.labels, POD_NAME: pod.name, POD_INDEX: number}
         if pod.labels.get(POD_NAME) != pod.name:
@@ -175,7 +175,7 @@ class _StatefulSets:
 
     async def _create(self, view: _View, number: int) -> None:
         owner = view.owner
-        # Below the partition a pod comes back as it was.
+        # Below the partition a pod is recreated with its old revision.
         new = number >= view.partition or view.current.name == view.update.name
         revision = view.update if new else view.current
         name = f"{owner.name}-{number}"
@@ -200,7 +200,7 @@ class _StatefulSets:
             self._recorder.event(owner.tree, "Warning", "FailedCreate", text)
             raise
         self._pods.noted(made)
-        await self._claims.keep(owner, Item(made), wanted=True)
+        await self._claims.update_owners(owner, Item(made), wanted=True)
         text = f"Create Pod {name} in StatefulSet {owner.name} successful"
         self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
 
@@ -216,12 +216,12 @@ class _StatefulSets:
         text = f"Delete Pod {pod.name} in StatefulSet {owner.name} successful"
         self._recorder.event(owner.tree, "Normal", "SuccessfulDelete", text)
 
-    async def _tell(self, view: _View) -> None:
+    async def _update_status(self, view: _View) -> None:
         owner = self._sets.item(*view.owner.key)
         if owner is None:
             return
         pods: Sequence[Item[Any]] = self._children.known(owner.uid)
-        patience = owner.spec.get("minReadySeconds", 0)
+        min_ready_seconds = owner.spec.get("minReadySeconds", 0)
         ready = [pod for pod in pods if is_ready(pod) and not is_finished(pod)]
         updated = [pod for pod in pods if pod.labels.get(HASH) == view.update.name and not pod.deleting]
         current = [pod for pod in pods if pod.labels.get(HASH) == view.current.name and not pod.deleting]
@@ -234,7 +234,7 @@ class _StatefulSets:
             "currentRevision": view.current.name,
             "updateRevision": view.update.name,
             "collisionCount": owner.status.get("collisionCount", 0),
-            "availableReplicas": sum(ready_for(pod, patience, self._clock) <= 0 for pod in ready),
+            "availableReplicas": sum(ready_for(pod, min_ready_seconds, self._clock) <= 0 for pod in ready),
         }
         wanted = view.end - view.first
         if len(updated) == wanted == len([pod for pod in updated if is_ready(pod)]) and len(pods) == wanted:
@@ -252,7 +252,7 @@ class _StatefulSets:
 
 
 def ordinal_of(pod: str, owner: str) -> int | None:
-    """The number in a pod's name.
+    """The ordinal in a pod's name, or None.
 
     >>> ordinal_of("web-10", "web"), ordinal_of("web-db-1", "web")
     (10, None)

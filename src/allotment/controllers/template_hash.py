@@ -1,4 +1,4 @@
-"""What tells one version of a pod template from another: a short hash that may stand in names and labels."""
+"""Short hash of a pod template, valid in names and labels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-#: No vowels and no digits that look like letters, so that nothing rude or ambiguous comes out.
+#: Without vowels and digits that look like letters, so that no rude or ambiguous words result.
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LENGTH: Final = 10
 
 
 def template_hash(template: Any, collisions: int | None = None) -> str:
-    """Ten characters for a template; another ten for each count of collisions.
+    """Ten characters for a template; different ones for each collision count.
 
     >>> template_hash({"a": 1, "b": 2}) == template_hash({"b": 2, "a": 1}) != template_hash({"a": 1, "b": 2}, 1)
     True

@@ -1,7 +1,7 @@
-"""When that happened for which the endpoints of a service change: what delays in networks are measured from.
+"""Trigger time of endpoint changes, from which network programming latency is measured.
 
-The endpoints carry it as an annotation: the first time, when the service was made; later, when the first of the pods
-that differ became ready or ceased to be; nothing where no time is known.
+Endpoints carry it in an annotation: first the creation time of the Service, later the earliest time at which one of the
+changed pods became ready or unready; absent if no time is known.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Key = tuple[str, str]
 
 
 class TriggerTimes:
-    """What was seen of each service's pods when its endpoints were last looked at."""
+    """The pod state of each Service when its endpoints were last computed."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, dict[str, str]] = {}
 
     def of(self, service: Item[Any], pods: Iterable[Item[Any]]) -> str | None:
-        """The time for this look; the next one starts from it."""
+        """Return the time for this sync, and store the state for the next one."""
         times = {pod.name: time for pod in pods if (time := _ready_since(pod))}
         before = self._seen.get(service.key)
         self._seen[service.key] = times
@@ -33,12 +33,12 @@ class TriggerTimes:
         return min((time for name, time in times.items() if time > before.get(name, "")), default=None)
 
     def forget(self, key: Key) -> None:
-        """A service is gone."""
+        """Drop the state of a deleted Service."""
         self._seen.pop(key, None)
 
 
 def annotated(annotations: dict[str, str] | None, time: str | None) -> dict[str, str]:
-    """Annotations with a time, or without one."""
+    """The annotations with the trigger time set, or removed for None."""
     kept = {key: value for key, value in (annotations or {}).items() if key != ANNOTATION}
     return {**kept, ANNOTATION: time} if time else kept
 

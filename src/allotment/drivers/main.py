@@ -45,7 +45,10 @@ def parse_arguments(name: str, arguments: Sequence[str]) -> tuple[DriverOptions,
         description=f"Run the driver {name} on a node: publish its devices and prepare them for containers."
     )
     add = parser.add_argument
-    add("--node", default=defaults.node, metavar="NAME", help="node name [NODE_NAME or the hostname, here %(default)s]")
+    add(
+        "--node-name", "--node", dest="node", default=defaults.node, metavar="NAME",
+        help="name of the node [NODE_NAME or the host name, here %(default)s]",
+    )  # fmt: skip
     add(
         "--kubelet-root",
         type=Path,

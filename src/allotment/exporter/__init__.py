@@ -1,1 +1,1 @@
-"""The cluster's devices and claims as metrics, and the dashboards and alerts that read them, from one definition."""
+"""Exports the cluster's devices and claims as Prometheus metrics, with dashboards and alerts from the same source."""

@@ -1,4 +1,4 @@
-"""Claims by state, and pods that wait for devices by cause."""
+"""Metrics of claims by state, and of pending pods by cause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from allotment.exporter.causes import NO_POD, UNEXAMINED, claims_of
 from allotment.exporter.definitions import CLAIMS, OLDEST_PENDING, PENDING_CLAIMS, PENDING_PODS
 from allotment.exporter.metric import Family, Sample
-from allotment.exporter.state import State
+from allotment.exporter.state import ExporterState
 from allotment.model.contested_claims import is_contested
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
@@ -20,7 +20,7 @@ STATES: Final = ("pending", "allocated", "reserved", "contested", "deleting")
 
 
 def state_of(claim: ResourceClaim) -> str:
-    """The one that says most: a claim that is deleted may still hold its devices."""
+    """Return the most relevant state: a claim that is being deleted may still hold its devices."""
     if claim.metadata.deletion_timestamp is not None:
         return "deleting"
     if claim.status.allocation is None:
@@ -30,22 +30,26 @@ def state_of(claim: ResourceClaim) -> str:
     return "reserved" if claim.status.reserved_for else "allocated"
 
 
-def claims(state: State, causes: Mapping[ObjectKey, str]) -> Iterator[Family]:
-    """The families; ``causes`` by pod."""
+def claims(state: ExporterState, causes: Mapping[ObjectKey, str]) -> Iterator[Family]:
+    """Yield the metric families; ``causes`` by pod."""
     counts: Counter[tuple[str, str]] = Counter()
     for key, claim in state.claims.items():
         counts[key.namespace, state_of(claim)] += 1
     namespaces = sorted({namespace for namespace, _ in counts})
-    yield Family(CLAIMS, [Sample((name, one), counts[name, one]) for name in namespaces for one in STATES])
-    named = {claim: causes.get(pod, UNEXAMINED) for pod, value in state.waiting.items() for claim in claims_of(value)}
+    yield Family(
+        CLAIMS, [Sample((name, state_name), counts[name, state_name]) for name in namespaces for state_name in STATES]
+    )
+    named = {
+        claim: causes.get(pod, UNEXAMINED) for pod, value in state.pending_pods.items() for claim in claims_of(value)
+    }
     pending = Counter(
         (key.namespace, named.get(key, NO_POD)) for key, claim in state.claims.items() if state_of(claim) == "pending"
     )
     yield Family(PENDING_CLAIMS, _samples(pending))
-    pods = Counter((key.namespace, causes.get(key, UNEXAMINED)) for key in state.waiting)
+    pods = Counter((key.namespace, causes.get(key, UNEXAMINED)) for key in state.pending_pods)
     yield Family(PENDING_PODS, _samples(pods))
     oldest: dict[str, float] = {}
-    for key, pod in state.waiting.items():
+    for key, pod in state.pending_pods.items():
         created = pod.metadata.creation_timestamp
         if created:
             cause, at = causes.get(key, UNEXAMINED), datetime.fromisoformat(created).timestamp()

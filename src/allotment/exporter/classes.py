@@ -1,4 +1,4 @@
-"""Which DeviceClasses select a device, and for which class a claim has one."""
+"""The DeviceClasses that select a device, and the class for which a claim has a device."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.model.features import Features
 from allotment.model.resource import DeviceClass, ResourceClaim
 
-#: The class of a request that cannot be told.
+#: The class of a request whose class is unknown.
 NO_CLASS: Final = ""
 
 
 class Classes:
-    """The selectors of all classes, compiled once."""
+    """The compiled selectors of all classes."""
 
     def __init__(self, classes: Iterable[DeviceClass], features: Features) -> None:
         self._selectors: dict[str, tuple[Selector, ...]] = {}
-        for one in classes:
-            texts = [selector.cel.expression if selector.cel else "" for selector in one.spec.selectors]
+        for device_class in classes:
+            texts = [selector.cel.expression if selector.cel else "" for selector in device_class.spec.selectors]
             try:
-                self._selectors[one.metadata.name] = tuple(compile_selector(text, features) for text in texts)
+                self._selectors[device_class.metadata.name] = tuple(compile_selector(text, features) for text in texts)
             except CompileError:
-                continue  # a newer API server has accepted it; nothing can be said of it
+                continue  # accepted by a newer API server; it cannot be evaluated here
 
     def of(self, records: Sequence[DeviceRecord]) -> list[list[str]]:
-        """The classes of each device. One on which a selector fails is not selected."""
+        """Return the classes of each device; an error of a selector counts as no match."""
         inputs = [DeviceInput(record.id.driver, record.device) for record in records]
         found: list[list[str]] = [[] for _ in inputs]
         for name, selectors in self._selectors.items():
@@ -42,7 +42,7 @@ class Classes:
 
 
 def class_of(claim: ResourceClaim | None, device: DeviceID | None = None) -> str:
-    """The class of the request for which a claim has a device, or of its first request."""
+    """Return the class of the request for which a claim has a device, or of its first request."""
     if claim is None or not claim.spec.devices.requests:
         return NO_CLASS
     names: dict[str, str] = {}

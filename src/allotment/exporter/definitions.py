@@ -1,7 +1,8 @@
-"""Every metric: its name, its labels and what bounds them. Dashboards, alerts and ``docs/metrics.md`` are made of this.
+"""The definitions of all metrics: name, help, labels and cardinality. Dashboards, alerts and ``docs/metrics.md`` use
+them.
 
-No label names a pod or a claim, except in ``CLAIM_COST``, which somebody must ask for. Amounts are in base units:
-bytes, seconds, devices. Money is US dollars per hour, as the catalogue has it.
+No label names a pod or a claim, except in ``CLAIM_COST``, which is exported only on request. Amounts are in base units:
+bytes, seconds, devices. Money is in US dollars per hour, from the catalogue.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import Final
 
 from allotment.exporter.metric import Metric
 
-#: States of devices, as ``allot free`` has them, and one more: published in a pool that Kubernetes ignores.
+#: In addition to the device states of ``allot free``: published in a pool that Kubernetes ignores.
 UNUSABLE: Final = "unusable"
-#: States that are always told, so that none of it is a zero. Others are told where there is any.
-ALWAYS: Final = ("free", "in-use")
+#: States that are exported even if their value is zero. Others are exported if there is any such device.
+ALWAYS_EXPORTED: Final = ("free", "in-use")
 
 _PER_PRODUCT = "one per node, driver and product"
 
@@ -35,7 +36,7 @@ TAINTED_DEVICES: Final = Metric(
     "Devices tainted by their driver or by a DeviceTaintRule, in use or not.",
     ("node", "driver", "effect"), "one per node, driver and effect of a taint (three)",
 )  # fmt: skip
-TWICE: Final = Metric(
+ALLOCATED_TWICE: Final = Metric(
     "allotment_devices_allocated_twice", "gauge",
     "Devices held by several claims although they cannot be shared. Should always be zero.",
     ("driver",), "one per driver",
@@ -59,7 +60,7 @@ SLICES: Final = Metric(
 
 SHARES: Final = Metric(
     "allotment_device_shares", "gauge",
-    "Shares handed out of devices that several claims may use at once.",
+    "Allocated shares of devices that several claims can use at the same time.",
     ("node", "driver", "product"), f"{_PER_PRODUCT} that can be shared",
 )  # fmt: skip
 MEMORY: Final = Metric(
@@ -70,17 +71,17 @@ MEMORY: Final = Metric(
 MEMORY_USED: Final = Metric(
     "allotment_device_memory_used_bytes", "gauge",
     "Memory of devices held by claims: all of an unshared device, the consumed part of a shared one.",
-    MEMORY.labels, MEMORY.most,
+    MEMORY.labels, MEMORY.cardinality,
 )  # fmt: skip
 CAPACITY: Final = Metric(
     "allotment_shared_capacity", "gauge",
-    "Capacity of devices that several claims may use at once, in its own base unit.",
+    "Capacity of devices that several claims can use at the same time, in its own base unit.",
     ("node", "driver", "product", "capacity"), f"{_PER_PRODUCT} that can be shared, and capacity",
 )  # fmt: skip
 CAPACITY_USED: Final = Metric(
     "allotment_shared_capacity_used", "gauge",
     "The part of allotment_shared_capacity that shares consume.",
-    CAPACITY.labels, CAPACITY.most,
+    CAPACITY.labels, CAPACITY.cardinality,
 )  # fmt: skip
 COUNTERS: Final = Metric(
     "allotment_counters", "gauge",
@@ -91,19 +92,19 @@ COUNTERS: Final = Metric(
 COUNTERS_USED: Final = Metric(
     "allotment_counters_used", "gauge",
     "The part of allotment_counters that allocated devices draw.",
-    COUNTERS.labels, COUNTERS.most,
+    COUNTERS.labels, COUNTERS.cardinality,
 )  # fmt: skip
 
 CLAIMS: Final = Metric(
     "allotment_claims", "gauge",
     "ResourceClaims by state: pending (no devices yet), allocated (devices, but no consumer), reserved (in use), "
-    "contested (set aside because another scheduler gave away the same devices) or deleting.",
+    "contested (detached because another scheduler allocated the same devices) or deleting.",
     ("namespace", "state"), "one per namespace with claims, times five",
 )  # fmt: skip
 PENDING_CLAIMS: Final = Metric(
     "allotment_pending_claims", "gauge",
-    "Claims without devices, by why the pod that names them is waiting. no-pod: no waiting pod names the claim, so "
-    "nobody will allocate it.",
+    "Claims without devices, by the cause of the pending pod that references them. no-pod: no pending pod does, so "
+    "the claim will not be allocated.",
     ("namespace", "cause"), "one per namespace with such claims and cause (a closed set; see Causes)",
 )  # fmt: skip
 PENDING_PODS: Final = Metric(
@@ -119,7 +120,7 @@ OLDEST_PENDING: Final = Metric(
 LATENCY: Final = Metric(
     "allotment_claim_allocation_seconds", "histogram",
     "Time from a claim's creation to its allocation, once per claim seen since the exporter started. origin: template "
-    "(made for a pod) or user (made by somebody, and may wait for a pod).",
+    "(generated for a pod) or user (created by a user; it may wait for a pod).",
     ("device_class", "origin"), "one per class of the first request, times two, each with twelve buckets",
 )  # fmt: skip
 
@@ -157,7 +158,7 @@ CLAIM_COST: Final = Metric(
 
 LAST_CONTACT: Final = Metric(
     "allotment_exporter_last_contact_timestamp_seconds", "gauge",
-    "When the exporter last heard from the API server, for the resource it has heard of least recently.",
+    "Time of the last data from the API server, for the resource with the oldest data.",
     (), "one",
 )  # fmt: skip
 BUILD_SECONDS: Final = Metric(
@@ -167,12 +168,12 @@ BUILD_SECONDS: Final = Metric(
 )  # fmt: skip
 BUILDS: Final = Metric(
     "allotment_exporter_builds_total", "counter",
-    "How many times the metrics were computed.",
+    "Number of computations of the metrics.",
     (), "one",
 )  # fmt: skip
 DIAGNOSIS_SECONDS: Final = Metric(
     "allotment_exporter_diagnosis_seconds", "gauge",
-    "Duration of the last diagnosis of why pods wait.",
+    "Duration of the last diagnosis of pending pods.",
     (), "one",
 )  # fmt: skip
 DROPPED: Final = Metric(
@@ -181,7 +182,7 @@ DROPPED: Final = Metric(
     ("metric",), "one per metric that is cut",
 )  # fmt: skip
 
-#: What every component serves of itself (`components.metrics` makes these); without them no dashboard shows it.
+#: Metrics that every component exports about itself (implemented in `components.metrics`).
 WORK: Final = Metric(
     "allotment_work_duration_seconds", "histogram",
     "Duration of units of work, by kind and result.",
@@ -199,12 +200,12 @@ REQUESTS: Final = Metric(
 )  # fmt: skip
 REQUEST_SECONDS: Final = Metric(
     "allotment_client_request_duration_seconds", "histogram",
-    "Time until the API server began to answer.",
+    "Time to the first byte of the API server's response.",
     ("method",), "one per method, each with fifteen buckets",
 )  # fmt: skip
 LEADER: Final = Metric(
     "allotment_leader", "gauge",
-    "1 if this replica is the leader, 0 if it stands by, by Lease.",
+    "1 if this replica is the leader, 0 if it is on standby, by Lease.",
     ("lease",), "one",
 )  # fmt: skip
 QUEUE: Final = Metric(
@@ -218,14 +219,14 @@ BUILD_INFO: Final = Metric(
     ("version", "component"), "one",
 )  # fmt: skip
 
-#: In the order of the page, by what they are about.
+#: In the order of the page.
 GROUPS: Final[Mapping[str, tuple[Metric, ...]]] = {
-    "Devices": (DEVICES, CLASS_DEVICES, TAINTED_DEVICES, TWICE, MISSING_DEVICES, POOLS, SLICES),
+    "Devices": (DEVICES, CLASS_DEVICES, TAINTED_DEVICES, ALLOCATED_TWICE, MISSING_DEVICES, POOLS, SLICES),
     "Shares and counters": (SHARES, MEMORY, MEMORY_USED, CAPACITY, CAPACITY_USED, COUNTERS, COUNTERS_USED),
     "Claims and pods": (CLAIMS, PENDING_CLAIMS, PENDING_PODS, OLDEST_PENDING, LATENCY),
     "Cost": (NODE_COST, NODES_PRICED, CLAIMS_COST, CLAIMS_PRICED, IDLE_COST, CLAIM_COST),
     "The exporter itself": (LAST_CONTACT, BUILD_SECONDS, BUILDS, DIAGNOSIS_SECONDS, DROPPED),
 }
-#: Of components, the exporter among them; what they do for a cluster is not in it.
+#: Metrics of every component, including the exporter.
 COMPONENTS: Final[tuple[Metric, ...]] = (WORK, RESTARTS, REQUESTS, REQUEST_SECONDS, LEADER, QUEUE, BUILD_INFO)
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for group in GROUPS.values() for metric in group}

@@ -1,8 +1,8 @@
-"""Which part of a node's hardware each of its devices is: what a claim that holds it has of the node's price.
+"""The share of a node's hardware that each device represents, used to attribute the node's price to claims.
 
-A node's price is borne by its accelerators: devices with memory, if it has any, else all devices. Each piece of
-hardware (a GPU) bears as much as the next, whatever the devices are into which it is cut. A partition that draws on
-counters has the largest part that it takes of any of them (the slices of a memory are one); others share their piece by
+A node's price is divided among its accelerators: devices with memory if there are any, otherwise all devices. Each
+piece of hardware (a GPU) accounts for the same amount, however it is divided into devices. A partition that consumes
+counters accounts for its largest fraction of any of them (the slices of a memory are one); others share their piece by
 their memory.
 """
 
@@ -17,22 +17,22 @@ from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.identity import PoolID
 from allotment.model.resource import CounterSet
 
-#: Capacities by which a device is an accelerator; the second is that of a GPU handed to a virtual machine.
+#: Capacities that mark a device as an accelerator; the second is that of a GPU passed through to a virtual machine.
 _MEMORY: Final = ("memory", "addressableMemory")
 _NUMBER: Final = re.compile(r"[-_]?[0-9]+$")
-#: Attributes by which devices are known to be of one piece of hardware.
+#: Attributes that identify the piece of hardware of a device.
 _PIECES: Final = ("parentUUID", "resource.kubernetes.io/pciBusID", "pciBusID")
 
 
 class Parts(NamedTuple):
-    """``of``: by number of the device, which part it is of which pieces. ``pieces``: how many bear the price."""
+    """``of``: by index of the device, its fraction of each piece. ``pieces``: number of pieces that share the price."""
 
     of: tuple[tuple[tuple[Hashable, float], ...], ...]
     pieces: int
 
 
 def parts(records: Sequence[DeviceRecord], counters: Mapping[tuple[PoolID, str], CounterSet]) -> Parts:
-    """The parts of a node's own devices; ``counters`` are its counter sets by pool and name."""
+    """Return the parts of a node's own devices; ``counters``: its counter sets by pool and name."""
     bearing = [number for number, record in enumerate(records) if _memory(record)] or range(len(records))
     found: list[tuple[tuple[Hashable, float], ...]] = [()] * len(records)
     whole: dict[Hashable, list[int]] = {}
@@ -47,7 +47,7 @@ def parts(records: Sequence[DeviceRecord], counters: Mapping[tuple[PoolID, str],
         for number in numbers:
             own = _memory(records[number]) if _own_memory(records[number]) else 0
             found[number] = ((piece, own / memory if own else 1.0),)
-    pieces = {piece for one in found for piece, _ in one}
+    pieces = {piece for device_parts in found for piece, _ in device_parts}
     return Parts(tuple(found), len(pieces))
 
 
@@ -87,7 +87,7 @@ def _drawn(record: DeviceRecord, counters: Mapping[tuple[PoolID, str], CounterSe
 
 @cache
 def unnumbered(counter: str) -> str:
-    """The name of a counter without the number at its end: drivers have one for each place in the hardware.
+    """Return the name of a counter without its trailing number: drivers number counters by position in the hardware.
 
     >>> unnumbered("memory-slice-3"), unnumbered("multiprocessors")
     ('memory-slice', 'multiprocessors')

@@ -1,19 +1,19 @@
-"""The metrics of a cluster, from its objects: the same values that a running exporter serves."""
+"""The metrics of a cluster, computed from its objects: the same values that a running exporter serves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from allotment.exporter.cardinality_limits import MOST_SERIES, bounded
-from allotment.exporter.causes import Causes, examine
+from allotment.exporter.cardinality_limits import MAX_SERIES, limit_series
+from allotment.exporter.causes import CauseCache, examine
 from allotment.exporter.claims import claims
-from allotment.exporter.cluster_usage import Tallies
+from allotment.exporter.cluster_usage import ClusterUsage
 from allotment.exporter.costs import costs
 from allotment.exporter.devices import devices
 from allotment.exporter.latency import Latencies
 from allotment.exporter.metric import Family
-from allotment.exporter.prices import Prices
-from allotment.exporter.state import State
+from allotment.exporter.prices import NodePrices
+from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
@@ -25,42 +25,44 @@ def families(
     catalog: Sequence[InstanceType] = (),
     *,
     per_claim: bool = False,
-    most: int = MOST_SERIES,
+    max_series: int = MAX_SERIES,
 ) -> tuple[Family, ...]:
-    """The metrics of these objects.
+    """Return the metrics of these objects.
 
-    Every kind of pod that waits is examined, however long that takes; every claim counts for the latencies.
+    Every kind of pending pod is examined, without a time limit; every claim counts for the latencies.
     """
-    state = State.of(values, features)
-    causes = Causes()
-    chosen = causes.round(state.waiting.values(), len(state.waiting))
+    state = ExporterState.of(values, features)
+    causes = CauseCache()
+    chosen = causes.select(state.pending_pods.values(), len(state.pending_pods))
     found = examine(state.values(), tuple(chosen.values()), features)
-    causes.learn(dict(zip(chosen, found, strict=True)))
+    causes.record(dict(zip(chosen, found, strict=True)))
     latencies = Latencies()
     for claim in state.claims.values():
-        latencies.see(claim)
-    measured = Measured(state, Prices(catalog), latencies, per_claim=per_claim, most=most)
-    return measured.families(causes.of(state.waiting.values()))
+        latencies.observe(claim)
+    builder = FamilyBuilder(state, NodePrices(catalog), latencies, per_claim=per_claim, max_series=max_series)
+    return builder.families(causes.of(state.pending_pods.values()))
 
 
-class Measured:
-    """A state and what is kept between two looks at it."""
+class FamilyBuilder:
+    """Computes the metrics of a state, with caches between computations."""
 
-    def __init__(self, state: State, prices: Prices, latencies: Latencies, *, per_claim: bool, most: int) -> None:
+    def __init__(
+        self, state: ExporterState, prices: NodePrices, latencies: Latencies, *, per_claim: bool, max_series: int
+    ) -> None:
         self._state = state
-        self._tallies = Tallies(state)
+        self._usage = ClusterUsage(state)
         self._prices = prices
         self._latencies = latencies
         self._per_claim = per_claim
-        self._most = most
+        self._max_series = max_series
 
     def families(self, causes: Mapping[ObjectKey, str]) -> tuple[Family, ...]:
-        """The metrics now; ``causes`` why pods wait."""
-        tallies = self._tallies.all()
+        """Return the current metrics; ``causes``: the causes of pending pods."""
+        usages = self._usage.by_node()
         found = (
-            *devices(self._state, tallies),
+            *devices(self._state, usages),
             *claims(self._state, causes),
             self._latencies.family(),
-            *costs(self._state, tallies, self._prices, per_claim=self._per_claim),
+            *costs(self._state, usages, self._prices, per_claim=self._per_claim),
         )
-        return bounded(found, self._most)
+        return limit_series(found, self._max_series)

@@ -1,22 +1,22 @@
-"""Dashboards as Grafana reads them: its dashboard schema 39, of Grafana 10.4 and later."""
+"""Dashboards as Grafana JSON: dashboard schema 39, for Grafana 10.4 and later."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from allotment.exporter.panels import Dashboard, Kind, Panel, Row, Variable
+from allotment.exporter.panels import Dashboard, Kind, Panel, PanelRow, Variable
 from allotment.exporter.queries import query
 from allotment.model.trees import Tree
 
 SCHEMA: Final = 39
 _DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
-#: Grafana's grid is so many columns wide.
+#: Width of Grafana's grid in columns.
 _COLUMNS: Final = 24
 
 
 def document(dashboard: Dashboard) -> Tree:
-    """The dashboard as Grafana imports or provisions it."""
+    """Return the dashboard as JSON for import or provisioning."""
     return {
         "uid": dashboard.uid,
         "title": dashboard.title,
@@ -29,7 +29,7 @@ def document(dashboard: Dashboard) -> Tree:
         "refresh": "30s",
         "timezone": "",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_datasource(), *(_variable(one) for one in dashboard.variables)]},
+        "templating": {"list": [_datasource(), *(_variable(variable) for variable in dashboard.variables)]},
         "annotations": {"list": []},
         "links": [
             {
@@ -45,13 +45,13 @@ def _datasource() -> Tree:
     return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus", "hide": 0}
 
 
-def _variable(one: Variable) -> Tree:
+def _variable(variable: Variable) -> Tree:
     return {
-        "name": one.name,
-        "label": one.title,
+        "name": variable.name,
+        "label": variable.title,
         "type": "query",
         "datasource": _DATASOURCE,
-        "query": {"query": _values(one), "refId": one.name},
+        "query": {"query": _values(variable), "refId": variable.name},
         "refresh": 2,
         "sort": 1,
         "multi": True,
@@ -62,12 +62,12 @@ def _variable(one: Variable) -> Tree:
     }
 
 
-def _values(one: Variable) -> str:
-    query(f"count by ({one.name}) ({one.metric})")  # such a metric has such a label
-    return f"label_values({one.metric}, {one.name})"
+def _values(variable: Variable) -> str:
+    query(f"count by ({variable.name}) ({variable.metric})")  # such a metric has such a label
+    return f"label_values({variable.metric}, {variable.name})"
 
 
-def _panels(rows: Sequence[Row]) -> Iterator[Tree]:
+def _panels(rows: Sequence[PanelRow]) -> Iterator[Tree]:
     number, top = 0, 0
     for row in rows:
         number += 1
@@ -111,7 +111,7 @@ def _panel(panel: Panel, number: int, left: int, top: int) -> Tree:
 
 
 def _joined(panel: Panel) -> list[Tree]:
-    """A table has a column for each query, under its legend, and no time."""
+    """Return the transformations that give a table one column per query, titled by its legend, and no time."""
     names = {f"Value #{chr(ord('A') + n)}": query.legend for n, query in enumerate(panel.queries)}
     return [
         {"id": "merge", "options": {}},

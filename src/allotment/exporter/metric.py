@@ -1,4 +1,4 @@
-"""What a metric is: the one definition from which output, dashboards, alerts and their page are made."""
+"""The definition of a metric, from which output, dashboards, alerts and the page are generated."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Literal, NamedTuple
 
 
 class Metric(NamedTuple):
-    """A family of samples.
+    """A metric family.
 
     ``name`` ends in its unit (Prometheus' conventions) and in ``_total`` for counters; ``labels`` are in order;
-    ``most`` says what bounds the number of its samples, in words (``one per node and device class``).
+    ``cardinality`` describes the number of its series (``one per node and device class``).
     """
 
     name: str
     kind: Literal["gauge", "counter", "histogram"]
     help: str
     labels: tuple[str, ...]
-    most: str
+    cardinality: str
 
 
 class Sample(NamedTuple):
-    """A value of a metric; ``labels`` in the definition's order."""
+    """A value; ``labels`` in the order of the definition."""
 
     labels: tuple[str, ...]
     value: float
 
 
 class Distribution(NamedTuple):
-    """Of a histogram: how many are below each of ``bounds`` (rising, in its unit), all of them, and their sum."""
+    """A histogram: cumulative counts for each of ``bounds`` (ascending, in its unit), the total count, and the sum."""
 
     labels: tuple[str, ...]
     bounds: tuple[float, ...]
-    below: tuple[int, ...]
-    all: int
+    cumulative_counts: tuple[int, ...]
+    count: int
     sum: float
 
 
 class Family(NamedTuple):
-    """A metric with its values of one moment."""
+    """A metric with its current values."""
 
     metric: Metric
     samples: Sequence[Sample | Distribution]

@@ -1,6 +1,6 @@
-"""What one node's devices come to: counted when something of the node has changed, and kept until it does again.
+"""The usage of one node's devices, counted when something of the node has changed.
 
-States of devices are those of ``allot free``.
+The device states are those of ``allot free``.
 """
 
 from __future__ import annotations
@@ -18,61 +18,61 @@ from allotment.engine.cluster.usage import Usage
 from allotment.exporter.cardinality_limits import label
 from allotment.exporter.classes import Classes
 from allotment.exporter.definitions import UNUSABLE
+from allotment.exporter.device_holders import NodeHoldings, node_holdings
 from allotment.exporter.device_shares import unnumbered
-from allotment.exporter.holding import Held, held
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.tools.free import kind_of
 
 
-class Amount(NamedTuple):
-    """How much there is and how much of it is in use, in nano."""
+class UsedAmount(NamedTuple):
+    """The total and the used amount, in nano units."""
 
     total: int = 0
     used: int = 0
 
-    def plus(self, total: int, used: int) -> Amount:
-        """With more."""
-        return Amount(self.total + total, self.used + used)
+    def plus(self, total: int, used: int) -> UsedAmount:
+        """Return the sum with another amount."""
+        return UsedAmount(self.total + total, self.used + used)
 
 
 @dataclass(slots=True)
-class Tally:
-    """Devices by driver and product (and state); amounts by driver, product and name; parts of the node by holder."""
+class NodeUsage:
+    """Devices by driver and product (and state); amounts by driver, product and name; the node's holders."""
 
     devices: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     classes: Counter[tuple[str, str]] = field(default_factory=Counter)
     tainted: Counter[tuple[str, str]] = field(default_factory=Counter)
     shares: Counter[tuple[str, str]] = field(default_factory=Counter)
-    memory: dict[tuple[str, str], Amount] = field(default_factory=dict)
-    capacity: dict[tuple[str, str, str], Amount] = field(default_factory=dict)
-    counters: dict[tuple[str, str], Amount] = field(default_factory=dict)
-    held: Held = field(default_factory=lambda: Held({}, 0))
+    memory: dict[tuple[str, str], UsedAmount] = field(default_factory=dict)
+    capacity: dict[tuple[str, str, str], UsedAmount] = field(default_factory=dict)
+    counters: dict[tuple[str, str], UsedAmount] = field(default_factory=dict)
+    held: NodeHoldings = field(default_factory=lambda: NodeHoldings({}, 0))
 
-    def add(self, other: Tally) -> None:
-        """Take in the tally of other devices of the same place."""
+    def add(self, other: NodeUsage) -> None:
+        """Add the usage of other devices of the same node."""
         self.devices.update(other.devices)
         self.classes.update(other.classes)
         self.tainted.update(other.tainted)
         self.shares.update(other.shares)
         for name, amount in other.memory.items():
-            self.memory[name] = self.memory.get(name, Amount()).plus(*amount)
+            self.memory[name] = self.memory.get(name, UsedAmount()).plus(*amount)
         for capacity, amount in other.capacity.items():
-            self.capacity[capacity] = self.capacity.get(capacity, Amount()).plus(*amount)
+            self.capacity[capacity] = self.capacity.get(capacity, UsedAmount()).plus(*amount)
         for counter, amount in other.counters.items():
-            self.counters[counter] = self.counters.get(counter, Amount()).plus(*amount)
-        self.held = Held({**self.held.by, **other.held.by}, self.held.pieces + other.held.pieces)
+            self.counters[counter] = self.counters.get(counter, UsedAmount()).plus(*amount)
+        self.held = NodeHoldings({**self.held.by_holder, **other.held.by_holder}, self.held.pieces + other.held.pieces)
 
 
-def tally(
+def count_usage(
     view: NodeView, slots: Sequence[int], usage: Usage, classes: Classes, claims: Mapping[ObjectKey, ResourceClaim],
     counted: Container[PoolID] = (),
-) -> Tally:  # fmt: skip
-    """Count the devices in these slots of a view: the node's own, or those that several nodes reach.
+) -> NodeUsage:  # fmt: skip
+    """Count the devices in these slots of a view: the node's own, or those that several nodes can use.
 
-    ``counted`` are pools whose counters are in another tally already.
+    ``counted``: pools whose counters are already counted elsewhere.
     """
-    found = Tally()
+    found = NodeUsage()
     records = [view.records[slot] for slot in slots]
     left = available(view.layout, view.state(usage))
     pools = {record.id[:2] for record in records}
@@ -97,17 +97,17 @@ def tally(
         pool = view.pools[place.pool].id
         if pool in pools and pool not in counted:
             key = (pool.driver, label(unnumbered(place.counter)))
-            found.counters[key] = found.counters.get(key, Amount()).plus(place.limit, place.limit - amount)
-    found.held = held(records, sets, usage, claims)
+            found.counters[key] = found.counters.get(key, UsedAmount()).plus(place.limit, place.limit - amount)
+    found.held = node_holdings(records, sets, usage, claims)
     return found
 
 
-def unusable(found: Tally) -> Tally:
-    """The same devices where nobody can have them, for their node is gone."""
+def as_unusable(found: NodeUsage) -> NodeUsage:
+    """Return the same devices as unusable, because their node does not exist."""
     devices: Counter[tuple[str, str, str]] = Counter()
     for (driver, product, _), count in found.devices.items():
         devices[driver, product, UNUSABLE] += count
-    return Tally(devices=devices)
+    return NodeUsage(devices=devices)
 
 
 def _state(record: DeviceRecord, usage: Usage, taken: bool, lacking: bool) -> str:
@@ -122,8 +122,8 @@ def _state(record: DeviceRecord, usage: Usage, taken: bool, lacking: bool) -> st
     return "blocked" if lacking else "free"
 
 
-def _measure(found: Tally, record: DeviceRecord, product: str, usage: Usage, taken: bool) -> None:
-    """Shares and capacities."""
+def _measure(found: NodeUsage, record: DeviceRecord, product: str, usage: Usage, taken: bool) -> None:
+    """Add shares and capacities."""
     id, traits = record.id, record.traits
     consumed = usage.consumed.get(id, {})
     if traits.shareable:
@@ -132,7 +132,7 @@ def _measure(found: Tally, record: DeviceRecord, product: str, usage: Usage, tak
         used = consumed.get(name, 0) if traits.shareable else limit if taken else 0
         if traits.shareable:
             key = (id.driver, product, label(name))
-            found.capacity[key] = found.capacity.get(key, Amount()).plus(limit, used)
+            found.capacity[key] = found.capacity.get(key, UsedAmount()).plus(limit, used)
         if name == "memory" and not traits.counters:
             whole = (id.driver, product)
-            found.memory[whole] = found.memory.get(whole, Amount()).plus(limit, used)
+            found.memory[whole] = found.memory.get(whole, UsedAmount()).plus(limit, used)

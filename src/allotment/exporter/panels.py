@@ -1,4 +1,4 @@
-"""Dashboards as values: panels in rows, each with what it asks."""
+"""Dashboards as values: panels in rows, with their queries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Kind: TypeAlias = Literal["stat", "timeseries", "table", "bargauge"]
 
 
 class Panel(NamedTuple):
-    """One picture. ``unit`` is Grafana's word for it; ``limits``: from which value on it is yellow, and red.
+    """One panel. ``unit`` is Grafana's name; ``limits``: the values from which it is yellow and red.
 
-    ``stacked``: its series together are the whole.
+    ``stacked``: the series add up to a whole.
     """
 
     title: str
@@ -28,32 +28,32 @@ class Panel(NamedTuple):
 
 
 def stat(title: str, about: str, expression: str, *, unit: str = "short", width: int = 4, bad: bool = False) -> Panel:
-    """One number; with ``bad`` any above zero is red."""
+    """A single number; with ``bad`` any value above zero is red."""
     return Panel(title, about, "stat", (query(expression),), width, 4, unit, (1.0, 1.0) if bad else None)
 
 
 def lines(title: str, about: str, *queries: Query, unit: str = "short", stacked: bool = False) -> Panel:
-    """Series over time; ``stacked`` where they together are the whole."""
+    """Series over time; ``stacked`` if they add up to a whole."""
     return Panel(title, about, "timeseries", queries, unit=unit, stacked=stacked)
 
 
 def table(title: str, about: str, *queries: Query) -> Panel:
-    """What is so now: a column for each label and each query, under its legend."""
+    """Current values: a column for each label and each query, titled by its legend."""
     return Panel(title, about, "table", queries)
 
 
 def bars(title: str, about: str, *queries: Query, unit: str = "short") -> Panel:
-    """What is so now, as bars."""
+    """Current values as bars."""
     return Panel(title, about, "bargauge", queries, unit=unit)
 
 
 def quantile(of: float, histogram: str, by: str = "", where: str = "") -> str:
-    """The expression for a quantile of a histogram, over the window of a panel."""
+    """Return the expression for a quantile of a histogram over the panel's rate interval."""
     grouped = f"le, {by}" if by else "le"
     return f"histogram_quantile({of}, sum by ({grouped}) (rate({histogram}_bucket{{{where}}}[$__rate_interval])))"
 
 
-class Row(NamedTuple):
+class PanelRow(NamedTuple):
     """Panels under a title."""
 
     title: str
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """What can be chosen: the values of the label ``name`` of a metric, any of them by default."""
+    """A filter: the values of the label ``name`` of a metric; all by default."""
 
     name: str
     title: str
@@ -69,14 +69,14 @@ class Variable(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """``uid`` is its name in links, and in its file."""
+    """``uid`` is its name in links and its file name."""
 
     uid: str
     title: str
     about: str
-    rows: tuple[Row, ...]
+    rows: tuple[PanelRow, ...]
     variables: tuple[Variable, ...] = ()
 
     def queries(self) -> Iterator[Query]:
-        """All that it asks."""
+        """Return all queries."""
         return (query for row in self.rows for panel in row.panels for query in panel.queries)

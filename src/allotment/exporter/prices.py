@@ -1,4 +1,4 @@
-"""What a node costs, by the catalogue: the type that its label names, where only one type can be meant."""
+"""The price of a node from the catalogue, by the instance type label, if that determines one type."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from allotment.fleet.catalog import CapacityType, InstanceType
 from allotment.fleet.catalog.labels import CAPACITY_TYPE, INSTANCE_TYPE, REGION
 
-#: ``region``: of the node's own region; ``elsewhere``: of another one, for the catalogue has that only.
-Known: TypeAlias = Literal["region", "elsewhere", "unknown"]
-KNOWN: Final[tuple[Known, ...]] = ("region", "elsewhere", "unknown")
+#: ``region``: the node's own region; ``elsewhere``: another region, because the catalogue has no other price.
+PriceSource: TypeAlias = Literal["region", "elsewhere", "unknown"]
+PRICE_SOURCES: Final[tuple[PriceSource, ...]] = ("region", "elsewhere", "unknown")
 
-#: Labels that say that a node is a spot instance, and what they say then.
+#: Labels and values that mark a node as a spot instance.
 _SPOT: Final[Mapping[str, str]] = {
     CAPACITY_TYPE: "spot",
     "eks.amazonaws.com/capacityType": "SPOT",
@@ -23,34 +23,36 @@ _SPOT: Final[Mapping[str, str]] = {
 
 
 class Price(NamedTuple):
-    """USD per hour of a node: for which type, bought how, and of which region; None is not known."""
+    """The USD per hour of a node, with its instance type, capacity type and region; None if unknown."""
 
     usd: float | None
     instance_type: str
     capacity_type: CapacityType
     region: str = ""
-    known: Known = "unknown"
+    source: PriceSource = "unknown"
 
 
-class Prices:
-    """A catalogue, by what nodes say of themselves."""
+class NodePrices:
+    """A catalogue, indexed for lookup by node labels."""
 
     def __init__(self, catalog: Iterable[InstanceType]) -> None:
         self._types: dict[str, list[InstanceType]] = {}
-        for one in catalog:
-            self._types.setdefault(one.name.partition("+")[0], []).append(one)
+        for instance_type in catalog:
+            self._types.setdefault(instance_type.name.partition("+")[0], []).append(instance_type)
 
     def of(self, labels: Mapping[str, str], pieces: int) -> Price:
-        """The price of a node with these labels and so many accelerators."""
+        """Return the price of a node with these labels and this number of accelerators."""
         name = labels.get(INSTANCE_TYPE, "")
         spot = any(labels.get(key) == value for key, value in _SPOT.items())
         capacity: CapacityType = "spot" if spot else "on-demand"
-        # A host to which GPUs are attached is, to its label, the host.
-        meant = [one for one in self._types.get(name, ()) if one.name == name or one.gpus == pieces]
+        # The label of a host with attached GPUs names only the host.
+        candidates = [
+            candidate for candidate in self._types.get(name, ()) if candidate.name == name or candidate.gpus == pieces
+        ]
         region = labels.get(REGION, "")
-        meant = [one for one in meant if region and one.region == region] or meant
-        price = meant[0].price(capacity) if len(meant) == 1 else None
+        candidates = [candidate for candidate in candidates if region and candidate.region == region] or candidates
+        price = candidates[0].price(capacity) if len(candidates) == 1 else None
         if price is None:
             return Price(None, name, capacity)
-        own = meant[0].region
+        own = candidates[0].region
         return Price(float(price), name, capacity, own, "region" if not own or own == region else "elsewhere")

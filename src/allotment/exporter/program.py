@@ -1,7 +1,7 @@
-"""The exporter as a program: it follows the cluster, makes new values when something has changed, and serves them.
+"""The exporter as a program: follows the cluster, recomputes the metrics after changes, and serves them.
 
-Values are made every few seconds at most, however often somebody asks: a scrape reads what is ready. Why pods wait is
-found on a thread of its own, for a limited number of kinds of pods at a time.
+The metrics are computed every few seconds at most, independent of scrapes: a scrape reads the last result. Pending pods
+are diagnosed in a thread, for a limited number of kinds of pods at a time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
 from allotment.cluster.program import Context, Program
 from allotment.cluster.typed_objects import OF_DEVICES, value_of
-from allotment.exporter.cardinality_limits import MOST_SERIES
-from allotment.exporter.causes import Causes, examine
+from allotment.exporter.cardinality_limits import MAX_SERIES
+from allotment.exporter.causes import CauseCache, examine
 from allotment.exporter.definitions import BUILD_SECONDS, BUILDS, DIAGNOSIS_SECONDS, LAST_CONTACT
-from allotment.exporter.families import Measured
+from allotment.exporter.families import FamilyBuilder
 from allotment.exporter.latency import Latencies
 from allotment.exporter.metric import Family, Sample
-from allotment.exporter.prices import Prices
-from allotment.exporter.state import State
+from allotment.exporter.prices import NodePrices
+from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import InstanceType
 from allotment.model.core import Pod
 from allotment.model.features import Features
@@ -36,43 +36,43 @@ log = logging.getLogger(__name__)
 Families: TypeAlias = tuple[Family, ...]
 
 
-class Options(NamedTuple):
-    """What an exporter is started with; times are seconds.
+class ExporterOptions(NamedTuple):
+    """The options of an exporter; times are in seconds.
 
-    ``every``: values are made at most so often. ``look``: why pods wait is found at most so often, at a time for at
-    most ``kinds`` kinds of pods and about ``longest``. ``per_claim``: serve what each claim costs. ``most``: series of
-    one metric.
+    ``build_interval``: minimum time between computations. ``diagnosis_interval``: minimum time between diagnoses of
+    pending pods, each for at most ``kinds`` kinds of pods and about ``diagnosis_limit``. ``per_claim``: export the cost
+    of each claim. ``max_series``: maximum series of one metric.
     """
 
     features: Features
     catalog: Sequence[InstanceType] = ()
-    every: float = 5.0
-    look: float = 15.0
+    build_interval: float = 5.0
+    diagnosis_interval: float = 15.0
     kinds: int = 64
-    longest: float = 5.0
+    diagnosis_limit: float = 5.0
     per_claim: bool = False
-    most: int = MOST_SERIES
+    max_series: int = MAX_SERIES
 
 
 class Exporter(NamedTuple):
-    """``program`` follows a cluster; ``families`` are the metrics as they are now, empty until it is known."""
+    """``program`` follows a cluster; ``families`` returns the current metrics, none until the cluster is known."""
 
     program: Program
     families: Callable[[], Families]
 
 
-def exporter(options: Options) -> Exporter:
-    """An exporter."""
-    served = _Served()
+def exporter(options: ExporterOptions) -> Exporter:
+    """Return an exporter with these options."""
+    served = _ServedMetrics()
 
     async def run(context: Context) -> None:
-        await _Following(context, options, served).run()
+        await _ExporterRun(context, options, served).run()
 
     return Exporter(run, served.families)
 
 
-class _Served:
-    """What is handed out: the cluster's values, and what the exporter says of itself."""
+class _ServedMetrics:
+    """The served metrics: those of the cluster, and those of the exporter itself."""
 
     def __init__(self) -> None:
         self.cluster: Families = ()
@@ -92,84 +92,86 @@ class _Served:
         return (*self.cluster, *own)
 
 
-class _Following:
+class _ExporterRun:
     """One run of the program."""
 
-    def __init__(self, context: Context, options: Options, served: _Served) -> None:
+    def __init__(self, context: Context, options: ExporterOptions, served: _ServedMetrics) -> None:
         self._clock = context.clock
         self._observing = context.observing
         self._options = options
         self._served = served
-        self._state = State(options.features)
-        self._causes = Causes()
+        self._state = ExporterState(options.features)
+        self._causes = CauseCache()
         self._latencies = Latencies()
-        prices = Prices(options.catalog)
-        self._measured = Measured(self._state, prices, self._latencies, per_claim=options.per_claim, most=options.most)
+        prices = NodePrices(options.catalog)
+        self._builder = FamilyBuilder(
+            self._state, prices, self._latencies, per_claim=options.per_claim, max_series=options.max_series
+        )
         self._kinds: list[tuple[Cache[Any], type[Object]]] = [
             (context.caches.trees(resource), kind) for resource, kind in OF_DEVICES
         ]
         self._changed: dict[tuple[type[Object], ObjectKey], Item[Any] | None] = {}
-        self._begun = False
-        self._looked = -1
+        self._started = False
+        self._diagnosed_version = -1
         self._state_in_use = asyncio.Lock()
-        self._news, self._asked = asyncio.Event(), asyncio.Event()
+        self._changes_pending, self._diagnosis_due = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        """Serve for ever."""
+        """Run until cancelled."""
         await all_synced(*(cache for cache, _ in self._kinds))
-        ends = [cache.on_change(self._noting(kind)) for cache, kind in self._kinds]
+        ends = [cache.on_change(self._recorder(kind)) for cache, kind in self._kinds]
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._building(), name="building metrics")
-                tasks.create_task(self._examining(), name="finding why pods wait")
+                tasks.create_task(self._build_loop(), name="building metrics")
+                tasks.create_task(self._diagnose_loop(), name="diagnosing pending pods")
         finally:
             for end in ends:
                 end()
 
-    def _noting(self, kind: type[Object]) -> Callable[[Item[Any] | None, Item[Any] | None], None]:
+    def _recorder(self, kind: type[Object]) -> Callable[[Item[Any] | None, Item[Any] | None], None]:
         def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
             item = new or old
             assert item is not None
             self._changed[kind, ObjectKey(*item.key)] = new
-            self._news.set()
+            self._changes_pending.set()
 
         return changed
 
     def _contact(self) -> float:
-        """Seconds of the epoch."""
+        """Return the time of the last contact in seconds since the epoch."""
         silent = max(self._clock.seconds() - cache.heard for cache, _ in self._kinds)
         return self._clock.moment().timestamp() - silent / self._clock.speed
 
     # --- building -------------------------------------------------------------------------------------------------
 
-    async def _building(self) -> None:
+    async def _build_loop(self) -> None:
         while True:
             await self._build()
-            await self._clock.sleep(self._options.every)
-            await self._news.wait()
+            await self._clock.sleep(self._options.build_interval)
+            await self._changes_pending.wait()
 
     async def _build(self) -> None:
-        """The work is done on a thread, so that scrapes and probes are answered meanwhile."""
-        self._news.clear()
+        """Compute the metrics in a thread, so that scrapes and probes are answered meanwhile."""
+        self._changes_pending.clear()
         changed, self._changed = self._changed, {}
         async with self._state_in_use:
             with self._observing.work("measure"):
-                self._served.cluster, self._served.build_seconds = await asyncio.to_thread(self._built, changed)
+                self._served.cluster, self._served.build_seconds = await asyncio.to_thread(self._compute, changed)
         self._served.builds += 1
         self._served.contact = self._contact
-        if self._state.waiting and self._looked != self._state.moves:
-            self._asked.set()
+        if self._state.pending_pods and self._diagnosed_version != self._state.version:
+            self._diagnosis_due.set()
 
-    def _built(self, changed: Mapping[tuple[type[Object], ObjectKey], Item[Any] | None]) -> tuple[Families, float]:
-        began = time.perf_counter()
+    def _compute(self, changed: Mapping[tuple[type[Object], ObjectKey], Item[Any] | None]) -> tuple[Families, float]:
+        started = time.perf_counter()
         for (kind, key), item in changed.items():
-            self._take(kind, key, item)
-        self._begun = True
-        causes = self._causes.of(self._state.waiting.values())
-        return self._measured.families(causes), time.perf_counter() - began
+            self._apply(kind, key, item)
+        self._started = True
+        causes = self._causes.of(self._state.pending_pods.values())
+        return self._builder.families(causes), time.perf_counter() - started
 
-    def _take(self, kind: type[Object], key: ObjectKey, item: Item[Any] | None) -> None:
-        if item is None or (kind is Pod and not _may_wait(item)):
+    def _apply(self, kind: type[Object], key: ObjectKey, item: Item[Any] | None) -> None:
+        if item is None or (kind is Pod and not _may_be_pending(item)):
             self._forget(kind, key)
             return
         value = value_of(item, kind)
@@ -178,43 +180,49 @@ class _Following:
             return
         self._state.put(value)
         if isinstance(value, ResourceClaim):
-            self._latencies.see(value, before=not self._begun)
+            self._latencies.observe(value, preexisting=not self._started)
 
     def _forget(self, kind: type[Object], key: ObjectKey) -> None:
         if kind is ResourceClaim and (claim := self._state.claims.get(key)) is not None:
             self._latencies.forget(claim.metadata.uid)
         self._state.remove(kind, key)
 
-    # --- why pods wait --------------------------------------------------------------------------------------------
+    # --- diagnosis -------------------------------------------------------------------------------------------------
 
-    async def _examining(self) -> None:
-        """As many kinds of pods at a time as take no longer than they may; most of the time nothing is done."""
-        many = 1
+    async def _diagnose_loop(self) -> None:
+        """Diagnose as many kinds of pods at a time as the time limit allows; idle most of the time."""
+        limit = 1
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._diagnosis_due.wait()
+            self._diagnosis_due.clear()
             async with self._state_in_use:
-                self._looked = self._state.moves
-                chosen = self._causes.round(self._state.waiting.values(), many)
+                self._diagnosed_version = self._state.version
+                chosen = self._causes.select(self._state.pending_pods.values(), limit)
                 cluster, pods = tuple(self._state.values()), tuple(chosen.values())
-            began = time.perf_counter()
+            started = time.perf_counter()
             with self._observing.work("explain"):
-                found = await asyncio.to_thread(_examined, cluster, pods, self._options.features)
-            seconds = self._served.diagnosis_seconds = time.perf_counter() - began
+                found = await asyncio.to_thread(_examine_all, cluster, pods, self._options.features)
+            seconds = self._served.diagnosis_seconds = time.perf_counter() - started
             async with self._state_in_use:
-                self._causes.learn(dict(zip(chosen, found, strict=True)))
-            self._news.set()
-            if len(chosen) == many:
-                self._asked.set()  # there may be more of them
-            few = seconds < self._options.longest / 2
-            many = min(many * 4, self._options.kinds) if few else max(int(many * self._options.longest / seconds), 1)
-            await self._clock.sleep(0 if self._causes.unexamined and few else max(self._options.look, 4 * seconds))
+                self._causes.record(dict(zip(chosen, found, strict=True)))
+            self._changes_pending.set()
+            if len(chosen) == limit:
+                self._diagnosis_due.set()  # there may be more kinds
+            is_fast = seconds < self._options.diagnosis_limit / 2
+            limit = (
+                min(limit * 4, self._options.kinds)
+                if is_fast
+                else max(int(limit * self._options.diagnosis_limit / seconds), 1)
+            )
+            await self._clock.sleep(
+                0 if self._causes.unexamined and is_fast else max(self._options.diagnosis_interval, 4 * seconds)
+            )
 
 
-def _examined(cluster: Sequence[Object], pods: Sequence[Pod], features: Features) -> tuple[str, ...]:
+def _examine_all(cluster: Sequence[Object], pods: Sequence[Pod], features: Features) -> tuple[str, ...]:
     return tuple(examine(cluster, pods, features))
 
 
-def _may_wait(pod: Item[Any]) -> bool:
-    """Whether a pod is worth reading: most have a node."""
+def _may_be_pending(pod: Item[Any]) -> bool:
+    """Whether a pod may be pending, so that it must be decoded: most pods have a node."""
     return not pod.spec.get("nodeName") and (pod.status.get("phase") or "Pending") == "Pending"

@@ -1,4 +1,4 @@
-"""The reference of metrics, causes and alerts, made from them: the second half of ``docs/metrics.md``."""
+"""Generates the reference of metrics, causes and alerts: the second half of ``docs/metrics.md``."""
 
 from __future__ import annotations
 
@@ -12,33 +12,38 @@ from allotment.exporter.causes import CAUSES
 from allotment.exporter.definitions import COMPONENTS, GROUPS
 from allotment.exporter.metric import Metric
 
-#: Where the page is, from the root of the project, and the line behind which the reference stands there.
+#: Path of the page from the project root, and the line after which the reference begins.
 PAGE: Final = RUNBOOKS
 MARK: Final = "<!-- What follows is made from allotment.exporter: definitions, causes, alerts. -->\n"
 
 _TITLES: Final = {
     "allotment-cluster": "Alerts of devices, claims and pods",
-    "allotment-components": "Alerts of Allotment's own parts",
+    "allotment-components": "Alerts of Allotment's own components",
 }
 
 
 def page(before: str) -> str:
-    """The page ``before`` with the reference as it is now."""
+    """Return the page ``before`` with the reference updated."""
     lines = (*_metrics(), *_causes(), *_alerts())
     return before.partition(MARK)[0] + MARK + "\n".join(("", *lines)) + "\n"
 
 
 def _metrics() -> Iterator[str]:
     yield "## Every metric"
-    groups = {**GROUPS, "Every component, of itself": COMPONENTS}
+    groups = {**GROUPS, "Every component": COMPONENTS}
     for title, metrics in groups.items():
-        yield from ("", f"### {title}", "", "| metric | labels | what | series |", "|---|---|---|---|")
+        yield from ("", f"### {title}", "", "| metric | labels | meaning | series |", "|---|---|---|---|")
         yield from (_row(metric) for metric in metrics)
 
 
 def _row(metric: Metric) -> str:
     kind = "" if metric.kind == "gauge" else f" ({metric.kind})"
-    cells = (f"`{metric.name}`{kind}", " ".join(f"`{label}`" for label in metric.labels), metric.help, metric.most)
+    cells = (
+        f"`{metric.name}`{kind}",
+        " ".join(f"`{label}`" for label in metric.labels),
+        metric.help,
+        metric.cardinality,
+    )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -49,7 +54,7 @@ def _causes() -> Iterator[str]:
         "",
         "`cause` is a closed set: the codes of [reasons.md](reasons.md), by a pod's headline, and these.",
         "",
-        "| cause | what |",
+        "| cause | meaning |",
         "|---|---|",
     )
     yield from (f"| `{name}` | {text} |" for name, text in CAUSES.items() if name not in CODES)
@@ -64,5 +69,5 @@ def _alerts() -> Iterator[str]:
 
 
 def _alert(alert: Alert) -> Iterable[str]:
-    lasting = "at once" if alert.lasting == "0m" else f"for {alert.lasting}"
+    lasting = "immediately" if alert.duration == "0m" else f"for {alert.duration}"
     return ("", f"### {alert.name}", "", f"{alert.severity}, {lasting}: `{alert.expression}`", "", alert.advice)

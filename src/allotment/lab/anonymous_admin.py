@@ -19,7 +19,7 @@ from allotment.cluster.errors import StatusError
 from allotment.model.validation.errors import failure_status
 
 
-class Trusting(Authenticator):
+class AnonymousAdmin(Authenticator):
     """See the module. ``host`` is the address that was asked for: as a name it is ours."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.autoscaler.options import Consolidation, Options, Planner
+from allotment.autoscaler.options import Consolidation, AutoscalerOptions, Planner
 from allotment.autoscaler.providers.faults import Fault, parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
@@ -14,7 +14,7 @@ from allotment.model.features import Features
 from allotment.tools.plan.limits import PlanLimits
 
 
-class BadCatalog(ValueError):
+class CatalogError(ValueError):
     """A catalogue that cannot be used; ``problems`` are those of its rows."""
 
     def __init__(self, message: str, problems: Sequence[CatalogProblem] = ()) -> None:
@@ -43,13 +43,13 @@ class Autoscale(NamedTuple):
     dry_run: bool = False
     planner: Planner | None = None
 
-    def options(self, features: Features) -> Options:
+    def options(self, features: Features) -> AutoscalerOptions:
         """For the program."""
         cloud = simulated_cloud(self.types, self.faults, seconds=self.seconds, kube=features.kube, closed=True)
-        return Options(
+        return AutoscalerOptions(
             provider=cloud, catalog=self.types, features=features, limits=self.limits, planner=self.planner,
-            plan_seconds=self.plan_seconds, registration=self.registration, shortage=self.shortage, vain=self.vain,
-            together=self.together, consolidation=self.consolidation, consolidate_after=self.consolidate_after,
+            plan_seconds=self.plan_seconds, registration=self.registration, shortage_backoff=self.shortage, purchase_backoff=self.vain,
+            opening_window=self.together, consolidation=self.consolidation, consolidate_after=self.consolidate_after,
             budget=self.budget, dry_run=self.dry_run,
         )  # fmt: skip
 
@@ -78,10 +78,10 @@ def types_of(words: Iterable[str]) -> tuple[InstanceType, ...]:
     for file in (word for word in wanted if Path(word).is_file()):
         rows, problems = read_catalog(Path(file).read_text("utf-8"), file)
         if problems:
-            raise BadCatalog(f"{file}: {len(problems)} rows cannot be used", problems)
+            raise CatalogError(f"{file}: {len(problems)} rows cannot be used", problems)
         types = merged(types, rows)
     providers = {word for word in wanted if not Path(word).is_file()}
     if unknown := providers - {one.provider for one in types}:
         known = ", ".join(sorted({one.provider for one in types}))
-        raise BadCatalog(f"{min(unknown)!r} is neither a file nor a provider ({known})")
+        raise CatalogError(f"{min(unknown)!r} is neither a file nor a provider ({known})")
     return tuple(one for one in types if not providers or one.provider in providers)

@@ -27,7 +27,7 @@ from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
 from allotment.drivers.publishing.publisher import Publisher
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER
-from allotment.lab.driver_environment import Ground
+from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.fleet import HARDWARE, is_simulated
 from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
@@ -39,8 +39,8 @@ CLIQUE: Final = "nvidia.com/gpu.clique"
 class ComputeDomains:
     """See the module; :meth:`run` is the program."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
+    def __init__(self, environment: DriverEnvironment) -> None:
+        self.environment = environment
 
     async def run(self, context: Context) -> None:
         """Wait for the kind, then keep its controller and the nodes' drivers, for ever."""
@@ -51,7 +51,7 @@ class ComputeDomains:
         domains = CachedDomains(context.caches.trees(COMPUTE_DOMAINS), context.clock)
         await nodes.synced.wait()
         publisher = Publisher(
-            client, slices, nodes, clock=context.clock, features=self.ground.features, random=context.random
+            client, slices, nodes, clock=context.clock, features=self.environment.features, random=context.random
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(compute_domains(context), name="compute domains")
@@ -99,16 +99,16 @@ class _Work(NamedTuple):
 
     async def _serve(self, node: str, clique: str, context: Context) -> None:
         client = context.client_for("compute-domain-driver", "compute-domain-driver")
-        driver = self.program.ground.node_driver(
+        driver = self.program.environment.node_driver(
             ComputeDomainDriver(node, SimulatedFabric(clique), client, self.domains), node, client, context
         )
         await driver.recover()
-        self.program.ground.kubelets.plugins.add(node, driver)
+        self.program.environment.kubelets.plugins.add(node, driver)
         await driver.run(self.publisher)
 
     def end(self, node: str, *, with_node: bool = False) -> None:
         """Stop a node's driver."""
-        plugins = self.program.ground.kubelets.plugins
+        plugins = self.program.environment.kubelets.plugins
         self.kept.pop(node).task.cancel()
         self.publisher.remove(COMPUTE_DOMAIN_DRIVER, node)
         (plugins.forget if with_node else plugins.remove)(node, COMPUTE_DOMAIN_DRIVER)

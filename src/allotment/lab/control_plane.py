@@ -38,9 +38,9 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
 from allotment.files import private
 from allotment.lab import fleet
-from allotment.lab.anonymous_admin import Trusting
+from allotment.lab.anonymous_admin import AnonymousAdmin
 from allotment.lab.bootstrap import FirstObjects
-from allotment.lab.driver_environment import Ground
+from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.drivers import Drivers
 from allotment.lab.http_server import Server, server_context
 from allotment.lab.kubeconfig import Access
@@ -93,7 +93,7 @@ class Plane:
     """A control plane that runs."""
 
     def __init__(
-        self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access, ground: Ground
+        self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access, ground: DriverEnvironment
     ) -> None:
         self.settings = settings
         self.store = store
@@ -165,7 +165,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     ids = RandomIds()
     containers = await stack.enter_async_context(runtime(settings.runtime, settings.images, access.server))
     states = _folder(stack, "allotment-nodes-") if containers is not None else None
-    ground = Ground(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots, states)
+    ground = DriverEnvironment(kubelets, by_node, settings.features, ids.uid(), containers, settings.roots, states)
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
@@ -243,7 +243,7 @@ def _authenticator(
     settings: Settings, store: SqliteStore, clock: Clock, keys: _Keys, authorizer: Authorizer
 ) -> Authenticator:
     if not settings.tls:
-        return Trusting(
+        return AnonymousAdmin(
             store, clock=clock.moment, key=keys.accounts, authorize=authorizer, administrator=ADMINISTRATOR,
             host=settings.host,
         )  # fmt: skip

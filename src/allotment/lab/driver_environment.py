@@ -19,7 +19,7 @@ from allotment.node.node_config import Machine
 from allotment.node.runtimes.runtime import Runtime
 
 
-class Ground(NamedTuple):
+class DriverEnvironment(NamedTuple):
     """One for all programs of a lab.
 
     ``machines`` is what the kubelets were given: how each node runs pods. ``boot`` differs from lab to lab, for what

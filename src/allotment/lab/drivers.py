@@ -28,7 +28,7 @@ from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import PoolWarning, Publisher
 from allotment.drivers.vendors import MachineDrivers, simulated_drivers
 from allotment.fleet import FleetError, Machine, parse_fleet
-from allotment.lab.driver_environment import Ground
+from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.fleet import HARDWARE, is_simulated
 from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
@@ -57,12 +57,12 @@ class _Kept(NamedTuple):
 class Drivers:
     """See the module; :meth:`run` is the program."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
+    def __init__(self, environment: DriverEnvironment) -> None:
+        self.environment = environment
         self._published: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._kept: dict[str, _Kept] = {}
         #: The drivers of the nodes that were there at the start can be called.
-        self.there = asyncio.Event()
+        self.registered = asyncio.Event()
 
     def of(self, node: str) -> tuple[NodeDriver, ...]:
         """The drivers that run on a node, for whoever wants to see what they have done to its hardware."""
@@ -80,7 +80,7 @@ class Drivers:
             slices,
             nodes,
             clock=context.clock,
-            features=self.ground.features,
+            features=self.environment.features,
             random=context.random,
             report=_report,
         )
@@ -96,7 +96,7 @@ class Drivers:
                     stack.callback(nodes.on_change(work.node_changed))
                     for kept in tuple(self._kept.values()):
                         await kept.there.wait()
-                    self.there.set()
+                    self.registered.set()
                     await asyncio.get_running_loop().create_future()
         finally:
             compute.close()  # its task may have ended before it began
@@ -156,7 +156,7 @@ class _Work(NamedTuple):
         fitted = simulated_drivers(machine, self.compute)
         # Each writes statuses under its own name, or drivers that share a claim would remove each other's.
         drivers = tuple(
-            self.drivers.ground.node_driver(
+            self.drivers.environment.node_driver(
                 driver, node.name, self.context.client_for("dra-driver", driver.name), self.context
             )
             for driver in fitted.drivers
@@ -183,7 +183,7 @@ class _Work(NamedTuple):
                 group.create_task(_run(program, self.context), name=f"beside the drivers of {node}")
             for driver in drivers:
                 await driver.recover()
-                self.drivers.ground.kubelets.plugins.add(node, driver)
+                self.drivers.environment.kubelets.plugins.add(node, driver)
                 self.publisher.set_pools(driver.name, node, await driver.discover_pools())
                 group.create_task(driver.run(self.publisher), name=f"{driver.name} on {node}")
             there.set()
@@ -205,7 +205,7 @@ class _Work(NamedTuple):
 
     def end(self, name: str, *, with_node: bool = False) -> None:
         """Stop a node's drivers; their slices go with the node, or are replaced by those of its new hardware."""
-        plugins = self.drivers.ground.kubelets.plugins
+        plugins = self.drivers.environment.kubelets.plugins
         kept = self.kept.pop(name)
         kept.task.cancel()
         kept.there.set()  # nobody is to wait for it
@@ -213,7 +213,7 @@ class _Work(NamedTuple):
             self.publisher.remove(driver.name, name)
             # What was prepared goes with a machine: its pods must not wait for a driver to undo it.
             (plugins.forget if with_node else plugins.remove)(name, driver.name)
-        self.drivers.ground.machines.pop(name, None)
+        self.drivers.environment.machines.pop(name, None)
         kept.fitted.close()
 
     def end_all(self) -> None:

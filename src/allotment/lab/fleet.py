@@ -24,7 +24,7 @@ from allotment.node.kubelet import SIMULATED
 from allotment.node.node_status import healthy_conditions
 
 #: What a lab has if nobody says: one machine of each kind that the examples ask for.
-USUAL = ("dgx-a100-40gb", "t4-4x-pcie", "mi300x-8x-oam")
+DEFAULT_FLEET = ("dgx-a100-40gb", "t4-4x-pcie", "mi300x-8x-oam")
 #: What hardware a simulated node has, as ``--fleet`` says it: ``[GPUSx]HARDWARE[/MODE]``.
 HARDWARE: Final = "allotment.dev/hardware"
 #: On nodes that the fleet made, and may take away.
@@ -45,7 +45,7 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
     present = {tree["metadata"]["name"]: tree for tree in (await client.list(NODES)).items}
     free = addresses(present.values())
     gone = [name for name, tree in present.items() if _is_of_fleet(tree) and name not in wanted]
-    await _each(gone, lambda name: client.delete(NODES, name))
+    await _for_each(gone, lambda name: client.delete(NODES, name))
     await bring_classes(client, wanted.values())
     missing = [
         _node(machine, kube, version, now, next(free)) for machine in wanted.values() if machine.node not in present
@@ -66,8 +66,8 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
         said = {HARDWARE: wanted[name].form, OF_FLEET: "true"}
         await client.patch(NODES, name, {"metadata": {"annotations": said}})
 
-    await _each(missing, add)
-    await _each(changed, tell)
+    await _for_each(missing, add)
+    await _for_each(changed, tell)
 
 
 async def machines(client: Client) -> dict[str, str]:
@@ -81,7 +81,7 @@ async def bring_classes(client: Client, machines: Iterable[Machine]) -> None:
     """What the vendors' charts bring for such machines: DeviceClasses, and ComputeDomains where there is a fabric."""
     found = tuple(machines)
     classes = [to_tree(one, *_type(DEVICE_CLASSES)) for one in classes_of(found)]
-    await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
+    await _for_each(classes, lambda one: _create_missing(client, DEVICE_CLASSES, one))
     if any(_has_fabric(machine) for machine in found):
         await install(client)
 
@@ -89,10 +89,10 @@ async def bring_classes(client: Client, machines: Iterable[Machine]) -> None:
 async def bring_vendors(client: Client, vendors: Iterable[str]) -> None:
     """The DeviceClasses of vendors whose machines may come: claims name them before there is one."""
     classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
-    await _each(classes, lambda one: _kept(client, DEVICE_CLASSES, one))
+    await _for_each(classes, lambda one: _create_missing(client, DEVICE_CLASSES, one))
 
 
-async def _kept(client: Client, resource: Resource, tree: Tree) -> None:
+async def _create_missing(client: Client, resource: Resource, tree: Tree) -> None:
     """Create what is not there; what is there may have been changed on purpose."""
     try:
         await client.create(resource, tree)
@@ -101,7 +101,7 @@ async def _kept(client: Client, resource: Resource, tree: Tree) -> None:
             raise
 
 
-async def _each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]]) -> None:
+async def _for_each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]]) -> None:
     """Do it with every item, many at once; the first error ends it."""
     waiting = iter(tuple(items))
 

@@ -39,7 +39,7 @@ class UnusableKubeconfig(Exception):
     """The file is there but cannot be changed safely; it was left alone."""
 
 
-def usual_path() -> Path:
+def default_path() -> Path:
     """The file that kubectl writes to: the first of ``KUBECONFIG``, else ``~/.kube/config``."""
     listed = [entry for entry in os.environ.get("KUBECONFIG", "").split(os.pathsep) if entry]
     return Path(listed[0]) if listed else Path.home() / ".kube" / "config"

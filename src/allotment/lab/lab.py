@@ -32,8 +32,8 @@ from allotment.files import atomic_write
 from allotment.files.atomic_write import Sync
 from allotment.lab import kubeconfig, wait_conditions
 from allotment.lab.control_plane import Plane, running
-from allotment.lab.pod_http import ask
-from allotment.lab.programs import left_out
+from allotment.lab.pod_http import http_get
+from allotment.lab.programs import excluded_programs
 from allotment.lab.runtimes import RuntimeName
 from allotment.lab.settings import RELEASE, Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
@@ -125,7 +125,7 @@ class Lab:
             tls=tls,
             speed=speed,
             features=features,
-            without=left_out(without),
+            without=excluded_programs(without),
             runtime=runtime,
             images=None if images is None else Path(images),
             autoscale=_autoscale(autoscale, cloud),
@@ -276,7 +276,7 @@ class Lab:
                     group.create_task(gone(*target))
         except TimeoutError:
             lines = [
-                f"{kind.kind.lower()}/{name}: {wait_conditions.held(tree)}" for (kind, _, name), tree in held.items()
+                f"{kind.kind.lower()}/{name}: {wait_conditions.deletion_blockers(tree)}" for (kind, _, name), tree in held.items()
             ]
             raise TimeoutError(f"still there after {timeout:g} s:\n" + "\n".join(lines)) from None
 
@@ -296,7 +296,7 @@ class Lab:
 
     def ask(self, pod: Tree, port: int, path: str = "/") -> bytes:
         """What a pod answers to a GET at a port, as through ``kubectl port-forward``. Raises NoAnswer."""
-        return self._loop.wait(ask(self.plane.ground.kubelets, pod, port, path))
+        return self._loop.wait(http_get(self.plane.ground.kubelets, pod, port, path))
 
     def wait(
         self, *targets: str, until: str | Test | None = None, timeout: float = 30.0, namespace: str = "default"
@@ -329,7 +329,7 @@ class Lab:
             resource, namespace, name = targets[number]
             async for tree in states(client, resource, namespace, name):
                 seen[number] = tree
-                if tree is not None and wait_conditions.test_of(until, resource.kind)(tree):
+                if tree is not None and wait_conditions.predicate_for(until, resource.kind)(tree):
                     found[number] = tree
                     return
 
@@ -340,7 +340,7 @@ class Lab:
         except TimeoutError:
             missing = [number for number in range(len(targets)) if number not in found]
             lines = [
-                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {wait_conditions.told(seen.get(number))}"
+                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {wait_conditions.describe_state(seen.get(number))}"
                 for number in missing
             ]
             raise TimeoutError(f"not there after {timeout:g} s:\n" + "\n".join(lines)) from None

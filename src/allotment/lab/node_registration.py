@@ -23,7 +23,7 @@ from allotment.node.kubelet import SIMULATED
 _REASON: Final = "NotSimulated"
 
 
-def joining(kube: str, version: str) -> Program:
+def register_nodes(kube: str, version: str) -> Program:
     """The program. ``kube``: the release that nodes say they run; ``version``: Allotment's own."""
 
     async def join(context: Context) -> None:

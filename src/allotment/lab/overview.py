@@ -23,7 +23,7 @@ class Overview(NamedTuple):
     nodes: int = 0
     running: int = 0
     starting: int = 0
-    homeless: int = 0
+    unscheduled: int = 0
     ended: int = 0
     allocated: int = 0
     waiting: int = 0
@@ -45,7 +45,7 @@ class Overview(NamedTuple):
         3 nodes; pods: 2 running, 1 without a node; claims: 2 allocated, 1 waiting
         """
         pods = _amounts(
-            (self.running, "running"), (self.starting, "starting"), (self.homeless, "without a node"),
+            (self.running, "running"), (self.starting, "starting"), (self.unscheduled, "without a node"),
             (self.ended, "ended"),
         )  # fmt: skip
         claims = _amounts((self.allocated, "allocated"), (self.waiting, "waiting"))
@@ -66,7 +66,7 @@ def _amounts(*amounts: tuple[int, str]) -> str:
 
 
 @contextmanager
-def shown(store: Store, show: Callable[[Overview], None]) -> Iterator[None]:
+def report_changes(store: Store, show: Callable[[Overview], None]) -> Iterator[None]:
     """Call ``show`` now, and after changes, but not again and again."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None

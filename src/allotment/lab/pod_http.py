@@ -13,7 +13,7 @@ class NoAnswer(Exception):
     """A pod does not answer, or not with 200 OK; the text says which pod, port and path, and what came."""
 
 
-async def ask(kubelets: Kubelets, pod: dict[str, Any], port: int, path: str) -> bytes:
+async def http_get(kubelets: Kubelets, pod: dict[str, Any], port: int, path: str) -> bytes:
     """The body of a GET. Raises NoAnswer."""
     name = pod["metadata"]["name"]
     asked = f"{name}:{port}{path}"

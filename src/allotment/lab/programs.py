@@ -30,9 +30,9 @@ from allotment.controllers.replica_sets import replica_sets, replication_control
 from allotment.controllers.resource_claims import resource_claims
 from allotment.controllers.stateful_sets import stateful_sets
 from allotment.lab.compute_domains import ComputeDomains
-from allotment.lab.driver_environment import Ground
+from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.drivers import Drivers
-from allotment.lab.node_registration import joining
+from allotment.lab.node_registration import register_nodes
 from allotment.model.features import Features
 from allotment.model.pod_groups import GATE
 from allotment.scheduler.program import SchedulerOptions, scheduler
@@ -87,7 +87,7 @@ class UnknownProgram(ValueError):
         self.name = name
 
 
-def left_out(words: Iterable[str]) -> frozenset[str]:
+def excluded_programs(words: Iterable[str]) -> frozenset[str]:
     """Programs as a user names those that should not run. Raises UnknownProgram.
 
     >>> sorted(left_out(["scheduler", "garbage"]))
@@ -103,13 +103,13 @@ def left_out(words: Iterable[str]) -> frozenset[str]:
 
 
 def programs(
-    ground: Ground, drivers: Drivers, without: frozenset[str] = frozenset(), autoscale: Autoscale | None = None
+    ground: DriverEnvironment, drivers: Drivers, without: frozenset[str] = frozenset(), autoscale: Autoscale | None = None
 ) -> Mapping[str, Program]:
     """The programs that run, by name."""
 
     async def kubelets(context: Context) -> None:
         # Existing pods would only report a missing driver until then; their nodes report from the start.
-        await ground.kubelets.run(context, drivers.there if DRIVERS not in without else None)
+        await ground.kubelets.run(context, drivers.registered if DRIVERS not in without else None)
 
     features = ground.features
     mine: dict[str, Program] = {
@@ -117,7 +117,7 @@ def programs(
         **{name: made(features) for name, made in _GATED.items()},
         _COMPUTE_DOMAINS: ComputeDomains(ground).run,
         DRIVERS: drivers.run,
-        _JOINING: joining(features.kube, __version__),
+        _JOINING: register_nodes(features.kube, __version__),
         _KUBELETS: kubelets,
         _SCHEDULER: scheduler(SchedulerOptions(features)),
     }

@@ -30,14 +30,14 @@ _LOOK_SECONDS = 0.2
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?")
 
 
-class BadName(ValueError):
+class InvalidName(ValueError):
     """The name of a lab cannot be one."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"a lab's name is 1 to 40 small letters, digits and inner '-', found {name!r}")
 
 
-class Running(Exception):
+class LabRunningError(Exception):
     """A lab of that name runs already: ``status``, if it has said anything yet."""
 
     def __init__(self, name: str, status: Status | None) -> None:
@@ -120,7 +120,7 @@ def context_of(name: str) -> str:
 def checked_name(name: str) -> str:
     """The name, if it can be one. Raises BadName."""
     if not _NAME.fullmatch(name):
-        raise BadName(name)
+        raise InvalidName(name)
     return name
 
 
@@ -129,7 +129,7 @@ def default_data(name: str) -> DataFolder:
     return DataFolder(_folder("XDG_DATA_HOME", ".local/share") / "labs" / checked_name(name))
 
 
-def usual_folder(name: str) -> Path:
+def default_folder(name: str) -> Path:
     """Where something else of this user's is kept that outlives a command."""
     return _folder("XDG_DATA_HOME", ".local/share") / name
 
@@ -152,7 +152,7 @@ class Register:
             patience = time.monotonic() + _LOOK_SECONDS
             while not _locked(file):
                 if time.monotonic() > patience:
-                    raise Running(name, self.status(name))
+                    raise LabRunningError(name, self.status(name))
                 time.sleep(0.02)
             self._file(name).unlink(missing_ok=True)
             try:

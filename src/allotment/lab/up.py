@@ -48,7 +48,7 @@ class DidNotStop(Exception):
     """A lab was told to stop and has not."""
 
 
-class Place(NamedTuple):
+class LabLocation(NamedTuple):
     """Where a lab is announced. ``log``: the file that its output goes to, if any."""
 
     register: Register
@@ -57,7 +57,7 @@ class Place(NamedTuple):
 
 
 def run(
-    settings: Settings, place: Place, ready: Callable[[Status], None], show: Callable[[Overview], None] | None = None
+    settings: Settings, place: LabLocation, ready: Callable[[Status], None], show: Callable[[Overview], None] | None = None
 ) -> None:
     """Be a lab until SIGINT or SIGTERM. Raises Running, OSError, FleetError and what else a start can meet.
 
@@ -71,10 +71,10 @@ def run(
 
 
 async def _serve(
-    settings: Settings, place: Place, ready: Callable[[Status], None], show: Callable[[Overview], None] | None
+    settings: Settings, place: LabLocation, ready: Callable[[Status], None], show: Callable[[Overview], None] | None
 ) -> None:
     from allotment.lab.control_plane import running
-    from allotment.lab.overview import shown
+    from allotment.lab.overview import report_changes
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -98,7 +98,7 @@ async def _serve(
             tending = asyncio.create_task(gc_tuning.tended(), name="collection")
             announced.callback(tending.cancel)
             if show is not None:
-                announced.enter_context(shown(plane.store, show))
+                announced.enter_context(report_changes(plane.store, show))
             stopped = asyncio.ensure_future(stop.wait())
             await asyncio.wait((stopped, plane.failed), return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
@@ -106,7 +106,7 @@ async def _serve(
                 plane.failed.result()
 
 
-def detach(command: Sequence[str], name: str, place: Place, log: Path) -> Status:
+def detach(command: Sequence[str], name: str, place: LabLocation, log: Path) -> Status:
     """Start a lab in a process of its own by a command line; returns when it is ready. Raises DidNotStart."""
     private.make_folder(log.parent)
     with private.open_append(log) as output:

@@ -71,7 +71,7 @@ _DONE: Mapping[str, Test] = {
 }
 
 
-def test_of(until: str | Test | None, kind: str) -> Test:
+def predicate_for(until: str | Test | None, kind: str) -> Test:
     """What to wait for: by the name of a condition, by a function, or (None) what the kind is for."""
     if callable(until):
         return until
@@ -84,7 +84,7 @@ def test_of(until: str | Test | None, kind: str) -> Test:
     return has_condition(until)
 
 
-def told(tree: Tree | None) -> str:
+def describe_state(tree: Tree | None) -> str:
     """What an object says of its state, the most telling first."""
     if tree is None:
         return "it does not exist"
@@ -97,7 +97,7 @@ def told(tree: Tree | None) -> str:
     return f"phase {phase}" if phase else "nothing in its status says why"
 
 
-def held(tree: Tree) -> str:
+def deletion_blockers(tree: Tree) -> str:
     """What keeps an object there that is being deleted.
 
     >>> held({"metadata": {"finalizers": ["example.com/backup"]}})

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.model.trees import Tree
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.pod_requirements import PodRequirements
 
 
-class Resident(NamedTuple):
+class AssignedPod(NamedTuple):
     """A pod on a node, or on its way there."""
 
     uid: str
@@ -17,22 +17,22 @@ class Resident(NamedTuple):
     name: str
     labels: Mapping[str, str]
     priority: int
-    demand: Demand
+    requirements: PodRequirements
     started: str
     terminating: bool = False
     preempted: bool = False
 
 
-def resident_of(tree: Tree, demand: Demand) -> Resident:
+def to_assigned_pod(tree: Tree, demand: PodRequirements) -> AssignedPod:
     """The pod as its node will count it."""
     metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
-    return Resident(
+    return AssignedPod(
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         labels=metadata.get("labels") or {},
         priority=spec.get("priority") or 0,
-        demand=demand,
+        requirements=demand,
         started=status.get("startTime") or metadata.get("creationTimestamp") or "",
         terminating="deletionTimestamp" in metadata,
         preempted=any(

@@ -24,7 +24,7 @@ DEVICE_CAUSES: Final = frozenset({"devices", "undecided"})
 _FIRST_CHOICE: Final = 8
 
 
-def given_up(verdict: Undecided) -> Refusal:
+def undecided_refusal(verdict: Undecided) -> Refusal:
     """Of a node whose search was given up. Kubernetes, which stops by the clock, says that it timed out."""
     return Refusal((f"search for devices given up after {verdict.steps} steps",), cause="undecided")
 
@@ -32,52 +32,52 @@ def given_up(verdict: Undecided) -> Refusal:
 class DeviceTable:
     """What is known of every place for one shape of claims."""
 
-    __slots__ = ("_at", "fits", "invalid", "stops", "undecided")
+    __slots__ = ("_journal_position", "fits", "invalid", "errors", "undecided")
 
     def __init__(self) -> None:
-        self._at = -1
+        self._journal_position = -1
         self.fits = 0
-        self.stops = 0
+        self.errors = 0
         """Places whose answer is an error, which ends the attempt on all nodes."""
         self.invalid = 0
         """Places where nothing fits and a pool is invalid."""
         self.undecided: dict[int, Refusal] = {}
         """Places whose search was given up: the claims are not placed there, other places are still tried."""
 
-    def catch_up(self, allocator: Allocator, work: ShapeCache) -> None:
+    def catch_up(self, allocator: Allocator, cache: ShapeCache) -> None:
         """Look at the nodes whose devices have changed."""
         inventory = allocator.inventory
         journal = inventory.journal
-        if journal.end == self._at:
+        if journal.end == self._journal_position:
             return
-        changed = journal.since(self._at) if self._at >= 0 else None
-        self._at = journal.end
+        changed = journal.since(self._journal_position) if self._journal_position >= 0 else None
+        self._journal_position = journal.end
         if changed is None:
-            self.fits = self.stops = self.invalid = 0
+            self.fits = self.errors = self.invalid = 0
             self.undecided.clear()
-        for place in range(inventory.index_count) if changed is None else set(changed):
-            bit = 1 << place
+        for index in range(inventory.index_count) if changed is None else set(changed):
+            bit = 1 << index
             keep = ~bit
             self.fits &= keep
-            self.stops &= keep
+            self.errors &= keep
             self.invalid &= keep
-            self.undecided.pop(place, None)
-            node = inventory.node_at(place)
+            self.undecided.pop(index, None)
+            node = inventory.node_at(index)
             if node is None:
                 continue
-            verdict = work.verdict(inventory.view(node))
+            verdict = cache.verdict(inventory.view(node))
             if isinstance(verdict, Solution):
                 self.fits |= bit
             elif isinstance(verdict, Undecided):
-                self.undecided[place] = given_up(verdict)
+                self.undecided[index] = undecided_refusal(verdict)
             elif not isinstance(verdict, NoFit):
-                self.stops |= bit
+                self.errors |= bit
             elif verdict.invalid_pool:
                 self.invalid |= bit
 
-    def refusal(self, place: int) -> Refusal:
+    def refusal(self, node_index: int) -> Refusal:
         """Why not there, in Kubernetes' words."""
-        return self.undecided.get(place) or (_INVALID if self.invalid >> place & 1 else NO_FIT)
+        return self.undecided.get(node_index) or (_INVALID if self.invalid >> node_index & 1 else NO_FIT)
 
 
 class DeviceTables:
@@ -89,30 +89,30 @@ class DeviceTables:
 
     def of(self, claims: Sequence[ResourceClaim]) -> DeviceTable:
         """The table of these claims, up to date."""
-        work = self.allocator.cache_for(claims)
-        found = self._known.get(work)
-        if found is None:
-            found = self._known[work] = DeviceTable()
-        found.catch_up(self.allocator, work)
-        return found
+        cache = self.allocator.cache_for(claims)
+        table = self._known.get(cache)
+        if table is None:
+            table = self._known[cache] = DeviceTable()
+        table.catch_up(self.allocator, cache)
+        return table
 
-    def preference(self, claims: Sequence[ResourceClaim], place: int) -> int:
+    def preference(self, claims: Sequence[ResourceClaim], index: int) -> int:
         """How much of what the claims list first a node would give them."""
         inventory = self.allocator.inventory
-        node = inventory.node_at(place)
-        work = self.allocator.cache_for(claims)
-        verdict = work.verdict(inventory.view(node)) if node is not None else None
+        node = inventory.node_at(index)
+        cache = self.allocator.cache_for(claims)
+        verdict = cache.verdict(inventory.view(node)) if node is not None else None
         if not isinstance(verdict, Solution):
             return 0
         return sum(
             _FIRST_CHOICE - (choice - request.subrequests[0].number)
-            for claim, chosen in zip(work.shape.claims, verdict.chosen, strict=True)
+            for claim, chosen in zip(cache.shape.claims, verdict.chosen, strict=True)
             for request, choice in zip(claim.requests, chosen, strict=True)
             if request.is_prioritized_list
         )
 
-    def error_on(self, place: int, claims: Sequence[ResourceClaim]) -> Aborted | None:
+    def error_on(self, index: int, claims: Sequence[ResourceClaim]) -> Aborted | None:
         """The error that a place of ``stops`` answers."""
-        node = self.allocator.inventory.node_at(place)
+        node = self.allocator.inventory.node_at(index)
         outcome = self.allocator.allocate(node, claims) if node is not None else None
         return outcome if isinstance(outcome, Aborted) else None

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from allotment.node_fit.filters import judge
+from allotment.node_fit.filters import run_filters
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.nodes import Machine, Machines
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.nodes import CachedNode, NodeCache
+from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.node_fit.scores import score
 
 
-class Table:
+class NodeFitTable:
     """One bit, and one answer, for every place."""
 
-    __slots__ = ("_at", "_by_devices", "_machines", "by_score", "demand", "fits", "refusals", "scores")
+    __slots__ = ("_journal_position", "_dra_resources", "_nodes", "by_score", "demand", "fits", "refusals", "scores")
 
-    def __init__(self, demand: Demand, machines: Machines, by_devices: Set[str] = frozenset()) -> None:
-        self.demand = demand
-        self._machines = machines
-        self._by_devices = by_devices
-        self._at = -1
+    def __init__(self, requirements: PodRequirements, nodes: NodeCache, dra_resources: Set[str] = frozenset()) -> None:
+        self.demand = requirements
+        self._nodes = nodes
+        self._dra_resources = dra_resources
+        self._journal_position = -1
         self.fits = 0
         """Places of nodes that would do."""
         self.refusals: list[Refusal | None] = []
@@ -34,38 +34,38 @@ class Table:
 
     def catch_up(self) -> None:
         """Look at the nodes that have changed since the last time."""
-        journal = self._machines.journal
-        if journal.end == self._at:
+        journal = self._nodes.journal
+        if journal.end == self._journal_position:
             return
-        changed = journal.since(self._at) if self._at >= 0 else None
-        self._at = journal.end
-        places = self._machines.places
-        grown = places - len(self.refusals)
-        if grown > 0:
-            self.refusals.extend([None] * grown)
-            self.scores.extend([0] * grown)
-        for place in range(places) if changed is None else set(changed):
-            self._look(place)
+        changed = journal.since(self._journal_position) if self._journal_position >= 0 else None
+        self._journal_position = journal.end
+        index_count = self._nodes.index_count
+        added = index_count - len(self.refusals)
+        if added > 0:
+            self.refusals.extend([None] * added)
+            self.scores.extend([0] * added)
+        for index in range(index_count) if changed is None else set(changed):
+            self._evaluate(index)
 
-    def _look(self, place: int) -> None:
-        bit = 1 << place
+    def _evaluate(self, index: int) -> None:
+        bit = 1 << index
         if self.fits & bit:
-            before = self.scores[place]
-            left = self.by_score[before] & ~bit
-            if left:
-                self.by_score[before] = left
+            before = self.scores[index]
+            remaining = self.by_score[before] & ~bit
+            if remaining:
+                self.by_score[before] = remaining
             else:
                 del self.by_score[before]
             self.fits ^= bit
-        machine = self._machines.at(place)
-        if machine is None:
-            self.refusals[place] = None
+        node = self._nodes.at(index)
+        if node is None:
+            self.refusals[index] = None
             return
-        refusal = judge(self.demand, machine, self._by_devices)
-        self.refusals[place] = refusal
+        refusal = run_filters(self.demand, node, self._dra_resources)
+        self.refusals[index] = refusal
         if refusal is None:
-            value = score(self.demand, machine)
-            self.scores[place] = value
+            value = score(self.demand, node)
+            self.scores[index] = value
             self.by_score[value] = self.by_score.get(value, 0) | bit
             self.fits |= bit
 
@@ -78,44 +78,44 @@ class Table:
         if not among:
             return -1
         for value in sorted(self.by_score, reverse=True):
-            found = self.by_score[value] & among
-            if found:
-                found = found >> start << start or found
-                return (found & -found).bit_length() - 1
+            table = self.by_score[value] & among
+            if table:
+                table = table >> start << start or table
+                return (table & -table).bit_length() - 1
         return -1
 
-    def refused(self) -> Iterator[tuple[Machine, Refusal]]:
+    def rejections(self) -> Iterator[tuple[CachedNode, Refusal]]:
         """The nodes that would not do, and why."""
-        for place, refusal in enumerate(self.refusals):
+        for index, refusal in enumerate(self.refusals):
             if refusal is not None:
-                machine = self._machines.at(place)
-                if machine is not None:
-                    yield machine, refusal
+                node = self._nodes.at(index)
+                if node is not None:
+                    yield node, refusal
 
 
-class Tables:
+class NodeFitTables:
     """The tables of the most recent shapes."""
 
     _KEPT = 256
 
-    def __init__(self, machines: Machines) -> None:
-        self._machines = machines
-        self._known: dict[tuple[Demand, Set[str]], Table] = {}
+    def __init__(self, nodes: NodeCache) -> None:
+        self._nodes = nodes
+        self._known: dict[tuple[PodRequirements, Set[str]], NodeFitTable] = {}
 
-    def of(self, demand: Demand, by_devices: frozenset[str] = frozenset()) -> Table:
+    def of(self, requirements: PodRequirements, dra_resources: frozenset[str] = frozenset()) -> NodeFitTable:
         """The table of a shape, up to date."""
-        key = (demand, by_devices)
-        found = self._known.pop(key, None)
-        if found is None:
+        key = (requirements, dra_resources)
+        table = self._known.pop(key, None)
+        if table is None:
             if len(self._known) >= self._KEPT:
                 del self._known[next(iter(self._known))]
-            found = Table(demand, self._machines, by_devices)
-        self._known[key] = found  # the most recent is last
-        found.catch_up()
-        return found
+            table = NodeFitTable(requirements, self._nodes, dra_resources)
+        self._known[key] = table  # the most recent is last
+        table.catch_up()
+        return table
 
 
-def places_in(mask: int) -> Iterator[int]:
+def node_indexes(mask: int) -> Iterator[int]:
     """The places of a bit mask, in order."""
     while mask:
         lowest = mask & -mask

@@ -15,39 +15,39 @@ from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.trees import Tree
-from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.pod_requirements import HostPort, amount
-from allotment.node_fit.topology_counts import Tallies
+from allotment.node_fit.topology_counts import TopologyCounts
 
 #: What a cordoned node has; pods that tolerate it may go there all the same.
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 #: On a node that is cordoned because it is still to get its devices; whoever ordered it ends that.
-COMING: Final = "allotment.dev/coming"
+PROVISIONING: Final = "allotment.dev/coming"
 #: Taint of a node that is kept for those for whom it was bought, until they are there. Its value is the order.
 RESERVED: Final = "allotment.dev/reserved"
 #: Pods on a node that does not say how many it takes.
 _ANY_NUMBER: Final = 1 << 30
 
 
-class Machine:
+class CachedNode:
     """One node."""
 
     __slots__ = (
-        "allocatable", "coming", "facts", "free", "name", "place", "pods", "pods_allowed", "ports", "scored_cpu",
+        "allocatable", "is_provisioning", "facts", "free", "name", "index", "pods", "pods_allowed", "ports", "scored_cpu",
         "scored_memory", "taints", "unschedulable",
     )  # fmt: skip
 
-    def __init__(self, name: str, place: int) -> None:
+    def __init__(self, name: str, index: int) -> None:
         self.name = name
-        self.place = place
+        self.index = index
         self.facts = NodeFacts(name)
         self.taints: tuple[Taint, ...] = ()
         self.unschedulable = False
-        self.coming = False
+        self.is_provisioning = False
         self.allocatable: dict[str, int] = {}
         self.free: dict[str, int] = {}
         self.pods_allowed = _ANY_NUMBER
-        self.pods: dict[str, Resident] = {}
+        self.pods: dict[str, AssignedPod] = {}
         self.ports: dict[HostPort, int] = {}
         self.scored_cpu = 0
         self.scored_memory = 0
@@ -58,13 +58,13 @@ class Machine:
         self.allocatable = allocatable
         self.free = dict(allocatable)
         for pod in self.pods.values():
-            for name, n in pod.demand.requests.items():
+            for name, n in pod.requirements.requests.items():
                 self.free[name] = self.free.get(name, 0) - n
 
-    def add(self, pod: Resident) -> None:
+    def add(self, pod: AssignedPod) -> None:
         """A pod comes."""
         self.pods[pod.uid] = pod
-        free, demand = self.free, pod.demand
+        free, demand = self.free, pod.requirements
         for name, n in demand.requests.items():
             free[name] = free.get(name, 0) - n
         self.scored_cpu += demand.scored_cpu
@@ -72,12 +72,12 @@ class Machine:
         for port in demand.ports:
             self.ports[port] = self.ports.get(port, 0) + 1
 
-    def remove(self, uid: str) -> Resident | None:
+    def remove(self, uid: str) -> AssignedPod | None:
         """A pod goes; None if it was not here."""
         pod = self.pods.pop(uid, None)
         if pod is None:
             return None
-        free, demand = self.free, pod.demand
+        free, demand = self.free, pod.requirements
         for name, n in demand.requests.items():
             free[name] = free.get(name, 0) + n
         self.scored_cpu -= demand.scored_cpu
@@ -91,39 +91,39 @@ class Machine:
         return pod
 
 
-class Machines:
+class NodeCache:
     """All nodes by name and by place, and which pod is where."""
 
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
         self.journal = ChangeJournal()
-        self.by_name: dict[str, Machine] = {}
-        self._by_place: list[Machine | None] = []
-        self._where: dict[str, str] = {}
+        self.by_name: dict[str, CachedNode] = {}
+        self._by_index: list[CachedNode | None] = []
+        self._node_of_pod: dict[str, str] = {}
         """Node by pod, also of nodes that are not known (yet)."""
-        self._strays: dict[str, dict[str, Resident]] = {}
-        self.tallies = Tallies()
-        self.neighbourly: dict[str, tuple[Resident, str]] = {}
+        self._pods_of_missing_nodes: dict[str, dict[str, AssignedPod]] = {}
+        self.pod_counts = TopologyCounts()
+        self.pods_with_affinity: dict[str, tuple[AssignedPod, str]] = {}
         """Pods here with affinity of their own, and their nodes: they have a say in where others go."""
 
     def __len__(self) -> int:
         return len(self.by_name)
 
-    def __iter__(self) -> Iterator[Machine]:
+    def __iter__(self) -> Iterator[CachedNode]:
         return iter(self.by_name.values())
 
-    def at(self, place: int) -> Machine | None:
+    def at(self, index: int) -> CachedNode | None:
         """The node in a place."""
-        return self._by_place[place] if place < len(self._by_place) else None
+        return self._by_index[index] if index < len(self._by_index) else None
 
     @property
-    def places(self) -> int:
+    def index_count(self) -> int:
         """How many places there are."""
         return self.inventory.index_count
 
     def node_of(self, uid: str) -> str | None:
         """Where a pod is."""
-        return self._where.get(uid)
+        return self._node_of_pod.get(uid)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -135,102 +135,102 @@ class Machines:
         known = self.by_name.get(name)
         if known is None or known.facts.labels != labels:
             self.inventory.put_node(name, labels)
-        machine = known or self._new(name)
-        machine.facts = NodeFacts(name, labels)
-        machine.taints = tuple(
+        node = known or self._add_node(name)
+        node.facts = NodeFacts(name, labels)
+        node.taints = tuple(
             Taint(key=t.get("key", ""), value=t.get("value", ""), effect=t.get("effect", ""))
             for t in spec.get("taints") or ()
         )
-        machine.unschedulable = bool(spec.get("unschedulable"))
-        machine.coming = (machine.unschedulable and COMING in (metadata.get("annotations") or {})) or any(
-            taint.key == RESERVED for taint in machine.taints
+        node.unschedulable = bool(spec.get("unschedulable"))
+        node.is_provisioning = (node.unschedulable and PROVISIONING in (metadata.get("annotations") or {})) or any(
+            taint.key == RESERVED for taint in node.taints
         )
-        machine.set_allocatable(_read_amounts(status.get("allocatable") or status.get("capacity") or {}))
-        self._note(machine)
+        node.set_allocatable(_read_amounts(status.get("allocatable") or status.get("capacity") or {}))
+        self._record_change(node)
 
-    def _new(self, name: str) -> Machine:
-        machine = self.by_name[name] = Machine(name, self.inventory.index_of(name))
-        while len(self._by_place) <= machine.place:
-            self._by_place.append(None)
-        self._by_place[machine.place] = machine
-        for pod in self._strays.pop(name, {}).values():
-            machine.add(pod)
-        return machine
+    def _add_node(self, name: str) -> CachedNode:
+        node = self.by_name[name] = CachedNode(name, self.inventory.index_of(name))
+        while len(self._by_index) <= node.index:
+            self._by_index.append(None)
+        self._by_index[node.index] = node
+        for pod in self._pods_of_missing_nodes.pop(name, {}).values():
+            node.add(pod)
+        return node
 
     def remove(self, name: str) -> None:
         """A node is gone; pods that are bound to it stay known, should it come again."""
-        machine = self.by_name.pop(name, None)
-        if machine is None:
+        node = self.by_name.pop(name, None)
+        if node is None:
             return
-        self._by_place[machine.place] = None
-        if machine.pods:
-            self._strays[name] = machine.pods
+        self._by_index[node.index] = None
+        if node.pods:
+            self._pods_of_missing_nodes[name] = node.pods
         self.inventory.remove_node(name)
-        self._note(machine)
+        self._record_change(node)
 
     # --- pods ----------------------------------------------------------------------------------------------------
 
-    def seat(self, pod: Resident, node: str) -> bool:
+    def assign_pod(self, pod: AssignedPod, node_name: str) -> bool:
         """A pod is on a node, or will be; whether that was news."""
-        before = self._where.get(pod.uid)
-        machine = self.by_name.get(node)
-        if before == node:
-            held = (machine.pods if machine is not None else self._strays.get(node, {})).get(pod.uid)
-            same = held is not None and held.demand is pod.demand and held.labels == pod.labels
-            if same and held is not None and held.terminating == pod.terminating:
-                (machine.pods if machine is not None else self._strays[node])[pod.uid] = pod
+        before = self._node_of_pod.get(pod.uid)
+        node = self.by_name.get(node_name)
+        if before == node_name:
+            known_pod = (node.pods if node is not None else self._pods_of_missing_nodes.get(node_name, {})).get(pod.uid)
+            same = known_pod is not None and known_pod.requirements is pod.requirements and known_pod.labels == pod.labels
+            if same and known_pod is not None and known_pod.terminating == pod.terminating:
+                (node.pods if node is not None else self._pods_of_missing_nodes[node_name])[pod.uid] = pod
                 return False
         if before is not None:
-            self.unseat(pod.uid)
-        self._where[pod.uid] = node
-        self.tallies.change(pod, node, 1)
-        if pod.demand.has_neighbours:
-            self.neighbourly[pod.uid] = (pod, node)
-        if machine is None:
-            self._strays.setdefault(node, {})[pod.uid] = pod
+            self.remove_pod(pod.uid)
+        self._node_of_pod[pod.uid] = node_name
+        self.pod_counts.update(pod, node_name, 1)
+        if pod.requirements.has_pod_affinity:
+            self.pods_with_affinity[pod.uid] = (pod, node_name)
+        if node is None:
+            self._pods_of_missing_nodes.setdefault(node_name, {})[pod.uid] = pod
             return True
-        machine.add(pod)
-        self._note(machine)
+        node.add(pod)
+        self._record_change(node)
         return True
 
-    def unseat(self, uid: str) -> str | None:
+    def remove_pod(self, uid: str) -> str | None:
         """A pod has left its node, whose name is returned."""
-        node = self._where.pop(uid, None)
-        if node is None:
+        node_name = self._node_of_pod.pop(uid, None)
+        if node_name is None:
             return None
-        self.neighbourly.pop(uid, None)
-        machine = self.by_name.get(node)
-        if machine is None:
-            strays = self._strays.get(node, {})
+        self.pods_with_affinity.pop(uid, None)
+        node = self.by_name.get(node_name)
+        if node is None:
+            strays = self._pods_of_missing_nodes.get(node_name, {})
             pod = strays.pop(uid, None)
             if not strays:
-                self._strays.pop(node, None)
+                self._pods_of_missing_nodes.pop(node_name, None)
         else:
-            pod = machine.remove(uid)
-            self._note(machine)
+            pod = node.remove(uid)
+            self._record_change(node)
         if pod is not None:
-            self.tallies.change(pod, node, -1)
-        return node
+            self.pod_counts.update(pod, node_name, -1)
+        return node_name
 
-    def everyone(self) -> Iterator[tuple[Resident, str]]:
+    def assigned_pods(self) -> Iterator[tuple[AssignedPod, str]]:
         """All pods with their nodes."""
-        for machine in self.by_name.values():
-            for pod in machine.pods.values():
-                yield pod, machine.name
-        for node, pods in self._strays.items():
+        for node in self.by_name.values():
+            for pod in node.pods.values():
+                yield pod, node.name
+        for node_name, pods in self._pods_of_missing_nodes.items():
             for pod in pods.values():
-                yield pod, node
+                yield pod, node_name
 
-    def _note(self, machine: Machine) -> None:
-        self.journal.append(machine.place, self.inventory.index_count)
+    def _record_change(self, node: CachedNode) -> None:
+        self.journal.append(node.index, self.inventory.index_count)
 
 
 def _read_amounts(tree: Mapping[str, Any]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for name, text in tree.items():
         try:
             quantity = Quantity.parse(text) if isinstance(text, str) else Quantity.of_int(int(text))
         except (QuantityError, TypeError, ValueError):
             continue  # no amount that anybody could use
-        found[name] = amount(name, quantity)
-    return found
+        amounts[name] = amount(name, quantity)
+    return amounts

@@ -45,21 +45,21 @@ class HostPort(NamedTuple):
         )
 
 
-class Preference(NamedTuple):
+class NodePreference(NamedTuple):
     """A node term with its weight."""
 
     weight: int
     term: NodeSelector
 
 
-class Neighbour(NamedTuple):
+class WeightedAffinityTerm(NamedTuple):
     """A pod affinity term; ``weight`` 0 where it is required."""
 
     term: PodAffinityTerm
     weight: int = 0
 
 
-class Requests(NamedTuple):
+class RequestTotals(NamedTuple):
     """What a pod requests as a whole, and what it counts for in scores."""
 
     amounts: dict[str, int]
@@ -67,15 +67,15 @@ class Requests(NamedTuple):
     scored_memory: int
 
 
-class Demand:
+class PodRequirements:
     """What equal pods ask. Compared by identity; `Demands` keeps one for each shape."""
 
     __slots__ = (
-        "anti_affinity", "anti_preferred", "affinity", "affinity_preferred", "containers", "extended", "node_selector",
+        "anti_affinity", "anti_affinity_preferred", "affinity", "affinity_preferred", "containers", "extended", "node_selector",
         "ports", "preferences", "required", "requests", "scored_cpu", "scored_memory", "spec", "spread", "tolerations",
     )  # fmt: skip
 
-    def __init__(self, spec: PodSpec, requests: Requests) -> None:
+    def __init__(self, spec: PodSpec, requests: RequestTotals) -> None:
         self.spec = spec
         self.requests, self.scored_cpu, self.scored_memory = requests
         self.extended: tuple[str, ...] = tuple(sorted(name for name, n in self.requests.items() if n and "/" in name))
@@ -87,8 +87,8 @@ class Demand:
         self.required: NodeSelector | None = (
             node.required_during_scheduling_ignored_during_execution if node is not None else None
         )
-        self.preferences: tuple[Preference, ...] = tuple(
-            Preference(p.weight, NodeSelector(node_selector_terms=(p.preference,)))
+        self.preferences: tuple[NodePreference, ...] = tuple(
+            NodePreference(p.weight, NodeSelector(node_selector_terms=(p.preference,)))
             for p in (node.preferred_during_scheduling_ignored_during_execution if node is not None else ())
             if p.weight
         )
@@ -97,30 +97,30 @@ class Demand:
         self.affinity = _required(near.required_during_scheduling_ignored_during_execution if near else ())
         self.anti_affinity = _required(far.required_during_scheduling_ignored_during_execution if far else ())
         self.affinity_preferred = tuple(
-            Neighbour(t.pod_affinity_term, t.weight)
+            WeightedAffinityTerm(t.pod_affinity_term, t.weight)
             for t in (near.preferred_during_scheduling_ignored_during_execution if near else ())
         )
-        self.anti_preferred = tuple(
-            Neighbour(t.pod_affinity_term, -t.weight)
+        self.anti_affinity_preferred = tuple(
+            WeightedAffinityTerm(t.pod_affinity_term, -t.weight)
             for t in (far.preferred_during_scheduling_ignored_during_execution if far else ())
         )
 
-    def elsewhere(self, spec: PodSpec) -> Demand:
+    def with_placement_of(self, spec: PodSpec) -> PodRequirements:
         """The same amounts with another choice of nodes."""
-        return Demand(spec, Requests(self.requests, self.scored_cpu, self.scored_memory))
+        return PodRequirements(spec, RequestTotals(self.requests, self.scored_cpu, self.scored_memory))
 
     @property
-    def social(self) -> bool:
+    def depends_on_other_pods(self) -> bool:
         """Whether other pods decide where this one may or should go."""
-        return bool(self.spread) or self.has_neighbours
+        return bool(self.spread) or self.has_pod_affinity
 
     @property
-    def has_neighbours(self) -> bool:
+    def has_pod_affinity(self) -> bool:
         """Whether the pod says anything of other pods, which then counts for them, too."""
-        return bool(self.affinity or self.anti_affinity or self.affinity_preferred or self.anti_preferred)
+        return bool(self.affinity or self.anti_affinity or self.affinity_preferred or self.anti_affinity_preferred)
 
     @property
-    def waits_for_others(self) -> bool:
+    def may_fit_after_other_pods(self) -> bool:
         """Whether others could let the pod onto a node by coming: some that it must be near, or that even out a spread.
 
         Kubernetes tries such a pod again after others (its queueing hints). Everybody else only loses by who comes.
@@ -140,14 +140,14 @@ class Demand:
         return tuple(dict.fromkeys(names)) if self.required.node_selector_terms else None
 
 
-class Demands:
+class PodRequirementsCache:
     """Interns demands by the parts of the spec that they are made of."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Demand] = {}
+        self._known: dict[bytes, PodRequirements] = {}
         self._encoder = msgspec.json.Encoder()
 
-    def of(self, spec: Tree, status: Tree | None = None) -> Demand:
+    def of(self, spec: Tree, status: Tree | None = None) -> PodRequirements:
         """The demand of a pod; ``status``: of one that is on a node, where it may be being resized."""
         get = spec.get
         resized = _resized(spec, status) if status else None
@@ -169,7 +169,7 @@ class Demands:
             if len(self._known) >= _SHAPES:
                 self._known.clear()
             read = _read_only(spec)
-            found = self._known[key] = Demand(to_value(read, PodSpec), resized or _requests(read))
+            found = self._known[key] = PodRequirements(to_value(read, PodSpec), resized or _requests(read))
         return found
 
 
@@ -186,8 +186,8 @@ def _read_only(spec: Tree) -> Tree:
     return found
 
 
-def _required(terms: Iterable[PodAffinityTerm]) -> tuple[Neighbour, ...]:
-    return tuple(map(Neighbour, terms))
+def _required(terms: Iterable[PodAffinityTerm]) -> tuple[WeightedAffinityTerm, ...]:
+    return tuple(map(WeightedAffinityTerm, terms))
 
 
 def amount(name: str, quantity: Quantity) -> int:
@@ -204,15 +204,15 @@ def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
     return {name: amount(name, quantity) for name, quantity in quantities.items()}
 
 
-def _requests(spec: Tree, status: Tree | None = None) -> Requests:
+def _requests(spec: Tree, status: Tree | None = None) -> RequestTotals:
     """Of a spec that may come from a file, where no API server has set its defaults yet."""
     spec = with_default_requests(spec)
     requests = amounts(pod_requests(spec, status))
     scored = amounts(pod_requests(spec, status, missing=_SCORED))
-    return Requests({name: n for name, n in requests.items() if n}, scored.get("cpu", 0), scored.get("memory", 0))
+    return RequestTotals({name: n for name, n in requests.items() if n}, scored.get("cpu", 0), scored.get("memory", 0))
 
 
-def _resized(spec: Tree, status: Tree) -> Requests | None:
+def _resized(spec: Tree, status: Tree) -> RequestTotals | None:
     """The requests of a pod whose status says other amounts than its spec; None if it does not, as mostly."""
     if status.get("resources") is None and not any(
         one.get("resources") is not None and _differs(one, container)
@@ -240,7 +240,7 @@ def _ports(spec: PodSpec) -> Iterable[HostPort]:
                 yield HostPort(port.host_ip or "0.0.0.0", port.protocol, port.host_port)
 
 
-def admits(selector: NodeSelector, facts: NodeFacts) -> bool:
+def selector_matches(selector: NodeSelector, facts: NodeFacts) -> bool:
     """Whether a node selector matches a node; one that cannot be read matches none."""
     try:
         return selects(selector, facts)

@@ -8,40 +8,40 @@ node changes. The order among nodes is the same.
 from __future__ import annotations
 
 from allotment.node_fit.filters.node_eligibility import tolerates
-from allotment.node_fit.nodes import Machine
-from allotment.node_fit.pod_requirements import Demand, admits
+from allotment.node_fit.nodes import CachedNode
+from allotment.node_fit.pod_requirements import PodRequirements, selector_matches
 
 
-def score(demand: Demand, machine: Machine) -> int:
+def score(requirements: PodRequirements, node: CachedNode) -> int:
     """The sum of all parts."""
-    total = _allocation(demand, machine)
-    if demand.preferences:
-        total += 2 * _preferred(demand, machine)
-    if machine.taints:
-        total += 3 * _welcome(demand, machine)
+    total = _resource_score(requirements, node)
+    if requirements.preferences:
+        total += 2 * _node_affinity_score(requirements, node)
+    if node.taints:
+        total += 3 * _taint_score(requirements, node)
     else:
         total += 300
     return total
 
 
-def _allocation(demand: Demand, machine: Machine) -> int:
+def _resource_score(requirements: PodRequirements, node: CachedNode) -> int:
     """Least allocated plus balanced, over cpu and memory."""
-    cpu, memory = machine.allocatable.get("cpu", 0), machine.allocatable.get("memory", 0)
-    cpu_used, memory_used = machine.scored_cpu + demand.scored_cpu, machine.scored_memory + demand.scored_memory
+    cpu, memory = node.allocatable.get("cpu", 0), node.allocatable.get("memory", 0)
+    cpu_used, memory_used = node.scored_cpu + requirements.scored_cpu, node.scored_memory + requirements.scored_memory
     cpu_left = (cpu - cpu_used) * 100 // cpu if cpu and cpu_used <= cpu else 0
     memory_left = (memory - memory_used) * 100 // memory if memory and memory_used <= memory else 0
-    apart = abs(cpu_left - memory_left) // 2
-    return (cpu_left + memory_left) // 2 + 100 - apart
+    imbalance = abs(cpu_left - memory_left) // 2
+    return (cpu_left + memory_left) // 2 + 100 - imbalance
 
 
-def _preferred(demand: Demand, machine: Machine) -> int:
-    whole = sum(p.weight for p in demand.preferences)
-    met = sum(p.weight for p in demand.preferences if admits(p.term, machine.facts))
-    return 100 * met // whole if whole else 0
+def _node_affinity_score(requirements: PodRequirements, node: CachedNode) -> int:
+    total_weight = sum(p.weight for p in requirements.preferences)
+    matched_weight = sum(p.weight for p in requirements.preferences if selector_matches(p.term, node.facts))
+    return 100 * matched_weight // total_weight if total_weight else 0
 
 
-def _welcome(demand: Demand, machine: Machine) -> int:
-    unwelcome = sum(
-        1 for t in machine.taints if t.effect == "PreferNoSchedule" and not tolerates(demand.tolerations, t)
+def _taint_score(requirements: PodRequirements, node: CachedNode) -> int:
+    untolerated = sum(
+        1 for t in node.taints if t.effect == "PreferNoSchedule" and not tolerates(requirements.tolerations, t)
     )
-    return 100 // (1 + unwelcome)
+    return 100 // (1 + untolerated)

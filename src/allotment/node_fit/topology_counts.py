@@ -8,52 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.assigned_pod import AssignedPod
 
-Counts = Callable[[Resident], bool]
+PodPredicate = Callable[[AssignedPod], bool]
 
 
-class Tally:
+class PodCounts:
     """Pods that count, by node."""
 
-    __slots__ = ("by_node", "counts")
+    __slots__ = ("by_node", "matches")
 
-    def __init__(self, counts: Counts) -> None:
-        self.counts = counts
+    def __init__(self, matches: PodPredicate) -> None:
+        self.matches = matches
         self.by_node: dict[str, int] = {}
 
-    def add(self, pod: Resident, node: str, by: int) -> None:
+    def add(self, pod: AssignedPod, node: str, delta: int) -> None:
         """A pod came (1) or went (-1)."""
-        if not self.counts(pod):
+        if not self.matches(pod):
             return
-        left = self.by_node.get(node, 0) + by
-        if left:
-            self.by_node[node] = left
+        count = self.by_node.get(node, 0) + delta
+        if count:
+            self.by_node[node] = count
         else:
             self.by_node.pop(node, None)
 
 
-class Tallies:
+class TopologyCounts:
     """The tallies that were asked for last."""
 
     _KEPT = 64
 
     def __init__(self) -> None:
-        self._known: dict[object, Tally] = {}
+        self._known: dict[object, PodCounts] = {}
 
-    def of(self, key: object, counts: Counts, everyone: Callable[[], Iterable[tuple[Resident, str]]]) -> Tally:
+    def of(self, key: object, matches: PodPredicate, assigned_pods: Callable[[], Iterable[tuple[AssignedPod, str]]]) -> PodCounts:
         """The tally of a key; ``counts`` and ``everyone`` (pods with their nodes) are used when it is new."""
-        found = self._known.pop(key, None)
-        if found is None:
+        counts_of_key = self._known.pop(key, None)
+        if counts_of_key is None:
             if len(self._known) >= self._KEPT:
                 del self._known[next(iter(self._known))]
-            found = Tally(counts)
-            for pod, node in everyone():
-                found.add(pod, node, 1)
-        self._known[key] = found  # the most recent is last
-        return found
+            counts_of_key = PodCounts(matches)
+            for pod, node in assigned_pods():
+                counts_of_key.add(pod, node, 1)
+        self._known[key] = counts_of_key  # the most recent is last
+        return counts_of_key
 
-    def change(self, pod: Resident, node: str, by: int) -> None:
+    def update(self, pod: AssignedPod, node: str, delta: int) -> None:
         """A pod came or went."""
-        for tally in self._known.values():
-            tally.add(pod, node, by)
+        for pod_counts in self._known.values():
+            pod_counts.add(pod, node, delta)

@@ -17,13 +17,13 @@ from allotment.model.features import Features
 from allotment.model.pod_groups import not_found_message
 from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.node_fit.device_table import NO_FIT, DeviceTable, DeviceTables
-from allotment.node_fit.filters.inter_pod_affinity import Namespaces, neighbour_scores, neighbours
+from allotment.node_fit.filters.inter_pod_affinity import Namespaces, inter_pod_affinity_scores, inter_pod_affinity
 from allotment.node_fit.filters.ports import ports
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.filters.resources import room
-from allotment.node_fit.filters.topology_spread import spread, spread_scores
-from allotment.node_fit.node_table import Table, Tables, places_in
-from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.filters.resources import resources
+from allotment.node_fit.filters.topology_spread import topology_spread, topology_spread_scores
+from allotment.node_fit.node_table import NodeFitTable, NodeFitTables, node_indexes
+from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.scheduler import device_readiness, extended_resources
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.pod_groups import PodGroups
@@ -103,7 +103,7 @@ class SchedulingAlgorithm:
     """Runs scheduling attempts and keeps the tables that consecutive attempts share."""
 
     def __init__(
-        self, machines: Machines, ledger: ClaimLedger, allocator: Allocator, features: Features, namespaces: Namespaces,
+        self, machines: NodeCache, ledger: ClaimLedger, allocator: Allocator, features: Features, namespaces: Namespaces,
         groups: PodGroups, has_competitors: Callable[[], bool] = lambda: False,
         unreadable: Callable[[], str] = lambda: "",
     ) -> None:  # fmt: skip
@@ -117,7 +117,7 @@ class SchedulingAlgorithm:
         self.has_competitors = has_competitors
         self.unreadable = unreadable
         self._start_offset = 0
-        self.tables = Tables(machines)
+        self.tables = NodeFitTables(machines)
         self.devices = DeviceTables(allocator)
         self.nominations: dict[str, tuple[QueuedPod, str]] = {}
         """Pods nominated to a node, by preemption or by another client; pods of lower priority do not take the room."""
@@ -150,7 +150,7 @@ class SchedulingAlgorithm:
         nominated = machines.by_name.get(pod.nominated_node) if pod.nominated_node else None
         if nominated is not None and only == -1:
             # The nominated node is tried first: if the pod fits there, no other node is checked.
-            outcome = self._find_node(pod, pending, allocated, unusable, 1 << nominated.place)
+            outcome = self._find_node(pod, pending, allocated, unusable, 1 << nominated.index)
             if isinstance(outcome, NodeAssignment):
                 return outcome
         return self._find_node(pod, pending, allocated, unusable, only)
@@ -168,9 +168,9 @@ class SchedulingAlgorithm:
         if named is not None:
             among &= self.allocator.inventory.node_mask(named)
         if demand.spread:
-            out.update(spread(demand, pod.resident.namespace, pod.resident.labels, machines))
-        if demand.has_neighbours or machines.neighbourly:
-            for place, refusal in neighbours(pod.resident, machines, self.namespaces).items():
+            out.update(topology_spread(demand, pod.resident.namespace, pod.resident.labels, machines))
+        if demand.has_pod_affinity or machines.pods_with_affinity:
+            for place, refusal in inter_pod_affinity(pod.resident, machines, self.namespaces).items():
                 out.setdefault(place, refusal)
         if self.nominations:
             self._respect_nominations(pod, among, by_devices, out)
@@ -188,7 +188,7 @@ class SchedulingAlgorithm:
             return found
         refusals: dict[int, Refusal] = {}
         for machine in machines:
-            place = machine.place
+            place = machine.index
             own = table.refusals[place]
             if named is not None and machine.name not in named:
                 own = _NODE_NAME_MISMATCH
@@ -200,7 +200,7 @@ class SchedulingAlgorithm:
         unavailable = tuple(claim for claim in allocated if lost[claim.uid] & found.otherwise_feasible)
         return NoNode(len(machines), refusals=refusals, unavailable=unavailable, pending=found.pending)
 
-    # --- before any node is checked ----------------------------------------------------------------------------------------
+    # --- before any node is checked -----------------------------------------------------------------------------
 
     def _prefilter(self, pod: QueuedPod, pending: list[CachedClaim], allocated: list[CachedClaim]) -> NoNode | None:
         nodes = len(self.machines)
@@ -233,26 +233,26 @@ class SchedulingAlgorithm:
                 nominated.setdefault(node, []).append(other)
         for node, others in nominated.items():
             machine = self.machines.by_name.get(node)
-            if machine is None or not among >> machine.place & 1 or machine.place in out:
+            if machine is None or not among >> machine.index & 1 or machine.index in out:
                 continue
             trial = [other for other in others if self.machines.node_of(other.uid) is None]
             for other in trial:
-                self.machines.seat(other.resident, node)
+                self.machines.assign_pod(other.resident, node)
             refusal = self._refusal_by_pods(pod, machine, by_devices)
             for other in trial:
-                self.machines.unseat(other.uid)
+                self.machines.remove_pod(other.uid)
             if refusal is not None:
-                out[machine.place] = refusal
+                out[machine.index] = refusal
 
-    def _refusal_by_pods(self, pod: QueuedPod, machine: Machine, by_devices: frozenset[str]) -> Refusal | None:
+    def _refusal_by_pods(self, pod: QueuedPod, machine: CachedNode, by_devices: frozenset[str]) -> Refusal | None:
         """Return the refusal caused by the pods on a node or elsewhere: ports, resources, spread, pod affinity."""
         demand = pod.demand
-        refusal = ports(demand, machine) or room(demand, machine, by_devices)
+        refusal = ports(demand, machine) or resources(demand, machine, by_devices)
         if refusal is None and demand.spread:
-            uneven = spread(demand, pod.resident.namespace, pod.resident.labels, self.machines)
-            refusal = uneven.get(machine.place)
-        if refusal is None and (demand.has_neighbours or self.machines.neighbourly):
-            refusal = neighbours(pod.resident, self.machines, self.namespaces).get(machine.place)
+            uneven = topology_spread(demand, pod.resident.namespace, pod.resident.labels, self.machines)
+            refusal = uneven.get(machine.index)
+        if refusal is None and (demand.has_pod_affinity or self.machines.pods_with_affinity):
+            refusal = inter_pod_affinity(pod.resident, self.machines, self.namespaces).get(machine.index)
         return refusal
 
     # --- claims and devices --------------------------------------------------------------------------------------
@@ -265,17 +265,17 @@ class SchedulingAlgorithm:
         if not (claim.allocation or {}).get("nodeSelector"):
             return among
         found = 0
-        for place in places_in(among):
+        for place in node_indexes(among):
             machine = self.machines.at(place)
             if machine is not None and claim.is_usable_on(machine.facts):
                 found |= 1 << place
         return found
 
     def _filter_devices(
-        self, pod: QueuedPod, table: Table, among: int, elsewhere: int, by_devices: frozenset[str],
+        self, pod: QueuedPod, table: NodeFitTable, among: int, elsewhere: int, by_devices: frozenset[str],
         pending: list[CachedClaim], allocated: list[CachedClaim],
     ) -> NodeAssignment | AttemptFailed | _DeviceShortage:  # fmt: skip
-        """Allocate devices on the best node. As in Kubernetes, devices are checked before the pod's allocated claims."""
+        """Allocate devices on the best node; as in Kubernetes, devices are checked before allocated claims."""
         claims = tuple(claim.value for claim in pending)
         if by_devices:
             groups = extended_resources.node_groups(
@@ -293,7 +293,7 @@ class SchedulingAlgorithm:
             if why := self.unreadable():
                 return AttemptFailed(f"{_FILTER_ERROR} {why}", wanted)
             devices = self.devices.of(wanted)
-            stops = devices.stops & group.node_mask
+            stops = devices.errors & group.node_mask
             if stops:
                 error = self.devices.error_on((stops & -stops).bit_length() - 1, wanted)
                 text = error.text if error is not None else NO_FIT.texts[0]
@@ -320,12 +320,12 @@ class SchedulingAlgorithm:
             machine.name, pairs, tuple(allocated), (made, outcome.results[-1]) if made is not None else None
         )
 
-    def _best_node(self, pod: QueuedPod, table: Table, good: int, claims: tuple[ResourceClaim, ...]) -> int:
+    def _best_node(self, pod: QueuedPod, table: NodeFitTable, good: int, claims: tuple[ResourceClaim, ...]) -> int:
         """Return the index of the feasible node with the highest score."""
         extra = self._pod_scores(pod, good, claims)
         if not extra:
             return table.best(good, self._start_index())
-        return max(places_in(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
+        return max(node_indexes(good), key=lambda place: (table.scores[place] + extra.get(place, 0), -place))
 
     def _start_index(self) -> int:
         """Return where to start among equal scores: varied next to other schedulers, so that both rarely choose the
@@ -342,18 +342,18 @@ class SchedulingAlgorithm:
         """
         extra: dict[int, int] = {}
         alternatives = any(request.first_available for claim in claims for request in claim.spec.devices.requests)
-        if not (alternatives or pod.demand.social or self.machines.neighbourly) or not good & (good - 1):
+        if not (alternatives or pod.demand.depends_on_other_pods or self.machines.pods_with_affinity) or not good & (good - 1):
             return extra
-        candidates = [m for place in places_in(good) if (m := self.machines.at(place)) is not None]
+        candidates = [m for place in node_indexes(good) if (m := self.machines.at(place)) is not None]
         resident = pod.resident
         if pod.demand.spread:
             _weigh(
-                extra, spread_scores(pod.demand, resident.namespace, resident.labels, self.machines, iter(candidates))
+                extra, topology_spread_scores(pod.demand, resident.namespace, resident.labels, self.machines, iter(candidates))
             )
-        if pod.demand.has_neighbours or self.machines.neighbourly:
-            _weigh(extra, neighbour_scores(resident, self.machines, self.namespaces, candidates))
+        if pod.demand.has_pod_affinity or self.machines.pods_with_affinity:
+            _weigh(extra, inter_pod_affinity_scores(resident, self.machines, self.namespaces, candidates))
         if alternatives:
-            preferred = {m.place: self.devices.preference(claims, m.place) for m in candidates}
+            preferred = {m.index: self.devices.preference(claims, m.index) for m in candidates}
             most = max(preferred.values())
             if most:
                 _weigh(extra, {place: 100 * value // most for place, value in preferred.items()})
@@ -361,13 +361,13 @@ class SchedulingAlgorithm:
 
     # --- for preemption ------------------------------------------------------------------------------------------
 
-    def refusal_on(self, pod: QueuedPod, claims: list[CachedClaim], machine: Machine) -> Refusal | None:
+    def refusal_on(self, pod: QueuedPod, claims: list[CachedClaim], machine: CachedNode) -> Refusal | None:
         """Return why the pod does not fit on one node in the current state, or None if it fits."""
-        outcome = self.schedule(pod, claims, only=1 << machine.place)
+        outcome = self.schedule(pod, claims, only=1 << machine.index)
         if isinstance(outcome, NodeAssignment):
             return None
         if isinstance(outcome, NoNode):
-            return outcome.refusals.get(machine.place, NO_FIT)
+            return outcome.refusals.get(machine.index, NO_FIT)
         return NO_FIT
 
 

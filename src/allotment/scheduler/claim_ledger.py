@@ -19,7 +19,7 @@ from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.trees import Tree, read_value, to_tree, to_value
-from allotment.node_fit.pod_requirements import admits
+from allotment.node_fit.pod_requirements import selector_matches
 
 #: The effect of a change: ``freed`` devices became available, ``changed`` its status differs.
 ClaimChange = Literal["created", "freed", "changed", "same"]
@@ -45,7 +45,7 @@ class CachedClaim:
         )
         """The claim that the engine allocates: without status."""
         self.is_detached = contested_claims.is_contested_tree(tree)
-        """Whether it was detached from its pod (see `coexistence.contested_claims`); it then counts as unallocated here."""
+        """Whether it was detached from its pod (see `coexistence.contested_claims`); its allocation is ignored."""
         self.allocation: Tree | None = (
             None if self.is_detached else (tree.get("status") or {}).get("allocation") or None
         )
@@ -80,7 +80,7 @@ class CachedClaim:
             return True
         if self._selector is None:
             self._selector = to_value(tree, NodeSelector)
-        return admits(self._selector, node)
+        return selector_matches(self._selector, node)
 
     def only_node(self) -> str | None:
         """Return the node that its devices are bound to, if its node selector names exactly one."""

@@ -12,7 +12,7 @@ from allotment.cluster.resources import DEVICE_CLASSES, NAMESPACES, NODES, SLICE
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.model.trees import Tree
-from allotment.node_fit.nodes import Machines
+from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.cluster_events import ClusterEvent
 
 
@@ -20,7 +20,7 @@ class ClusterStateTracker:
     """Keeps inventory and machines up to date and emits a ClusterEvent for each relevant change."""
 
     def __init__(
-        self, caches: Caches, inventory: Inventory, machines: Machines, on_event: Callable[[ClusterEvent], None]
+        self, caches: Caches, inventory: Inventory, machines: NodeCache, on_event: Callable[[ClusterEvent], None]
     ) -> None:
         self._inventory = inventory
         self._machines = machines

@@ -15,9 +15,9 @@ from allotment.model.features import Features
 from allotment.model.generated_claims import name_prefix
 from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import Tree, to_tree, to_value
-from allotment.node_fit.node_table import places_in
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.node_table import node_indexes
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION
 from allotment.tools.explain.extended_requests import is_extended, uses_of
 from allotment.tools.explain.extended_resources import extended_claim, no_provider, served_by_classes
@@ -33,7 +33,7 @@ class NodeGroup(NamedTuple):
 
 
 def unserved_diagnosis(
-    classes: Mapping[str, DeviceClass], demand: Demand, machines: Machines, features: Features
+    classes: Mapping[str, DeviceClass], demand: PodRequirements, machines: NodeCache, features: Features
 ) -> Diagnosis | None:
     """Return why one of the pod's extended resources has no provider at all; None if every one has."""
     by_devices = served_by_classes(classes, demand, features)
@@ -44,12 +44,12 @@ def unserved_diagnosis(
 
 
 def node_groups(
-    pod: Tree, by_devices: frozenset[str], among: int, machines: Machines, classes: Mapping[str, DeviceClass],
+    pod: Tree, by_devices: frozenset[str], among: int, machines: NodeCache, classes: Mapping[str, DeviceClass],
     features: Features,
 ) -> list[NodeGroup]:  # fmt: skip
     """Group the nodes of a bit mask by what must be claimed there."""
     lacking: dict[frozenset[str], int] = {}
-    for place in places_in(among):
+    for place in node_indexes(among):
         machine = machines.at(place)
         if machine is not None:
             lack = frozenset(name for name in by_devices if machine.allocatable.get(name, 0) <= 0)

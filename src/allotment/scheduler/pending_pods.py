@@ -9,7 +9,7 @@ from allotment.cluster.clock import Clock
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree
-from allotment.node_fit.nodes import Machines
+from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.attempt import SchedulingAlgorithm
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.cluster_events import ClusterEvent, events_for
@@ -37,7 +37,7 @@ class PendingPods:
         self,
         ledger: ClaimLedger,
         groups: PodGroups,
-        machines: Machines,
+        machines: NodeCache,
         algorithm: SchedulingAlgorithm,
         queue: SchedulingQueue,
         gated: GatedPods,
@@ -177,7 +177,7 @@ class PendingPods:
         if any(claim.allocation is not None or not claim.is_controlled_by(pod.uid) for claim in claims):
             return own_group_key(pod)
         labels: Hashable = ()
-        if pod.demand.social or self._machines.neighbourly:
+        if pod.demand.depends_on_other_pods or self._machines.pods_with_affinity:
             labels = (pod.resident.namespace, tuple(sorted(pod.resident.labels.items())))
         policy = pod.tree["spec"].get("preemptionPolicy")
         return (id(pod.demand), pod.priority, policy, labels, *(id(claim.value.spec) for claim in claims))

@@ -10,9 +10,9 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
-from allotment.node_fit.assigned_pod import resident_of
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.assigned_pod import to_assigned_pod
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 from allotment.scheduler.cluster_events import ClusterEvent
@@ -32,7 +32,7 @@ class PodClaimWatch:
     def __init__(
         self,
         name: str,
-        machines: Machines,
+        machines: NodeCache,
         ledger: ClaimLedger,
         queue: SchedulingQueue,
         pending_pods: PendingPods,
@@ -40,7 +40,7 @@ class PodClaimWatch:
         readiness: BindingConditionWaiter,
         monitor: CoexistenceMonitor,
         others: OtherSchedulers,
-        demands: Demands,
+        demands: PodRequirementsCache,
         events: PendingEvents,
         clock: Clock,
     ) -> None:
@@ -122,7 +122,7 @@ class PodClaimWatch:
     def _pod_placed(self, item: Item[Tree], node: str) -> None:
         self._pending_pods.remove(item.uid)
         before = self._machines.node_of(item.uid)
-        if self._machines.seat(resident_of(item.tree, self._demands.of(item.spec, item.status)), node):
+        if self._machines.assign_pod(to_assigned_pod(item.tree, self._demands.of(item.spec, item.status)), node):
             self._events.add(ClusterEvent.POD_PLACED)
             if before is not None:
                 self._events.add(ClusterEvent.POD_GONE)  # its requests changed, or it is being deleted
@@ -136,7 +136,7 @@ class PodClaimWatch:
 
     def _pod_gone(self, item: Item[Tree]) -> None:
         self._pending_pods.deleted(item.uid)
-        if item.uid not in self._assumed and self._machines.unseat(item.uid) is not None:
+        if item.uid not in self._assumed and self._machines.remove_pod(item.uid) is not None:
             self._events.add(ClusterEvent.POD_GONE)
 
 

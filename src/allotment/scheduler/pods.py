@@ -7,8 +7,8 @@ from typing import NamedTuple
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import not_owner_message
 from allotment.model.trees import Tree
-from allotment.node_fit.assigned_pod import resident_of
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.assigned_pod import to_assigned_pod
+from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.scheduler.claim_ledger import CachedClaim, ClaimLedger
 
 #: The maximum number of consumers of a claim.
@@ -20,13 +20,13 @@ class QueuedPod:
 
     __slots__ = ("demand", "failures", "group", "key", "resident", "tree", "uid")
 
-    def __init__(self, tree: Tree, demand: Demand) -> None:
+    def __init__(self, tree: Tree, demand: PodRequirements) -> None:
         metadata = tree["metadata"]
         self.tree = tree
         self.key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
         self.uid: str = metadata["uid"]
         self.demand = demand
-        self.resident = resident_of(tree, demand)
+        self.resident = to_assigned_pod(tree, demand)
         self.group: object = None
         self.failures = 0
         """Consecutive attempts that ended with an error."""

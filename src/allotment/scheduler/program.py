@@ -24,8 +24,8 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.attempt import SchedulingAlgorithm
 from allotment.scheduler.binding.binder import Binder
 from allotment.scheduler.binding.binding_conditions import BindingConditionWaiter
@@ -120,13 +120,13 @@ class Scheduler:
         recorder, features = context.recorder(options.name), options.features
         pods, claims, templates = caches.trees(PODS), caches.trees(CLAIMS), caches.trees(CLAIM_TEMPLATES)
         budgets = caches.trees(DISRUPTION_BUDGETS)
-        events, tasks, demands = PendingEvents(), TaskTracker(), Demands()
+        events, tasks, demands = PendingEvents(), TaskTracker(), PodRequirementsCache()
         idle_bindings = IdleBindings(events.wake)
         assumed: dict[str, QueuedPod] = {}
 
         # Cluster state.
         inventory = Inventory(features)
-        machines = Machines(inventory)
+        machines = NodeCache(inventory)
         ledger = ClaimLedger(inventory)
         groups = PodGroups(caches, features, events.add)
         cluster_state = ClusterStateTracker(caches, inventory, machines, self._cluster_event)

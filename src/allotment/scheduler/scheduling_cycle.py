@@ -13,7 +13,7 @@ from allotment.cluster.instrumentation import Work
 from allotment.engine.refusal import NO_NODES
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
-from allotment.node_fit.nodes import Machines
+from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.attempt import AttemptFailed, NodeAssignment, NoNode, SchedulingAlgorithm
 from allotment.scheduler.binding.claim_writer import ClaimWriter
 from allotment.scheduler.binding.cycle import BindingCycle
@@ -34,7 +34,7 @@ _NO_KEY: Final = ObjectKey("", "")
 class SchedulingCycle:
     def __init__(
         self,
-        machines: Machines,
+        machines: NodeCache,
         ledger: ClaimLedger,
         groups: PodGroups,
         algorithm: SchedulingAlgorithm,

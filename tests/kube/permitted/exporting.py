@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.exporter.program import Options, exporter
+from allotment.exporter.program import ExporterOptions, exporter
 from tests.kube.permitted.ground import FEATURES, Account, Ground
 from tests.kube.permitted.playing import running, scraped, until
 
 
 async def play(ground: Ground, account: Account) -> None:
     """All of it."""
-    made = exporter(Options(FEATURES, every=0.1, look=0.1))
+    made = exporter(ExporterOptions(FEATURES, build_interval=0.1, diagnosis_interval=0.1))
 
     async def known() -> bool:
         return any("device" in family.metric.name and family.samples for family in made.families())

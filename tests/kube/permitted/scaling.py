@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
-from allotment.autoscaler.options import NAME, Options
+from allotment.autoscaler.options import NAME, AutoscalerOptions
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.client import Resource
@@ -59,11 +59,11 @@ def wants(name: str, count: int = 1, **exactly: Any) -> tuple[tuple[Resource, Tr
 async def play(ground: Ground, account: Account) -> None:
     """All of it."""
     mark = ground.mark()
-    options = Options(
+    options = AutoscalerOptions(
         provider=lambda context: Karpenter(context.client_for(NAME), mig=MigManager()),
-        catalog=tuple(one for one in catalog() if one.key in TYPES), features=FEATURES, idle=5.0, plan_seconds=inf,
-        consolidation="cheaper", consolidate_after=10.0, budget="100%", together=1.0, shortage=2.0,
-        longest_shortage=2.0, limits=PlanLimits(zones=("us-east-1a",)),
+        catalog=tuple(one for one in catalog() if one.key in TYPES), features=FEATURES, batch_idle=5.0, plan_seconds=inf,
+        consolidation="cheaper", consolidate_after=10.0, budget="100%", opening_window=1.0, shortage_backoff=2.0,
+        max_shortage_backoff=2.0, limits=PlanLimits(zones=("us-east-1a",)),
     )  # fmt: skip
     async with ground.client() as admin:
         await admin.patch(NODES, NODE, {"spec": {"unschedulable": True}})

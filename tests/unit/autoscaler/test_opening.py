@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 
-from allotment.autoscaler.cordon import COMING
-from allotment.autoscaler.options import Options
+from allotment.autoscaler.cordon import PROVISIONING
+from allotment.autoscaler.options import AutoscalerOptions
 from allotment.autoscaler.reservation import RESERVED, unreserved
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.core import Pod
@@ -19,7 +19,7 @@ from tests.unit.autoscaler.world import BIG, SMALL, TYPES, World, options, world
 from tests.unit.cluster import idle
 
 
-def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 30.0) -> None:
+def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 30.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
             await story(cluster)
@@ -67,10 +67,10 @@ def test_a_node_is_closed_until_its_devices_are_there() -> None:
         cluster.pod("a")
         await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
         node = small(cluster)
-        assert COMING in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
+        assert PROVISIONING in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
         await cluster.until(lambda: cluster.is_open(node))
         assert cluster.nominated("a") == node
-        assert COMING not in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
+        assert PROVISIONING not in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
 
     play(options(planner=by_name), story)
 
@@ -123,7 +123,7 @@ def test_a_cordon_of_somebody_else_stays() -> None:
         cluster.pod("big", spec=asks("2"))
         await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
         node = cluster.client.objects[NODES, "", small(cluster)]
-        said = {key: value for key, value in node["metadata"]["annotations"].items() if key != COMING}
+        said = {key: value for key, value in node["metadata"]["annotations"].items() if key != PROVISIONING}
         cluster.client.put(NODES, {**node, "metadata": {**node["metadata"], "annotations": said}})
         await cluster.until(lambda: len(cluster.told("MachineReady")) == 2)
         assert not cluster.is_open(small(cluster))

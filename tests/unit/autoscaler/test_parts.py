@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from allotment.autoscaler.cluster_state import wish_of
-from allotment.autoscaler.in_flight_nodes import coming, with_supply
-from allotment.autoscaler.order import config_map, name_of, order_for, order_of
+from allotment.autoscaler.cluster_state import requirements_key
+from allotment.autoscaler.in_flight_nodes import in_flight_node, with_in_flight_nodes
+from allotment.autoscaler.order import config_map, order_name, order_for, order_of
 from allotment.autoscaler.program import Batch
 from allotment.autoscaler.providers.faults import BadFault, parse_faults
-from allotment.autoscaler.readiness import lacks
-from allotment.autoscaler.remaining_limits import remaining
-from allotment.autoscaler.unavailable_offerings import Shortages
+from allotment.autoscaler.readiness import missing_part
+from allotment.autoscaler.remaining_limits import remaining_limits
+from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
 from allotment.cluster.cached_item import Item
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, Pod, PodSpec
@@ -43,15 +43,15 @@ def machine(*pods: str, instance: str = "aws/g5.xlarge", form: str = "a10g", pri
 
 
 def test_an_order_is_named_for_what_is_ordered_and_for_whom() -> None:
-    assert name_of(machine("a", "b"), ()) == name_of(machine("b", "a"), ())
-    assert name_of(machine("a"), ()) != name_of(machine("b"), ())
-    first = name_of(machine("a"), ())
-    assert name_of(machine("a"), {first}) != first
+    assert order_name(machine("a", "b"), ()) == order_name(machine("b", "a"), ())
+    assert order_name(machine("a"), ()) != order_name(machine("b"), ())
+    first = order_name(machine("a"), ())
+    assert order_name(machine("a"), {first}) != first
 
 
 @given(st.text(st.characters(codec="ascii"), min_size=1, max_size=63))
 def test_names_can_be_those_of_nodes(instance: str) -> None:
-    name = name_of(machine("a", instance=f"x/{instance}"), ())
+    name = order_name(machine("a", instance=f"x/{instance}"), ())
     assert re.fullmatch(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)?-?[0-9a-f]{8}", name)
     assert len(name) < 64
 
@@ -102,24 +102,24 @@ def test_a_batch_never_waits_longer_than_it_may(times: list[float]) -> None:
 
 
 def test_a_shortage_is_left_alone_for_longer_each_time() -> None:
-    shortages = Shortages(Random(1), first=60, longest=1800)
+    shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
     now, waits = 0.0, []
     for _ in range(8):
-        wait = shortages.note(OFFER, now)
-        assert shortages.now(now) == (OFFER,)
-        assert shortages.note(OFFER, now) == pytest.approx(wait)  # several machines of one plan
+        wait = shortages.unavailable(OFFER, now)
+        assert shortages.current(now) == (OFFER,)
+        assert shortages.unavailable(OFFER, now) == pytest.approx(wait)  # several machines of one plan
         waits.append(wait)
         now += wait
-        assert shortages.now(now) == ()
+        assert shortages.current(now) == ()
     assert waits[0] >= 60
     assert waits[3] > 2 * waits[0]
     assert max(waits) <= 1800
 
 
 def test_who_waits_hears_once_that_a_shortage_is_over() -> None:
-    shortages = Shortages(Random(1), first=60, longest=1800)
+    shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
     assert not shortages.ended(0)
-    wait = shortages.note(OFFER, 0)
+    wait = shortages.unavailable(OFFER, 0)
     assert shortages.next(1) == wait
     assert not shortages.ended(wait - 1)
     assert shortages.ended(wait + 1)
@@ -127,16 +127,16 @@ def test_who_waits_hears_once_that_a_shortage_is_over() -> None:
 
 
 def test_a_machine_that_came_ends_the_shortage() -> None:
-    shortages = Shortages(Random(1), first=60, longest=1800)
-    shortages.note(OFFER, 0)
-    shortages.had(OFFER)
-    assert shortages.now(0) == ()
+    shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
+    shortages.unavailable(OFFER, 0)
+    shortages.available(OFFER)
+    assert shortages.current(0) == ()
 
 
 def test_what_is_refused_is_left_alone_for_the_longest_time() -> None:
-    shortages = Shortages(Random(1), first=60, longest=1800)
+    shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
     assert shortages.refused(OFFER, 0) == 1800
-    assert shortages.now(1799) == (OFFER,)
+    assert shortages.current(1799) == (OFFER,)
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------
@@ -144,15 +144,15 @@ def test_what_is_refused_is_left_alone_for_the_longest_time() -> None:
 
 def test_limits_are_of_all_machines_together() -> None:
     limits = PlanLimits(max_machines=3, budget=Decimal(3), max_by_pattern=(("aws/g5.*", 2), ("gcp/*", 1)))
-    left = remaining(limits, [machine("a"), machine("b")])
+    left = remaining_limits(limits, [machine("a"), machine("b")])
     assert left.max_machines == 1
     assert left.budget == Decimal("0.988")
     assert left.max_by_pattern == (("aws/g5.*", 0), ("gcp/*", 1))
-    none = remaining(limits, [machine("a", price="9")] * 5)
+    none = remaining_limits(limits, [machine("a", price="9")] * 5)
     assert (none.max_machines, none.budget) == (0, Decimal(0))
-    assert remaining(PlanLimits(), [machine("a")]) == PlanLimits(existing_machines=(1, 0))
+    assert remaining_limits(PlanLimits(), [machine("a")]) == PlanLimits(existing_machines=(1, 0))
     spot = replace(machine("a"), capacity_type="spot")
-    assert remaining(PlanLimits(), [machine("a"), spot, spot]).existing_machines == (3, 2)
+    assert remaining_limits(PlanLimits(), [machine("a"), spot, spot]).existing_machines == (3, 2)
 
 
 # --- readiness -------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def slice_(generation: int, count: int, driver: str = "gpu", pool: str = "n") ->
 def test_a_machine_is_ready_with_a_complete_pool_of_each_driver(
     node: Tree | None, slices: list[Tree], text: str
 ) -> None:
-    assert lacks(node, slices, {"gpu": 1}) == text
+    assert missing_part(node, slices, {"gpu": 1}) == text
 
 
 # --- supply ----------------------------------------------------------------------------------------------------------
@@ -202,12 +202,12 @@ def test_a_machine_is_ready_with_a_complete_pool_of_each_driver(
 def test_a_machine_under_way_counts_as_its_template_even_while_its_devices_come() -> None:
     instance = next(one for one in catalog() if one.key == "gcp/a2-highgpu-1g")
     order = order_for(machine("a", instance=instance.key, form="a100-40gb/static-mig=1g.5gb:7"), (), "now")
-    made = coming(order, instance, "real-name", "1.36")
+    made = in_flight_node(order, instance, "real-name", "1.36")
     assert made.pools == {"gpu.nvidia.com": 1}
     half = ResourceSlice(metadata=ObjectMeta(name="half"), spec=ResourceSliceSpec(node_name="real-name"))
     other = ResourceSlice(metadata=ObjectMeta(name="other"), spec=ResourceSliceSpec(node_name="elsewhere"))
     there = Node(metadata=ObjectMeta(name="real-name"))
-    values = with_supply([there, half, other], [made], {}, frozenset())
+    values = with_in_flight_nodes([there, half, other], [made], {}, frozenset())
     assert there not in values
     assert half not in values
     assert other in values
@@ -220,7 +220,7 @@ def test_promised_pods_say_so_and_nodes_that_go_are_left_out() -> None:
     waiting = Pod(metadata=ObjectMeta(name="w", namespace="ns", uid="1"))
     bound = Pod(metadata=ObjectMeta(name="b", namespace="ns", uid="2"), spec=PodSpec(node_name="goes"))
     goes = Node(metadata=ObjectMeta(name="goes"))
-    found = with_supply([waiting, bound, goes], [], {"1": "comes", "2": "comes"}, frozenset({"goes"}))
+    found = with_in_flight_nodes([waiting, bound, goes], [], {"1": "comes", "2": "comes"}, frozenset({"goes"}))
     assert [one.status.nominated_node_name for one in found if isinstance(one, Pod)] == ["comes", ""]
     assert not [one for one in found if isinstance(one, Node)]
 
@@ -266,6 +266,6 @@ def test_a_sidecar_is_another_wish_than_an_init_container() -> None:
     def wish(**more: str) -> str:
         first = {"name": "first", "resources": {"requests": {"cpu": "4"}}, **more}
         spec = {"initContainers": [first], "containers": [{"name": "main"}]}
-        return wish_of(Item({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}))
+        return requirements_key(Item({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}))
 
     assert wish() != wish(restartPolicy="Always")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
 
-from allotment.autoscaler.options import Options
-from allotment.autoscaler.provider import Standing
-from allotment.autoscaler.purchase_backoff import Restraint
+from allotment.autoscaler.options import AutoscalerOptions
+from allotment.autoscaler.provider import MachineStatus
+from allotment.autoscaler.purchase_backoff import PurchaseBackoff
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import Context
@@ -27,7 +27,7 @@ from tests.unit.autoscaler.world import TYPES, ClusterClient, World, one_pod_a_m
 from tests.unit.cluster import idle
 
 
-def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
             await story(cluster)
@@ -61,7 +61,7 @@ def test_what_is_ordered_for_a_pod_that_never_binds_is_bounded(faults: tuple[str
         began = cluster.clock.seconds()
         cluster.pod("a")
         await cluster.after(240)
-        assert 3 <= planner.bought <= Restraint(40, 80).most(cluster.clock.seconds() - began)
+        assert 3 <= planner.bought <= PurchaseBackoff(40, 80).max_plans(cluster.clock.seconds() - began)
         assert any("3 times in a row machines" in text for text in cluster.told("NotTriggerScaleUp"))
 
     play(options(*faults, planner=planner, vain=40, longest_vain=80), story, speed=100)
@@ -76,7 +76,7 @@ def test_pods_that_take_the_place_of_deleted_ones_begin_no_new_count() -> None:
             cluster.pod(f"run-{number}")
             await cluster.after(8)
             cluster.end(f"run-{number}")
-        assert planner.bought <= Restraint(60, 1800).most(cluster.clock.seconds() - began)
+        assert planner.bought <= PurchaseBackoff(60, 1800).max_plans(cluster.clock.seconds() - began)
 
     play(options("*=fail", planner=planner), story, speed=100)
 
@@ -100,20 +100,20 @@ def test_a_pod_that_gets_a_node_ends_the_wait_of_its_like() -> None:
 
 @given(st.integers(1, 600), st.integers(0, 3), st.floats(0, 7200), st.floats(0.1, 60))
 def test_the_bound_holds_however_fast_machines_fail(first: int, doublings: int, seconds: float, life: float) -> None:
-    restraint = Restraint(first, first * 2**doublings)
+    restraint = PurchaseBackoff(first, first * 2**doublings)
     now, plans = 0.0, 0
     while now <= seconds and plans < 1000:
-        if wait := restraint.wait("wish", now):
+        if wait := restraint.remaining("wish", now):
             now += wait
             continue
         plans += 1
-        restraint.begin()
+        restraint.start_plan()
         for number in range(3):  # machines of one plan count once
             restraint.ordered(f"{plans}-{number}", ["wish"])
         now += life
         for number in range(3):
-            restraint.note(f"{plans}-{number}", (), now)
-    assert plans <= restraint.most(seconds) or life * 1000 < seconds
+            restraint.failed(f"{plans}-{number}", (), now)
+    assert plans <= restraint.max_plans(seconds) or life * 1000 < seconds
 
 
 def test_a_clock_that_is_set_makes_no_machine_late() -> None:
@@ -215,8 +215,8 @@ class Stubborn:
         if (NODES, "", name) in self._client.objects:
             self._client.remove(NODES, "", name)
 
-    async def standing(self) -> Sequence[Standing]:
-        return [Standing(name, "running", name) for name in self.machines]
+    async def standing(self) -> Sequence[MachineStatus]:
+        return [MachineStatus(name, "running", name) for name in self.machines]
 
 
 @pytest.mark.parametrize("dies", ["deleted", "not ready"])

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from allotment.autoscaler.options import Options
+from allotment.autoscaler.options import AutoscalerOptions
 from allotment.cluster.resources import NODES, PODS, SLICES
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
@@ -16,7 +16,7 @@ from tests.unit.autoscaler.world import ClusterClient, Dying, World, one_pod_a_m
 from tests.unit.cluster import idle
 
 
-def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
             await story(cluster)

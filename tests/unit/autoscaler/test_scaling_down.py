@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from allotment.autoscaler.cordon import LEAVING
-from allotment.autoscaler.options import Options
+from allotment.autoscaler.options import AutoscalerOptions
 from allotment.cluster.resources import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS
 from allotment.model.trees import Tree
 from tests.unit.autoscaler.world import ClusterClient, World, options, world
@@ -15,7 +15,7 @@ from tests.unit.cluster import idle
 _SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
 
 
-def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
             cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})
@@ -24,7 +24,7 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
     idle.run(test())
 
 
-def scaled(mode: str = "empty", **more: Any) -> Options:
+def scaled(mode: str = "empty", **more: Any) -> AutoscalerOptions:
     return options(consolidation=mode, consolidate_after=20, budget="100%", **more)
 
 

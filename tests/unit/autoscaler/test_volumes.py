@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from allotment.autoscaler.options import Options
+from allotment.autoscaler.options import AutoscalerOptions
 from allotment.cluster.resources import NODES, REPLICA_SETS, VOLUME_CLAIMS, VOLUMES
 from allotment.model.trees import Tree
 from tests.unit.autoscaler.world import TYPES, World, options, world
@@ -14,7 +14,7 @@ ZONE = "topology.kubernetes.io/zone"
 _SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
 
 
-def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
+def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
     async def test() -> None:
         async with world(chosen, speed) as cluster:
             cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})

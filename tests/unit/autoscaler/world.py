@@ -11,7 +11,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from allotment.autoscaler.options import NAME, Options, Planner
+from allotment.autoscaler.options import NAME, AutoscalerOptions, Planner
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import parse_faults
@@ -202,16 +202,16 @@ def waiting_pod(name: str, **more: Any) -> Tree:
     return {"metadata": {"name": name, "namespace": NAMESPACE, **more}, "spec": spec, "status": status}
 
 
-def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, **more: Any) -> Options:
+def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, **more: Any) -> AutoscalerOptions:
     """With the simulated cloud, the planner of this module, and plans that depend on no speed of this machine."""
     cloud: Callable[[Context], Provider] = simulated_cloud(TYPES, parse_faults(faults), seconds=seconds)
     given: dict[str, Any] = {"provider": cloud, "consolidation": "never", "plan_seconds": inf, **more}
-    return Options(catalog=TYPES, features=FEATURES, planner=planner or one_pod_a_machine, **given)
+    return AutoscalerOptions(catalog=TYPES, features=FEATURES, planner=planner or one_pod_a_machine, **given)
 
 
 @asynccontextmanager
 async def world(
-    chosen: Options, speed: float = 20.0, client: ClusterClient | None = None, clock: Clock | None = None,
+    chosen: AutoscalerOptions, speed: float = 20.0, client: ClusterClient | None = None, clock: Clock | None = None,
     stands: str = "",
 ) -> AsyncIterator[World]:  # fmt: skip
     """A cluster in which an autoscaler runs, and a kubelet and a driver that make new nodes of use.

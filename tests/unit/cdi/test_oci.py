@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from allotment.cdi.oci import DeviceNumbers, InjectionError, apply, read_device_numbers
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice, merge
-from tests.unit.cdi import given as drawn
+from tests.unit.cdi import strategies
 
 _CONFIG: dict[str, Any] = {
     "ociVersion": "1.0.2",
@@ -23,7 +23,7 @@ def _facts(path: str) -> DeviceNumbers:
     return DeviceNumbers("c", 195, int(path[-1]))
 
 
-@given(st.lists(drawn.edits, max_size=3))
+@given(st.lists(strategies.edits, max_size=3))
 def test_merged_edits_are_equivalent_to_sequential_ones(several: list[ContainerEdits]) -> None:
     stepwise = _CONFIG
     for each in several:
@@ -36,7 +36,7 @@ def test_merged_edits_are_equivalent_to_sequential_ones(several: list[ContainerE
     assert at_once == stepwise
 
 
-@given(drawn.edits)
+@given(strategies.edits)
 def test_the_input_configuration_is_not_changed(edits: ContainerEdits) -> None:
     before = copy.deepcopy(_CONFIG)
     apply(_CONFIG, edits, _facts)

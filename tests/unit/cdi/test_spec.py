@@ -25,7 +25,7 @@ from allotment.cdi.spec import (
     minimum_version,
     validate,
 )
-from tests.unit.cdi import given as drawn
+from tests.unit.cdi import strategies
 
 _ENV = ContainerEdits(env=("A=1",))
 
@@ -57,7 +57,7 @@ def test_a_file_has_the_lowest_version_for_its_fields(spec: Spec, version: str) 
     assert json.loads(encode(spec))["cdiVersion"] == version
 
 
-@given(drawn.specs, st.sampled_from(VERSIONS))
+@given(strategies.specs, st.sampled_from(VERSIONS))
 def test_a_version_is_valid_from_the_minimum_version(spec: Spec, version: str) -> None:
     written = msgspec.structs.replace(spec, cdi_version=version)
     if VERSIONS.index(version) >= VERSIONS.index(minimum_version(spec)):
@@ -67,19 +67,19 @@ def test_a_version_is_valid_from_the_minimum_version(spec: Spec, version: str) -
             validate(written)
 
 
-@given(drawn.specs, st.sampled_from(["devices", "container_edits", "annotations"]))
+@given(strategies.specs, st.sampled_from(["devices", "container_edits", "annotations"]))
 def test_removing_a_field_never_increases_the_version(spec: Spec, field: str) -> None:
     least = {"devices": spec.devices[:1], "container_edits": ContainerEdits(), "annotations": {}}
     smaller = msgspec.structs.replace(spec, **{field: least[field]})
     assert VERSIONS.index(minimum_version(smaller)) <= VERSIONS.index(minimum_version(spec))
 
 
-@given(drawn.specs)
+@given(strategies.specs)
 def test_encoding_round_trips(spec: Spec) -> None:
     assert decode(encode(spec)) == msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
 
 
-@given(drawn.specs)
+@given(strategies.specs)
 def test_fields_have_camel_case_names_and_defaults_are_omitted(spec: Spec) -> None:
     tree = json.loads(encode(spec))
     assert list(tree)[:3] == ["cdiVersion", "kind", "devices"]
@@ -93,7 +93,7 @@ def test_clos_id_is_spelled_as_in_oci() -> None:
     assert b'"closID": "gold"' in encode(_spec(ContainerEdits(intel_rdt=IntelRdt("gold", "L3:0=f", "MB:0=10"))))
 
 
-@given(st.lists(drawn.edits, max_size=4))
+@given(st.lists(strategies.edits, max_size=4))
 def test_merging_is_associative(several: list[ContainerEdits]) -> None:
     stepwise = ContainerEdits()
     for each in several:
@@ -101,7 +101,7 @@ def test_merging_is_associative(several: list[ContainerEdits]) -> None:
     assert merge(several) == merge([stepwise]) == merge([merge(several[:2]), merge(several[2:])])
 
 
-@given(st.lists(drawn.edits, max_size=4))
+@given(st.lists(strategies.edits, max_size=4))
 def test_merged_edits_have_each_name_once_with_its_last_value(several: list[ContainerEdits]) -> None:
     merged = merge(several)
     for field, key in (("device_nodes", "path"), ("mounts", "container_path")):
@@ -113,7 +113,7 @@ def test_merged_edits_have_each_name_once_with_its_last_value(several: list[Cont
     assert len(merged.env) == len(env)
 
 
-@given(st.lists(drawn.edits, max_size=4))
+@given(st.lists(strategies.edits, max_size=4))
 def test_parent_folders_are_mounted_first(several: list[ContainerEdits]) -> None:
     places = [mount.container_path for mount in merge(several).mounts]
     assert [depth(place) for place in places] == sorted(depth(place) for place in places)

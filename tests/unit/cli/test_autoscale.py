@@ -49,7 +49,7 @@ def test_only_one_of_several_leads() -> None:
         (["--time-limit", "0"], "--time-limit: expected a positive number"),
         (["--batch-idle-duration", "soon"], "--batch-idle-duration: invalid duration"),
         (["--registration-timeout", "-1s"], "--registration-timeout: expected a duration >= 0"),
-        (["--budget", "cheap"], "--budget: wanted a number"),
+        (["--budget", "cheap"], "--budget: expected a number"),
     ],
 )
 def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
@@ -69,7 +69,7 @@ def test_what_is_for_a_simulated_cloud_is_not_for_karpenter() -> None:
     [
         (["--node-class", "gpu"], "--node-class: expected GROUP/KIND/NAME, found 'gpu'"),
         (["--node-class", "gcp=a/B/c", "--catalog", "aws"], "--node-class: no machines are ordered from 'gcp'"),
-        (["--mig-config", "name"], "--mig-config: wanted NAMESPACE/CONFIGMAP or none"),
+        (["--mig-config", "name"], "--mig-config: expected NAMESPACE/CONFIGMAP or none"),
     ],
 )
 def test_what_karpenter_is_told_is_judged_before_a_cluster_is_asked(words: list[str], text: str) -> None:

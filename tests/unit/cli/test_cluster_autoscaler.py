@@ -85,17 +85,17 @@ def test_certificates_of_ones_own(asked: Allot) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "wanted --nodes MIN:MAX:TYPE"),
+        ((), "requires --nodes MIN:MAX:TYPE"),
         (("--nodes", "g5.xlarge"), "wanted MIN:MAX:PROVIDER/TYPE"),
         (("--nodes", "0:3:aws/g5.xlrge"), "did you mean aws/g5.xlarge"),
         (("--nodes", "0:3:aws/g5.xlarge", "--zones", "mars-1a"), "makes no node group"),
         ((*NODES, "--catalog", "gcp"), "makes no node group"),
-        ((*NODES, "--cloud-provider", "0.0.0.0:7000", "--plaintext"), "whoever reaches it orders machines"),
+        ((*NODES, "--cloud-provider", "0.0.0.0:7000", "--plaintext"), "clients of the cloud provider can order machines"),
         (
             (*NODES, "--cloud-provider", ":7000", "--tls-cert-file", "a", "--tls-private-key-file", "b"),
-            "wanted --client-ca-file FILE",
+            "requires --client-ca-file FILE",
         ),
-        ((*NODES, "--tls-cert-file", "a"), "wanted both or none"),
+        ((*NODES, "--tls-cert-file", "a"), "give both or neither"),
         ((*NODES, "--expander", "here"), "--expander: expected HOST:PORT, found 'here'"),
         ((*NODES, "--slices-field", "2"), "2 is not available as a field number"),
         ((*NODES, "--max-node-provision-time", "soon"), "--max-node-provision-time: invalid duration"),

@@ -11,8 +11,8 @@ import pytest
 import allotment
 from allotment.model.serialization import to_yaml
 from tests.unit.cli.conftest import Allot
-from tests.unit.tools.doctor.clinic import Cluster
-from tests.unit.tools.doctor.patients import PATIENTS
+from tests.unit.tools.doctor.defects import DEFECTS
+from tests.unit.tools.doctor.sample_cluster import Cluster
 
 TYPO = """\
 apiVersion: v1
@@ -27,9 +27,9 @@ spec:
 def sick(tmp_path: Path, *codes: str) -> str:
     """A snapshot of a cluster with these defects."""
     cluster = Cluster()
-    for patient in PATIENTS:
-        if patient.code in codes:
-            patient.break_(cluster)
+    for defect in DEFECTS:
+        if defect.code in codes:
+            defect.create(cluster)
     file = tmp_path / "sick.yaml"
     file.write_text(to_yaml(cluster.trees))
     return str(file)
@@ -39,7 +39,7 @@ def test_a_healthy_cluster_is_told_in_one_line(allot: Allot, tmp_path: Path) -> 
     ran = allot("doctor", "--cluster", sick(tmp_path))
     assert ran.code == 0
     verdict, _, rest = ran.out.partition("\n")
-    assert verdict == "Nothing wrong is seen in 2 nodes, 4 devices, 1 claim and 3 pods."
+    assert verdict == "No problems found in 2 nodes, 4 devices, 1 claim and 3 pods."
     assert rest.startswith("\nNot checked: ")
 
 
@@ -50,7 +50,7 @@ def test_errors_are_the_exit_code_and_warnings_are_not(allot: Allot, tmp_path: P
 
 def test_every_line_but_a_command_fits_a_screen_and_no_command_is_broken(allot: Allot, tmp_path: Path) -> None:
     # Some of them take away what others break.
-    every = [patient.code for patient in PATIENTS if patient.code not in ("D201", "D302", "D304", "D401")]
+    every = [defect.code for defect in DEFECTS if defect.code not in ("D201", "D302", "D304", "D401")]
     ran = allot("doctor", "--cluster", sick(tmp_path, *every))
     lines = ran.out.splitlines()
     assert re.fullmatch(r"\d+ errors, \d+ warnings and \d+ notes? in .*", lines[0])
@@ -74,7 +74,7 @@ def test_wide_names_everything_and_says_why(allot: Allot, tmp_path: Path) -> Non
     assert "ml/big-6" not in allot("doctor", "--cluster", file).out
     wide = " ".join(allot("doctor", "--cluster", file, "-o", "wide").out.split())
     assert "all: ml/big-0, ml/big-1, ml/big-2, ml/big-3, ml/big-4, ml/big-5, ml/big-6" in wide
-    assert "why: The cause is found as `allot explain` finds it" in wide
+    assert "why: The cause is determined as by `allot explain`" in wide
 
 
 def test_json_for_programs(allot: Allot, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_json_for_programs(allot: Allot, tmp_path: Path) -> None:
 def test_the_checks_are_listed(allot: Allot) -> None:
     ran = allot("doctor", "--list")
     assert ran.code == 0
-    assert len(ran.out.splitlines()) == len(PATIENTS) + 1
+    assert len(ran.out.splitlines()) == len(DEFECTS) + 1
     assert all("why" in row for row in json.loads(allot("doctor", "--list", "-o", "json").out))
 
 
@@ -96,9 +96,9 @@ def test_the_checks_are_listed(allot: Allot) -> None:
     ("words", "said"),
     [
         (["--cluster", "none.yaml"], "none.yaml"),
-        (["--cluster", "-"], "no Kubernetes object in -"),
+        (["--cluster", "-"], "no Kubernetes objects in -"),
         (["--cluster", "a.yaml", "--context", "b"], "give only one of them"),
-        (["-f", "a.yaml"], "say --cluster FILE"),
+        (["-f", "a.yaml"], "use --cluster FILE"),
         (["-n", "ml"], "devices are shared by all namespaces"),
     ],
 )

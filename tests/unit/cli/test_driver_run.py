@@ -41,7 +41,7 @@ def test_what_keeps_it_from_starting_is_one_line(
         raise ExceptionGroup("unhandled", [ExceptionGroup("unhandled", [error])])
 
     (tmp_path / "config").write_text(_KUBECONFIG)
-    monkeypatch.setattr(program, "run_at", fail)
+    monkeypatch.setattr(program, "run_until_signal", fail)
     code = main(["driver", "run", "amd", "--kubeconfig", str(tmp_path / "config"), "--kubelet-root", str(tmp_path)])
     assert code == 2
     told = capsys.readouterr().err
@@ -60,14 +60,14 @@ def test_runtimes_are_told_of_the_hosts_folders_not_of_the_containers(monkeypatc
     ("words", "told"),
     [
         (["--simulate", "8xmi300x"], "found '8xmi300x', which is amd's\n  allot driver run amd --simulate 8xmi300x"),
-        (["--simulate", "8xa100-40gb:2"], "wanted [GPUSx]HARDWARE[/MODE], for this one node"),
-        (["--simulate", "a=8xa100-40gb"], "wanted [GPUSx]HARDWARE[/MODE], for this one node"),
-        (["--simulate", "t4,t4"], "wanted [GPUSx]HARDWARE[/MODE], for this one node"),
+        (["--simulate", "8xa100-40gb:2"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
+        (["--simulate", "a=8xa100-40gb"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
+        (["--simulate", "t4,t4"], "expected [GPUSx]HARDWARE[/MODE], for this node"),
         (["--simulate", "8xa100-41gb"], "--simulate: unknown hardware 'a100-41gb'"),
         (["--simulate", "2xt4/dynamic-mig"], "--simulate: Tesla T4 has no MIG"),
-        (["--simulate", "2xt4/full", "--mode", "shared"], "wanted the mode once\n  --simulate 2xt4/shared"),
+        (["--simulate", "2xt4/full", "--mode", "shared"], "give the mode only once\n  --simulate 2xt4/shared"),
         (["--simulate", "2xt4", "--mode", "nonsense"], "--simulate: unknown mode 'nonsense'"),
-        (["--simulate", "2xt4", "--driver-root", "/run/nvidia"], "--driver-root: wanted nothing with --simulate"),
+        (["--simulate", "2xt4", "--driver-root", "/run/nvidia"], "--driver-root: not allowed with --simulate"),
     ],
 )
 @pytest.mark.parametrize("command", [["driver", "run"], ["run", "driver"]], ids=" ".join)

@@ -99,7 +99,7 @@ def test_a_template_alone_is_tried_with_a_made_up_pod(allot: Allot, tmp_path: Pa
     ran = allot("explain", "-f", str(file), "--fleet", "t4")
     assert ran.code == 0
     assert "Pod default/any-pod-with-one-gpu fits on node t4-1" in ran.out
-    assert "no pod names the template" in ran.out
+    assert "no pod uses the template" in ran.out
 
 
 def test_what_does_not_fit_is_one(allot: Allot, app: str) -> None:
@@ -156,7 +156,7 @@ def test_a_claim_that_the_cluster_has_keeps_its_allocation(allot: Allot, snapsho
     ran = allot("explain", "-f", str(file), "--cluster", snapshot)
     assert ran.code == 0, ran.out
     assert "Pod default/second fits on node t4-1" in ran.out
-    assert "allocated before" in ran.out
+    assert "already allocated" in ran.out
 
 
 def test_without_a_cluster_the_way_on_is_told(allot: Allot, app: str) -> None:
@@ -196,7 +196,7 @@ def test_a_container_that_names_no_request_of_its_claim_is_told(allot: Allot, tm
     assert ran.code == 0
     words = " ".join(ran.out.split())
     assert (
-        "note: container c of Deployment default/web names request gpus, which template one-gpu does not have" in words
+        "note: container c of Deployment default/web refers to request gpus, which template one-gpu does not have" in words
     )
     assert "(it has gpu): Kubernetes starts it without a device" in words
     file.write_text(POD.replace("[{name: gpu}]", "[{name: gpu, request: gpu}]"))
@@ -276,8 +276,8 @@ def test_of_nodes_with_too_few_devices_the_largest_comes_first_and_what_is_free_
     wanted = SNAPSHOT_PODS.split("---\n")[4].replace("nvidia.com}", "nvidia.com, count: 16}")
     (tmp_path / "many.yaml").write_text(wanted)
     ran = allot("explain", "-f", str(tmp_path / "many.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
-    assert "does not fit: 16 devices asked, the node has 8\n" in ran.out
-    assert "to make it fit on dgx-a100-40gb-1: ask for 7 devices instead of 16\n" in ran.out
+    assert "does not fit: 16 devices requested; the node has 8\n" in ran.out
+    assert "to make it fit on dgx-a100-40gb-1: request 7 devices instead of 16\n" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_help_shows_what_to_type(allot: Allot) -> None:
         assert told.startswith("usage: kubectl allot ")
         assert not [line for line in told.splitlines() if line.startswith("  allot ")]
     lines = allot("rbac", "--help").out.splitlines()
-    assert "  kubectl allot rbac             for the tools that only read" in lines
+    assert "  kubectl allot rbac             permissions of the read-only tools" in lines
 
 
 @pytest.mark.usefixtures("_as_plugin")

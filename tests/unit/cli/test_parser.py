@@ -14,8 +14,8 @@ from allotment.cli.main import main
 @pytest.mark.parametrize(
     ("arguments", "problem", "hint"),
     [
-        (["plan", "app.yaml", "--provider", "aws"], "unrecognized arguments: --provider aws", "say --catalog aws,gcp"),
-        (["plan", "app.yaml", "--regions=a"], "unrecognized arguments: --regions=a", "say --zones"),
+        (["plan", "app.yaml", "--provider", "aws"], "unrecognized arguments: --provider aws", "use --catalog aws,gcp"),
+        (["plan", "app.yaml", "--regions=a"], "unrecognized arguments: --regions=a", "use --zones"),
         (
             ["plan", "app.yaml", "--cataloge", "aws"],
             "unrecognized arguments: --cataloge aws",
@@ -23,12 +23,12 @@ from allotment.cli.main import main
         ),
         (
             ["plan", "app.yaml", "--max-machines", "two"],
-            "--max-machines: wanted a whole number, found 'two'",
+            "--max-machines: expected a whole number, found 'two'",
             "allot plan --help",
         ),
         (
             ["plan", "app.yaml", "--time-limit", "long"],
-            "--time-limit: wanted a number, found 'long'",
+            "--time-limit: expected a number, found 'long'",
             "allot plan --help",
         ),
         (["plan", "app.yaml", "--budget"], "--budget: expected a value", "allot plan --help"),

@@ -1,4 +1,4 @@
-"""Schedules mean the moments that cron means, and each of them starts one Job."""
+"""Cron schedules match the times that cron does, and each time starts one Job."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_suspended_one_and_a_new_one_start_nothing() -> None:
     idle.run(story())
 
 
-def test_while_one_runs_forbid_waits_and_replace_begins_anew() -> None:
+def test_forbid_skips_and_replace_restarts_while_a_job_runs() -> None:
     async def story() -> None:
         async with world(cron_jobs) as here:
             tree = here.put(CRON_JOBS, cron_job(suspend=True))
@@ -150,7 +150,7 @@ def test_only_the_newest_ends_are_kept() -> None:
     idle.run(story())
 
 
-def test_a_schedule_that_cannot_be_read_is_told() -> None:
+def test_an_invalid_schedule_is_reported() -> None:
     async def story() -> None:
         async with world(cron_jobs) as here:
             here.put(CRON_JOBS, cron_job(schedule="often"))

@@ -1,4 +1,4 @@
-"""DaemonSets have one pod on each node that fits."""
+"""A DaemonSet has one pod on each eligible node."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_an_update_with_surge_never_leaves_a_node_without() -> None:
     idle.run(story())
 
 
-def test_on_delete_waits_for_somebody_to_delete() -> None:
+def test_on_delete_updates_only_deleted_pods() -> None:
     async def story() -> None:
         async with world(daemon_sets, kubelet) as here:
             here.put(NODES, node("n1"))

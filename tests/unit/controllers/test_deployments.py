@@ -1,4 +1,4 @@
-"""Deployments roll from one template to the next, keep history, and say how it goes."""
+"""Deployments update from one template to the next, keep history, and report progress."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_an_update_that_does_not_start_stops_and_is_late_at_last() -> None:
     idle.run(story())
 
 
-def test_recreate_ends_the_old_before_the_new_begins() -> None:
+def test_recreate_deletes_old_pods_before_creating_new_ones() -> None:
     async def story() -> None:
         async with world(deployments, replica_sets, kubelet) as here:
             strategy = {"type": "Recreate"}
@@ -146,7 +146,7 @@ def test_scaling_up_and_down_keeps_one_replica_set() -> None:
     idle.run(story())
 
 
-def test_old_replica_sets_are_forgotten_beyond_the_limit() -> None:
+def test_old_replica_sets_beyond_the_limit_are_deleted() -> None:
     async def story() -> None:
         async with world(deployments, replica_sets, kubelet) as here:
             here.put(DEPLOYMENTS, deployment(image="0", revisionHistoryLimit=1))
@@ -159,7 +159,7 @@ def test_old_replica_sets_are_forgotten_beyond_the_limit() -> None:
     idle.run(story())
 
 
-def test_history_is_kept_while_an_update_is_under_way() -> None:
+def test_history_is_kept_during_an_update() -> None:
     async def story() -> None:
         async with world(deployments, replica_sets, kubelet) as here:
             here.put(DEPLOYMENTS, deployment(image="0", revisionHistoryLimit=0))
@@ -177,7 +177,7 @@ def test_history_is_kept_while_an_update_is_under_way() -> None:
     idle.run(story())
 
 
-def test_a_late_update_stays_late_when_it_is_paused() -> None:
+def test_an_exceeded_deadline_stays_reported_when_paused() -> None:
     async def story() -> None:
         async with world(deployments, replica_sets, kubelet, speed=50) as here:
             labels = {"stuck": "yes"}
@@ -190,7 +190,7 @@ def test_a_late_update_stays_late_when_it_is_paused() -> None:
     idle.run(story())
 
 
-def test_scaling_does_not_begin_an_update() -> None:
+def test_scaling_does_not_start_an_update() -> None:
     async def story() -> None:
         async with world(deployments, replica_sets, kubelet) as here:
             here.put(DEPLOYMENTS, deployment(replicas=1))

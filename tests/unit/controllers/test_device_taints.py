@@ -1,4 +1,4 @@
-"""Pods leave tainted devices in time, and rules tell how many."""
+"""Pods are evicted from tainted devices in time, and rules report their number."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def tolerated(seconds: int | None = None, **more: Any) -> Tree:
     return toleration if seconds is None else {**toleration, "tolerationSeconds": seconds}
 
 
-def told(here: World) -> tuple[str, str, str]:
+def rule_condition(here: World) -> tuple[str, str, str]:
     conditions = here.get(TAINT_RULES, "bad").get("status", {}).get("conditions")
     [condition] = conditions or [{}]
     return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
 
 
-def test_a_rule_evicts_from_the_devices_it_selects_and_says_so() -> None:
+def test_a_rule_evicts_from_selected_devices_and_reports_it() -> None:
     async def story() -> None:
         async with world(TAINTS, speed=100) as here:
             running(here, "a", "gpu-0")
@@ -71,8 +71,8 @@ def test_a_rule_evicts_from_the_devices_it_selects_and_says_so() -> None:
             assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "DeletionByDeviceTaintManager")
             assert condition["message"] == "Device Taint manager: deleting due to NoExecute taint"
             await here.until(lambda: here.events("DeviceTaintManagerEviction") == [MARKED])
-            await here.until(lambda: told(here)[1] == "Completed")
-            assert told(here)[2] == "1 pod evicted since starting the controller."
+            await here.until(lambda: rule_condition(here)[1] == "Completed")
+            assert rule_condition(here)[2] == "1 pod evicted since starting the controller."
 
     idle.run(story())
 
@@ -100,15 +100,15 @@ def test_a_toleration_keeps_a_pod_for_good_or_for_its_seconds() -> None:
             running(here, "goes", "gpu-0", tolerated(effect=""))
             here.put(TAINT_RULES, rule())
             await here.until(lambda: here.names(PODS) == ["later", "stays"])
-            await here.until(lambda: told(here)[1] == "PodsPendingEviction")
-            assert told(here)[0] == "True"
-            assert told(here)[2].split(" in ")[1].startswith("1 namespace.")
+            await here.until(lambda: rule_condition(here)[1] == "PodsPendingEviction")
+            assert rule_condition(here)[0] == "True"
+            assert rule_condition(here)[2].split(" in ")[1].startswith("1 namespace.")
             await here.until(lambda: here.names(PODS) == ["stays"])
 
     idle.run(story())
 
 
-def test_a_taint_that_goes_in_time_cancels() -> None:
+def test_removing_a_taint_cancels_the_eviction() -> None:
     async def story() -> None:
         async with world(TAINTS) as here:
             running(here, "a", "gpu-0", tolerated(seconds=1000))
@@ -128,8 +128,8 @@ def test_effect_none_only_reports() -> None:
             running(here, "a")
             await here.settled()
             here.put(TAINT_RULES, rule("None"))
-            await here.until(lambda: told(here)[1] == "NoEffect")
-            assert told(here)[2] == (
+            await here.until(lambda: rule_condition(here)[1] == "NoEffect")
+            assert rule_condition(here)[2] == (
                 "2 published devices selected. 1 allocated device selected. "
                 "1 pod would be evicted in 1 namespace if the effect was NoExecute. "
                 "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
@@ -139,13 +139,13 @@ def test_effect_none_only_reports() -> None:
     idle.run(story())
 
 
-def test_other_effects_evict_nobody() -> None:
+def test_other_effects_evict_no_pods() -> None:
     async def story() -> None:
         async with world(TAINTS) as here:
             running(here, "a")
             here.put(TAINT_RULES, rule("NoSchedule"))
-            await here.until(lambda: told(here)[1] == "OtherEffect")
-            assert told(here)[2] == "Eviction only happens for the NoExecute effect."
+            await here.until(lambda: rule_condition(here)[1] == "OtherEffect")
+            assert rule_condition(here)[2] == "Eviction only happens for the NoExecute effect."
             assert here.names(PODS) == ["a"]
 
     idle.run(story())
@@ -153,14 +153,14 @@ def test_other_effects_evict_nobody() -> None:
 
 @pytest.fixture
 def leap(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
-    """By how much the wall's clock was set forward, or back; the time that goes by knows nothing of it."""
+    """The offset of the wall clock; the monotonic clock is unaffected."""
     leaps: list[timedelta] = []
     moment = IdleClock.moment
     monkeypatch.setattr(IdleClock, "moment", lambda clock: moment(clock) + sum(leaps, timedelta()))
     return leaps
 
 
-def test_a_taint_of_a_clock_that_is_ahead_counts_at_once(leap: list[timedelta]) -> None:
+def test_a_taint_from_a_clock_ahead_counts_immediately(leap: list[timedelta]) -> None:
     async def story() -> None:
         async with world(TAINTS) as here:
             running(here, "a")
@@ -172,22 +172,22 @@ def test_a_taint_of_a_clock_that_is_ahead_counts_at_once(leap: list[timedelta]) 
     idle.run(story())
 
 
-def test_a_rule_tells_on_though_the_clock_was_set_back(leap: list[timedelta]) -> None:
+def test_a_rule_reports_progress_after_the_clock_was_set_back(leap: list[timedelta]) -> None:
     async def story() -> None:
         async with world(TAINTS) as here:
             running(here, "a", "gpu-0", tolerated(300))
             here.put(TAINT_RULES, rule())
-            await here.until(lambda: told(here)[1] == "PodsPendingEviction")
+            await here.until(lambda: rule_condition(here)[1] == "PodsPendingEviction")
             leap.append(timedelta(days=-1))
             running(here, "b", "gpu-0", tolerated())
             here.remove(PODS, "a")
-            await here.until(lambda: told(here)[1] == "NotStarted")
+            await here.until(lambda: rule_condition(here)[1] == "NotStarted")
 
     idle.run(story())
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_a_clock_that_is_put_right_is_heard_of_in_time(leap: list[timedelta], back: bool) -> None:
+def test_clock_adjustments_are_noticed_in_time(leap: list[timedelta], back: bool) -> None:
     async def story() -> None:
         async with world(TAINTS) as here:
             now = rule()

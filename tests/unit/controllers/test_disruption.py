@@ -1,4 +1,4 @@
-"""Budgets tell how many pods may be disturbed now."""
+"""The status of a PodDisruptionBudget counts the allowed disruptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def budget(**spec: Any) -> Tree:
     return {"metadata": {"name": "b", "generation": 1}, "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
 
 
-def told(here: World) -> tuple[int, int, int, int]:
+def budget_status(here: World) -> tuple[int, int, int, int]:
     status = here.get(DISRUPTION_BUDGETS, "b").get("status") or {}
     fields = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
     found = [status.get(field, -1) for field in fields]
@@ -42,22 +42,22 @@ def test_min_available_counts_pods() -> None:
         async with world(disruption) as here:
             pods(here, 3)
             here.put(DISRUPTION_BUDGETS, budget(minAvailable=2))
-            await here.until(lambda: told(here) == (3, 2, 3, 1))
+            await here.until(lambda: budget_status(here) == (3, 2, 3, 1))
             here.change(PODS, "p0", status={"phase": "Running"})
-            await here.until(lambda: told(here) == (3, 2, 2, 0))
+            await here.until(lambda: budget_status(here) == (3, 2, 2, 0))
             [condition] = here.get(DISRUPTION_BUDGETS, "b")["status"]["conditions"]
             assert (condition["status"], condition["reason"]) == ("False", "InsufficientPods")
 
     idle.run(story())
 
 
-def test_max_unavailable_counts_what_controllers_want() -> None:
+def test_max_unavailable_counts_desired_replicas() -> None:
     async def story() -> None:
         async with world(disruption) as here:
             owner = here.put(REPLICA_SETS, {"metadata": {"name": "web"}, "spec": {"replicas": 10}})
             pods(here, 8, owner)
             here.put(DISRUPTION_BUDGETS, budget(maxUnavailable="30%"))
-            await here.until(lambda: told(here) == (10, 7, 8, 1))
+            await here.until(lambda: budget_status(here) == (10, 7, 8, 1))
 
     idle.run(story())
 
@@ -67,11 +67,11 @@ def test_a_pod_whose_eviction_was_granted_is_no_longer_counted() -> None:
         async with world(disruption) as here:
             pods(here, 3)
             here.put(DISRUPTION_BUDGETS, budget(minAvailable=1))
-            await here.until(lambda: told(here) == (3, 1, 3, 2))
+            await here.until(lambda: budget_status(here) == (3, 1, 3, 2))
             status = here.get(DISRUPTION_BUDGETS, "b")["status"]
             since = status["conditions"][0]["lastTransitionTime"]
             here.change(DISRUPTION_BUDGETS, "b", status={**status, "disruptedPods": {"p0": since, "gone": since}})
-            await here.until(lambda: told(here) == (3, 1, 2, 1))
+            await here.until(lambda: budget_status(here) == (3, 1, 2, 1))
             assert list(here.get(DISRUPTION_BUDGETS, "b")["status"]["disruptedPods"]) == ["p0"]
 
     idle.run(story())
@@ -91,7 +91,7 @@ def test_controllers_that_control_each_other_are_counted_once() -> None:
                 here.put(REPLICA_SETS, {**one, "metadata": {**one["metadata"], "ownerReferences": [reference]}})
             pods(here, 4, first)
             here.put(DISRUPTION_BUDGETS, budget(maxUnavailable=1))
-            await here.until(lambda: told(here) == (4, 3, 4, 1))
+            await here.until(lambda: budget_status(here) == (4, 3, 4, 1))
 
     idle.run(story())
 
@@ -109,6 +109,6 @@ def test_a_replica_set_of_a_deployment_counts_as_the_deployment() -> None:
             )
             pods(here, 2, owner)
             here.put(DISRUPTION_BUDGETS, budget(maxUnavailable=5))
-            await here.until(lambda: told(here) == (6, 1, 2, 1))
+            await here.until(lambda: budget_status(here) == (6, 1, 2, 1))
 
     idle.run(story())

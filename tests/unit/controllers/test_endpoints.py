@@ -1,4 +1,4 @@
-"""Services lead to the pods that they select."""
+"""Endpoints follow the pods that a Service selects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def addresses(here: World) -> dict[str, bool]:
     }
 
 
-def test_a_service_leads_to_its_pods_as_they_come_get_ready_and_go() -> None:
+def test_endpoints_follow_pods_as_they_start_become_ready_and_end() -> None:
     async def story() -> None:
         async with world(endpoints) as here:
             here.put(SERVICES, service())
@@ -57,7 +57,7 @@ def test_a_service_leads_to_its_pods_as_they_come_get_ready_and_go() -> None:
     idle.run(story())
 
 
-def test_pods_with_other_numbers_for_a_port_stand_in_slices_of_their_own() -> None:
+def test_different_numbers_for_a_port_name_get_separate_slices() -> None:
     async def story() -> None:
         async with world(endpoints) as here:
             here.put(SERVICES, service())
@@ -81,7 +81,7 @@ def test_many_pods_fill_several_slices() -> None:
     idle.run(story())
 
 
-def test_endpoints_go_with_their_service() -> None:
+def test_endpoints_are_deleted_with_their_service() -> None:
     async def story() -> None:
         async with world(endpoints) as here:
             here.put(SERVICES, service())
@@ -92,7 +92,7 @@ def test_endpoints_go_with_their_service() -> None:
     idle.run(story())
 
 
-def test_endpoints_say_what_time_they_changed_for() -> None:
+def test_endpoints_carry_their_trigger_time() -> None:
     async def story() -> None:
         async with world(endpoints) as here:
             word = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -114,7 +114,7 @@ def test_endpoints_say_what_time_they_changed_for() -> None:
     idle.run(story())
 
 
-def test_a_service_without_a_selector_is_left_to_others() -> None:
+def test_a_service_without_a_selector_is_ignored() -> None:
     async def story() -> None:
         async with world(endpoints) as here:
             here.put(SERVICES, service(selector=None))

@@ -1,4 +1,4 @@
-"""What is owned goes with its owners, in each of the three ways."""
+"""Dependents of deleted owners are collected: background, foreground and orphan."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_dependents_follow_their_owner_down_the_whole_tree() -> None:
     idle.run(story())
 
 
-def test_an_object_with_another_owner_stays_and_forgets_the_one_that_went() -> None:
+def test_an_object_with_another_owner_stays_and_loses_the_deleted_reference() -> None:
     async def story() -> None:
         async with world(garbage) as here:
             first, second = (here.put(CONFIG_MAPS, {"metadata": {"name": name}}) for name in ("first", "second"))
@@ -56,7 +56,7 @@ def test_an_object_with_another_owner_stays_and_forgets_the_one_that_went() -> N
     idle.run(story())
 
 
-def test_an_owner_that_was_never_there_or_has_another_uid_counts_as_gone() -> None:
+def test_an_owner_that_is_missing_or_has_another_uid_counts_as_deleted() -> None:
     async def story() -> None:
         async with world(garbage) as here:
             owner = here.put(CONFIG_MAPS, {"metadata": {"name": "owner"}})
@@ -79,7 +79,7 @@ def test_an_owner_of_an_unknown_kind_is_left_alone() -> None:
     idle.run(story())
 
 
-def test_in_the_foreground_the_owner_goes_last() -> None:
+def test_foreground_deletion_removes_the_owner_last() -> None:
     async def story() -> None:
         async with world(garbage) as here:
             owner = here.put(REPLICA_SETS, {"metadata": {"name": "owner"}})
@@ -166,7 +166,7 @@ def test_objects_that_block_their_own_deletion_stay_and_nothing_else_waits_for_t
     idle.run(story())
 
 
-def test_an_owner_goes_as_soon_as_its_dependents_name_it_no_longer() -> None:
+def test_an_owner_is_deleted_when_no_dependent_references_it() -> None:
     async def story() -> None:
         async with world(garbage) as here:
             owner, other = (here.put(REPLICA_SETS, {"metadata": {"name": name}}) for name in ("owner", "other"))
@@ -190,7 +190,7 @@ def things_stored_in(stored: str) -> Tree:
     }  # fmt: skip
 
 
-def test_kinds_that_users_define_are_collected_in_a_new_version_too() -> None:
+def test_custom_resources_are_collected_in_a_new_version() -> None:
     async def story() -> None:
         async with world(garbage) as here:
             here.put(CUSTOM_KINDS, things_stored_in("v1"))
@@ -204,7 +204,7 @@ def test_kinds_that_users_define_are_collected_in_a_new_version_too() -> None:
     idle.run(story())
 
 
-def test_kinds_that_users_define_are_collected_too() -> None:
+def test_custom_resources_are_collected() -> None:
     async def story() -> None:
         async with world(garbage) as here:
             things = Resource("example.com", "v1", "things", "Thing", True)

@@ -1,4 +1,4 @@
-"""Jobs run pods until enough succeeded or too many failed, and count each of them once."""
+"""Jobs run pods until enough succeeded or too many failed, and count each pod once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def active(here: World) -> list[str]:
 
 
 async def run_all(here: World, count: int, phase: str = "Succeeded", code: int = 0) -> None:
-    """End so many pods, whenever they come."""
+    """Finish a number of pods as they appear."""
     for _ in range(count):
         await here.until(lambda: active(here))
         end(here, active(here)[0], phase, code)
@@ -78,7 +78,7 @@ def test_a_job_is_complete_when_enough_pods_succeeded() -> None:
     idle.run(story())
 
 
-def test_pods_that_are_deleted_after_they_ended_are_counted_all_the_same() -> None:
+def test_finished_pods_are_counted_even_if_deleted() -> None:
     async def story() -> None:
         async with world(jobs) as here:
             here.put(JOBS, job(parallelism=3, completions=3))
@@ -93,7 +93,7 @@ def test_pods_that_are_deleted_after_they_ended_are_counted_all_the_same() -> No
     idle.run(story())
 
 
-def test_too_many_failures_end_it_and_new_pods_wait_in_between() -> None:
+def test_failures_delay_new_pods_and_fail_the_job_at_the_limit() -> None:
     async def story() -> None:
         async with world(jobs) as here:
             here.put(JOBS, job(backoffLimit=2))
@@ -125,7 +125,7 @@ def test_an_indexed_job_runs_each_index_once() -> None:
     idle.run(story())
 
 
-def test_an_index_that_fails_too_often_is_given_up_and_the_others_go_on() -> None:
+def test_an_index_beyond_its_backoff_limit_fails_and_others_continue() -> None:
     async def story() -> None:
         async with world(jobs) as here:
             limits = {"backoffLimitPerIndex": 1, "backoffLimit": 1000}
@@ -146,7 +146,7 @@ def test_an_index_that_fails_too_often_is_given_up_and_the_others_go_on() -> Non
     idle.run(story())
 
 
-def test_too_many_failed_indexes_end_a_job_at_once() -> None:
+def test_too_many_failed_indexes_fail_a_job_immediately() -> None:
     async def story() -> None:
         async with world(jobs) as here:
             rule = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}}
@@ -178,7 +178,7 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
     idle.run(story())
 
 
-def test_pods_that_are_not_wanted_any_more_have_not_failed() -> None:
+def test_unneeded_pods_do_not_count_as_failed() -> None:
     async def story() -> None:
         async with world(jobs) as here:
             here.put(JOBS, job(parallelism=3, completions=3))
@@ -190,7 +190,7 @@ def test_pods_that_are_not_wanted_any_more_have_not_failed() -> None:
     idle.run(story())
 
 
-def test_a_deadline_ends_what_runs() -> None:
+def test_an_exceeded_deadline_deletes_running_pods() -> None:
     async def story() -> None:
         async with world(jobs, speed=100) as here:
             here.put(JOBS, job(activeDeadlineSeconds=120))
@@ -201,7 +201,7 @@ def test_a_deadline_ends_what_runs() -> None:
     idle.run(story())
 
 
-def test_a_failure_policy_may_end_the_job_or_not_count() -> None:
+def test_a_failure_policy_can_fail_the_job_or_ignore_the_failure() -> None:
     async def story() -> None:
         async with world(jobs) as here:
             rules = [
@@ -217,7 +217,7 @@ def test_a_failure_policy_may_end_the_job_or_not_count() -> None:
     idle.run(story())
 
 
-def test_a_finished_job_goes_after_its_time() -> None:
+def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     async def story() -> None:
         async with world(jobs, speed=100) as here:
             here.put(JOBS, job(ttlSecondsAfterFinished=120))
@@ -228,9 +228,7 @@ def test_a_finished_job_goes_after_its_time() -> None:
     idle.run(story())
 
 
-def test_a_job_past_its_deadline_waits_for_its_last_pod_without_looking_at_it_all_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_past_its_deadline_waits_for_its_last_pod_without_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
     sync = _Jobs._sync
 
@@ -284,14 +282,14 @@ def test_a_job_with_very_many_indexes_costs_no_more_than_its_pods(spec: Tree) ->
     idle.run(story())
 
 
-def test_a_job_of_very_many_pods_makes_some_of_them_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_with_many_pods_creates_them_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.controllers.jobs._BURST", 5)
 
     async def story() -> None:
         async with world(jobs) as here:
             here.put(JOBS, job(parallelism=MOST, completions=MOST))
             while len(here.all(PODS)) <= 10:
-                await asyncio.sleep(0)  # there is always more to do, so no time goes by
+                await asyncio.sleep(0)  # there is always more to do, so time does not advance
 
     idle.run(story())
 

@@ -1,4 +1,4 @@
-"""A namespace ends when everything in it has ended, and tells what it waits for."""
+"""A namespace is deleted after its contents, and reports what remains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def ended(here: World) -> None:
     here.change(NAMESPACES, NAMESPACE, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, spec=tree["spec"])
 
 
-def test_all_that_is_in_it_goes_and_then_its_finalizer() -> None:
+def test_the_contents_are_deleted_before_the_finalizer_is_removed() -> None:
     async def story() -> None:
         async with world(namespaces) as here:
             here.put(NAMESPACES, {"metadata": {"name": NAMESPACE}, "spec": {"finalizers": ["kubernetes"]}})
@@ -30,7 +30,7 @@ def test_all_that_is_in_it_goes_and_then_its_finalizer() -> None:
     idle.run(story())
 
 
-def test_what_is_held_holds_it_and_is_told() -> None:
+def test_remaining_objects_block_deletion_and_are_reported() -> None:
     async def story() -> None:
         async with world(namespaces) as here:
             here.put(NAMESPACES, {"metadata": {"name": NAMESPACE}, "spec": {"finalizers": ["kubernetes"]}})
@@ -49,7 +49,7 @@ def test_what_is_held_holds_it_and_is_told() -> None:
     idle.run(story())
 
 
-def test_a_new_one_of_its_name_is_left_alone() -> None:
+def test_a_new_namespace_of_the_same_name_is_kept() -> None:
     """The cache has the old one still."""
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Nodes that are not ready are tainted, their pods leave, and pods without a node are ended."""
+"""Unready nodes are tainted and drained; orphaned pods are deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def taints(here: World) -> set[tuple[str, str]]:
     return {(taint["key"], taint["effect"]) for taint in here.get(NODES, "n1")["spec"].get("taints") or ()}
 
 
-def test_the_taint_of_a_new_node_goes_when_it_is_ready_and_comes_back_when_it_is_not() -> None:
+def test_the_not_ready_taint_follows_the_ready_condition() -> None:
     async def story() -> None:
         async with world(node_lifecycle) as here:
             first = {"key": NOT_READY, "effect": "NoSchedule"}
@@ -78,7 +78,7 @@ def test_a_node_whose_lease_is_not_renewed_is_unknown_and_its_pods_are_not_ready
             await here.until(lambda: (UNREACHABLE, "NoExecute") in taints(here))
             [ready] = [one for one in here.get(NODES, "n1")["status"]["conditions"] if one["type"] == "Ready"]
             assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusUnknown")
-            # It tolerates nothing, so it has to leave at once.
+            # It tolerates nothing, so it is evicted immediately.
             await here.until(lambda: here.names(PODS) == [])
 
     idle.run(story())
@@ -104,7 +104,7 @@ def test_a_node_that_reports_its_status_is_alive_though_its_lease_is_not_renewed
     idle.run(story())
 
 
-def test_a_toleration_is_no_shorter_because_the_process_stood_still() -> None:
+def test_toleration_time_excludes_process_suspension() -> None:
     async def story() -> None:
         async with world(node_lifecycle) as here:
             here.put(NODES, node("True"))
@@ -122,7 +122,7 @@ def test_a_toleration_is_no_shorter_because_the_process_stood_still() -> None:
     idle.run(story())
 
 
-def test_no_pod_is_evicted_for_a_taint_that_is_about_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pod_is_evicted_for_a_taint_about_to_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lab that starts again on old data finds the taint of a node that is ready by now."""
 
     async def story() -> None:
@@ -153,7 +153,7 @@ def test_no_pod_is_evicted_for_a_taint_that_is_about_to_go(monkeypatch: pytest.M
     idle.run(story())
 
 
-def test_a_node_without_a_lease_is_believed() -> None:
+def test_a_node_without_a_lease_keeps_its_conditions() -> None:
     async def story() -> None:
         async with world(node_lifecycle, speed=1000) as here:
             here.put(NODES, node("True"))
@@ -163,7 +163,7 @@ def test_a_node_without_a_lease_is_believed() -> None:
     idle.run(story())
 
 
-def test_pods_leave_a_tainted_node_as_far_as_they_do_not_tolerate_it() -> None:
+def test_pods_without_toleration_are_evicted_from_a_tainted_node() -> None:
     async def story() -> None:
         async with world(node_lifecycle) as here:
             here.put(NODES, node("True"))
@@ -182,7 +182,7 @@ def test_pods_leave_a_tainted_node_as_far_as_they_do_not_tolerate_it() -> None:
     idle.run(story())
 
 
-def test_a_pod_leaves_when_it_has_tolerated_a_taint_for_long_enough() -> None:
+def test_a_pod_is_evicted_after_its_toleration_seconds() -> None:
     async def story() -> None:
         async with world(node_lifecycle, speed=50) as here:
             here.put(NODES, node("True"))
@@ -200,7 +200,7 @@ def test_a_pod_leaves_when_it_has_tolerated_a_taint_for_long_enough() -> None:
     idle.run(story())
 
 
-def test_pods_of_a_node_that_is_gone_are_failed_and_deleted() -> None:
+def test_pods_of_a_deleted_node_are_failed_and_deleted() -> None:
     async def story() -> None:
         async with world(pod_garbage, speed=400) as here:
             here.put(NODES, node("True"))
@@ -217,7 +217,7 @@ def test_pods_of_a_node_that_is_gone_are_failed_and_deleted() -> None:
     idle.run(story())
 
 
-def test_a_pod_deleted_before_it_had_a_node_does_not_wait_for_one() -> None:
+def test_an_unscheduled_terminating_pod_is_deleted() -> None:
     async def story() -> None:
         async with world(pod_garbage) as here:
             here.put(PODS, pod("p", finalizers=["example.com/wait"]))

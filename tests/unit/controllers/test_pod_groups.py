@@ -1,4 +1,4 @@
-"""Claims of PodGroups: made once, told to group and pods, held until the group is gone, left when their devices are."""
+"""Claims of PodGroups: created once, recorded in group and pods, kept until the group is deleted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def member(name: str, *entries: Tree, of: str = "g", **more: Any) -> Tree:
     return pod(name, spec=spec, **more)
 
 
-def told(tree: Tree) -> list[str]:
+def claim_names(tree: Tree) -> list[str]:
     return [status["resourceClaimName"] for status in (tree.get("status") or {}).get("resourceClaimStatuses", ())]
 
 
@@ -59,18 +59,18 @@ async def with_claim(here: World) -> str:
     """A group whose claim is made; the name of the claim."""
     here.put(CLAIM_TEMPLATES, TEMPLATE)
     here.put(POD_GROUPS, group())
-    await here.until(lambda: told(here.get(POD_GROUPS, "g")))
+    await here.until(lambda: claim_names(here.get(POD_GROUPS, "g")))
     [name] = here.names(CLAIMS)
     return name
 
 
-def test_a_group_has_one_claim_and_all_its_pods_are_told() -> None:
+def test_a_group_has_one_claim_recorded_in_all_its_pods() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_GROUPS) as here:
             here.put(PODS, member("early"))
             name = await with_claim(here)
             here.put(PODS, member("late"))
-            await here.until(lambda: all(told(here.get(PODS, each)) == [name] for each in ("early", "late")))
+            await here.until(lambda: all(claim_names(here.get(PODS, each)) == [name] for each in ("early", "late")))
             await here.settled()
             [claim] = here.all(CLAIMS)
             metadata, owner = claim["metadata"], here.get(POD_GROUPS, "g")["metadata"]
@@ -84,7 +84,7 @@ def test_a_group_has_one_claim_and_all_its_pods_are_told() -> None:
                 }
             ]  # fmt: skip
             assert claim["spec"] == SPEC
-            assert told(here.get(POD_GROUPS, "g")) == [name]
+            assert claim_names(here.get(POD_GROUPS, "g")) == [name]
 
     idle.run(story())
 
@@ -98,8 +98,8 @@ def test_an_entry_that_differs_from_the_group_s_is_the_pod_s_own() -> None:
             here.put(PODS, member("b", {**ENTRY, "resourceClaimTemplateName": "other"}))
             await here.until(lambda: len(here.names(CLAIMS)) == 3)
             await here.settled()
-            assert told(here.get(PODS, "a"))[0] == name
-            assert len({*told(here.get(PODS, "a")), *told(here.get(PODS, "b"))}) == 3
+            assert claim_names(here.get(PODS, "a"))[0] == name
+            assert len({*claim_names(here.get(PODS, "a")), *claim_names(here.get(PODS, "b"))}) == 3
 
     idle.run(story())
 
@@ -111,10 +111,10 @@ def test_without_the_gate_every_pod_has_its_own() -> None:
             here.put(POD_GROUPS, group())
             for name in ("a", "b"):
                 here.put(PODS, member(name))
-            await here.until(lambda: all(told(here.get(PODS, name)) for name in ("a", "b")))
+            await here.until(lambda: all(claim_names(here.get(PODS, name)) for name in ("a", "b")))
             await here.settled()
-            assert told(here.get(PODS, "a")) != told(here.get(PODS, "b"))
-            assert not told(here.get(POD_GROUPS, "g"))
+            assert claim_names(here.get(PODS, "a")) != claim_names(here.get(PODS, "b"))
+            assert not claim_names(here.get(POD_GROUPS, "g"))
 
     idle.run(story())
 
@@ -127,13 +127,13 @@ def test_a_pod_waits_for_its_group() -> None:
             await here.settled()
             assert not here.names(CLAIMS)
             here.put(POD_GROUPS, group())
-            await here.until(lambda: told(here.get(PODS, "a")))
-            assert told(here.get(PODS, "a")) == told(here.get(POD_GROUPS, "g"))
+            await here.until(lambda: claim_names(here.get(PODS, "a")))
+            assert claim_names(here.get(PODS, "a")) == claim_names(here.get(POD_GROUPS, "g"))
 
     idle.run(story())
 
 
-def test_a_template_that_a_group_lacks_is_told_and_waited_for() -> None:
+def test_a_missing_template_of_a_group_is_reported_and_retried() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_GROUPS) as here:
             here.put(POD_GROUPS, group())
@@ -141,31 +141,31 @@ def test_a_template_that_a_group_lacks_is_told_and_waited_for() -> None:
             [message] = here.events("FailedResourceClaimCreation")
             assert message.startswith('PodGroupResourceClaim gpu: resource claim template "t": ')
             here.put(CLAIM_TEMPLATES, TEMPLATE)
-            await here.until(lambda: told(here.get(POD_GROUPS, "g")))
+            await here.until(lambda: claim_names(here.get(POD_GROUPS, "g")))
 
     idle.run(story())
 
 
-def test_a_claim_that_was_lost_is_made_again_and_told_again() -> None:
+def test_a_deleted_claim_is_regenerated_and_recorded_again() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_GROUPS) as here:
             name = await with_claim(here)
             here.put(PODS, member("a"))
-            await here.until(lambda: told(here.get(PODS, "a")) == [name])
+            await here.until(lambda: claim_names(here.get(PODS, "a")) == [name])
             here.remove(CLAIMS, name)
-            await here.until(lambda: told(here.get(PODS, "a")) not in ([name], []))
-            assert told(here.get(PODS, "a")) == told(here.get(POD_GROUPS, "g")) == here.names(CLAIMS)
+            await here.until(lambda: claim_names(here.get(PODS, "a")) not in ([name], []))
+            assert claim_names(here.get(PODS, "a")) == claim_names(here.get(POD_GROUPS, "g")) == here.names(CLAIMS)
 
     idle.run(story())
 
 
-def test_a_claim_is_the_group_s_until_the_group_is_gone_whatever_becomes_of_its_pods() -> None:
+def test_a_claim_stays_reserved_until_its_group_is_deleted() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_GROUPS) as here:
             name = await with_claim(here)
             allocated(here, name, pod_groups.consumer_reference(here.get(POD_GROUPS, "g")))
             here.put(PODS, member("a"))
-            await here.until(lambda: told(here.get(PODS, "a")))
+            await here.until(lambda: claim_names(here.get(PODS, "a")))
             here.remove(PODS, "a")
             await here.settled()
             assert reserved(here, name) == [("podgroups", "g")]
@@ -177,12 +177,12 @@ def test_a_claim_is_the_group_s_until_the_group_is_gone_whatever_becomes_of_its_
 
 
 class NewerClient(MemoryClient):
-    """A cluster that serves PodGroups only in a version that nobody here knows."""
+    """A cluster that serves PodGroups only in an unknown version."""
 
-    def _refused(self, told: Resource | None = None) -> None:
-        if told == POD_GROUPS:
+    def _refused(self, resource: Resource | None = None) -> None:
+        if resource == POD_GROUPS:
             raise UnknownVersions("podgroups", "served only in v1beta1")
-        super()._refused(told)
+        super()._refused(resource)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
         self._refused(resource)
@@ -190,7 +190,7 @@ class NewerClient(MemoryClient):
 
 
 def test_a_claim_of_a_group_that_cannot_be_read_stays_allocated(caplog: pytest.LogCaptureFixture) -> None:
-    """Its devices would be given to somebody else while the group's pods use them."""
+    """Releasing it would give devices in use to another claim."""
 
     async def story() -> None:
         client = NewerClient()
@@ -207,7 +207,7 @@ def test_a_claim_of_a_group_that_cannot_be_read_stays_allocated(caplog: pytest.L
             assert here.get(CLAIMS, "of-group")["status"]["allocation"] == ALLOCATION
 
     idle.run(story())
-    assert "served only in v1beta1" not in caplog.text, "the client says it once"
+    assert "served only in v1beta1" not in caplog.text, "the client logs it once"
 
 
 def test_a_group_of_the_same_name_is_another_user() -> None:
@@ -222,7 +222,7 @@ def test_a_group_of_the_same_name_is_another_user() -> None:
     idle.run(story())
 
 
-def test_a_pod_that_came_with_a_node_has_its_group_reserve() -> None:
+def test_a_bound_pod_reserves_the_claim_for_its_group() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_GROUPS) as here:
             name = await with_claim(here)
@@ -232,7 +232,7 @@ def test_a_pod_that_came_with_a_node_has_its_group_reserve() -> None:
             await here.until(lambda: reserved(here, name) and reserved(here, "mine"))
             assert (reserved(here, name), reserved(here, "mine")) == ([("podgroups", "g")], [("pods", "a")])
             here.put(PODS, member("b", node="n1"))
-            await here.until(lambda: told(here.get(PODS, "b")) == [name])
+            await here.until(lambda: claim_names(here.get(PODS, "b")) == [name])
             await here.settled()
             assert reserved(here, name) == [("podgroups", "g")]
 
@@ -261,7 +261,7 @@ def test_a_deleted_group_stays_until_its_last_pod_is_done() -> None:
     idle.run(story())
 
 
-def test_a_group_that_nobody_deleted_keeps_its_finalizer() -> None:
+def test_a_group_that_is_not_deleted_keeps_its_finalizer() -> None:
     async def story() -> None:
         async with world(pod_group_protection) as here:
             here.put(POD_GROUPS, group(finalizers=[pod_groups.FINALIZER]))
@@ -277,7 +277,7 @@ def test_a_group_that_nobody_deleted_keeps_its_finalizer() -> None:
 # --- devices that are to be left ------------------------------------------------------------------------------------
 
 
-def test_pods_of_a_group_that_use_a_tainted_device_go_and_others_of_the_group_stay() -> None:
+def test_only_group_pods_that_use_a_tainted_device_are_evicted() -> None:
     async def story() -> None:
         async with world(device_taints(ON)) as here:
             user = pod_groups.consumer_reference(here.put(POD_GROUPS, group()))

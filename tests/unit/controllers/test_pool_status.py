@@ -1,4 +1,4 @@
-"""Requests for the status of pools are answered once."""
+"""Requests for pool status are completed once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def slice_of(name: str, pool: str, devices: int, of: int = 1, generation: int = 
     }  # fmt: skip
 
 
-def test_pools_are_counted_and_incomplete_ones_are_told() -> None:
+def test_pools_are_counted_and_incomplete_ones_are_reported() -> None:
     async def story() -> None:
         async with world(pool_status) as here:
             here.put(SLICES, slice_of("a", "n1", 4, generation=2))
@@ -49,7 +49,7 @@ def test_pools_are_counted_and_incomplete_ones_are_told() -> None:
     idle.run(story())
 
 
-def test_an_answered_request_goes_after_an_hour() -> None:
+def test_a_completed_request_is_deleted_after_an_hour() -> None:
     async def story() -> None:
         async with world(pool_status, speed=36_000) as here:
             here.put(POOL_STATUS_REQUESTS, {"metadata": {"name": "q"}, "spec": {"driver": DRIVER}})

@@ -1,4 +1,4 @@
-"""Quotas tell what is used: objects by number, pods by their requests, claims by their devices."""
+"""Quotas report usage: objects by number, pods by their requests, claims by their devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def quota(**hard: str) -> Tree:
     return {"metadata": {"name": "q"}, "spec": {"hard": {key.replace("__", "/"): text for key, text in hard.items()}}}
 
 
-def test_the_status_follows_what_is_there() -> None:
+def test_the_status_follows_the_existing_objects() -> None:
     async def story() -> None:
         async with world(quotas) as here:
             here.put(RESOURCE_QUOTAS, quota(pods="5", cpu="4", count__configmaps="3", secrets="1"))

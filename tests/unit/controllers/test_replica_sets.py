@@ -1,4 +1,4 @@
-"""ReplicaSets have as many pods as they should, and say how many are ready."""
+"""ReplicaSets keep the desired number of pods and report how many are ready."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_pods_are_made_from_the_template_and_counted() -> None:
     idle.run(story())
 
 
-def test_what_fails_or_vanishes_is_replaced() -> None:
+def test_failed_and_deleted_pods_are_replaced() -> None:
     async def story() -> None:
         async with world(replica_sets) as here:
             here.put(REPLICA_SETS, replica_set(2))
@@ -70,7 +70,7 @@ def test_what_fails_or_vanishes_is_replaced() -> None:
     idle.run(story())
 
 
-def test_the_least_useful_pods_go_first() -> None:
+def test_pods_are_deleted_in_deletion_order() -> None:
     async def story() -> None:
         async with world(replica_sets) as here:
             here.put(REPLICA_SETS, replica_set(3))
@@ -85,7 +85,7 @@ def test_the_least_useful_pods_go_first() -> None:
     idle.run(story())
 
 
-def test_many_pods_come_and_go_quickly() -> None:
+def test_many_pods_are_created_and_deleted_quickly() -> None:
     async def story() -> None:
         async with world(replica_sets) as here:
             here.put(REPLICA_SETS, replica_set(1200))
@@ -96,7 +96,7 @@ def test_many_pods_come_and_go_quickly() -> None:
     idle.run(story())
 
 
-def test_fitting_orphans_are_adopted_and_others_let_go() -> None:
+def test_matching_orphans_are_adopted_and_others_released() -> None:
     async def story() -> None:
         async with world(replica_sets) as here:
             here.put(PODS, pod("orphan", labels={"app": "web"}))
@@ -111,7 +111,7 @@ def test_fitting_orphans_are_adopted_and_others_let_go() -> None:
     idle.run(story())
 
 
-def test_a_refusal_is_told_and_tried_again() -> None:
+def test_a_rejected_pod_is_reported_and_retried() -> None:
     async def story() -> None:
         async with world(replica_sets) as here:
             await here.settled()
@@ -123,7 +123,7 @@ def test_a_refusal_is_told_and_tried_again() -> None:
     idle.run(story())
 
 
-def test_what_is_refused_for_good_is_not_tried_all_the_time() -> None:
+def test_a_permanent_rejection_is_retried_with_back_off() -> None:
     async def story() -> None:
         async with world(replica_sets) as here:
             here.client.forbidden.add(PODS)
@@ -135,7 +135,7 @@ def test_what_is_refused_for_good_is_not_tried_all_the_time() -> None:
     idle.run(story())
 
 
-def test_a_pod_is_available_when_it_was_ready_long_enough() -> None:
+def test_a_pod_is_available_after_min_ready_seconds() -> None:
     async def story() -> None:
         async with world(replica_sets, speed=10) as here:
             here.put(REPLICA_SETS, replica_set(1, minReadySeconds=1))

@@ -1,4 +1,4 @@
-"""What the claim controller does to claims and pods, step by step as a real control plane was seen to do it."""
+"""The steps of the ResourceClaim controller, as observed in a real control plane."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_pod_with_a_template_gets_a_claim_of_its_own() -> None:
     idle.run(story())
 
 
-def test_a_claim_whose_name_was_never_written_down_is_found_again() -> None:
+def test_a_created_but_unrecorded_claim_is_found_again() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             made = here.put(PODS, with_template())
@@ -91,7 +91,7 @@ def test_a_claim_whose_name_was_never_written_down_is_found_again() -> None:
     idle.run(story())
 
 
-def test_a_missing_template_is_told_and_waited_for() -> None:
+def test_a_missing_template_is_reported_and_retried() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             here.put(PODS, with_template(template="absent"))
@@ -104,7 +104,7 @@ def test_a_missing_template_is_told_and_waited_for() -> None:
     idle.run(story())
 
 
-def test_a_deleted_pod_frees_its_claim_in_one_write_lets_it_go_in_the_next_and_deletes_it() -> None:
+def test_a_deleted_pod_releases_its_claim_removes_the_finalizer_and_deletes_it() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             name = await scheduled(here)
@@ -132,7 +132,7 @@ def test_a_finished_pod_frees_and_deletes_its_claim_and_gets_no_other() -> None:
     idle.run(story())
 
 
-def test_a_bound_pod_on_its_way_out_keeps_its_claim() -> None:
+def test_a_terminating_bound_pod_keeps_its_claim() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             name = await scheduled(here)
@@ -160,7 +160,7 @@ def test_of_two_pods_that_share_a_claim_the_last_frees_it_and_the_claim_stays() 
     idle.run(story())
 
 
-def test_a_claim_deleted_in_use_goes_when_its_last_user_does() -> None:
+def test_a_claim_deleted_in_use_is_removed_after_its_last_user() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             spec = {"resourceClaims": [{"name": "g0", "resourceClaimName": "c"}]}
@@ -175,7 +175,7 @@ def test_a_claim_deleted_in_use_goes_when_its_last_user_does() -> None:
     idle.run(story())
 
 
-def test_a_pod_that_came_with_a_node_reserves_what_is_allocated_and_allocates_nothing() -> None:
+def test_a_bound_pod_reserves_allocated_claims_and_allocates_none() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             other = here.put(PODS, pod("other", node="n1"))
@@ -191,7 +191,7 @@ def test_a_pod_that_came_with_a_node_reserves_what_is_allocated_and_allocates_no
     idle.run(story())
 
 
-def test_users_that_are_no_pods_keep_a_claim() -> None:
+def test_consumers_of_other_kinds_keep_a_claim() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             users = [{"apiGroup": "example.com", "resource": "things", "name": "x", "uid": "u"}]
@@ -220,7 +220,7 @@ def test_a_pod_recreated_under_its_name_gets_a_fresh_claim() -> None:
     idle.run(story())
 
 
-def test_the_scheduler_s_claim_for_extended_resources_goes_with_its_pod() -> None:
+def test_the_extended_resource_claim_is_deleted_with_its_pod() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             made = here.put(PODS, pod("p", node="n1", status={"extendedResourceClaimStatus": {
@@ -238,74 +238,74 @@ def test_the_scheduler_s_claim_for_extended_resources_goes_with_its_pod() -> Non
 
 
 def made_for(owner: Tree, name: str, **more: Any) -> Tree:
-    """A claim that somebody made for a pod's entry."""
+    """A claim generated for an entry of a pod."""
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["metadata"]["uid"], "controller": True}
     annotations = {"resource.kubernetes.io/pod-claim-name": "g0"}
     return {"metadata": {"name": name, "ownerReferences": [reference], "annotations": annotations}, **more}
 
 
-def test_of_two_claims_for_one_entry_the_one_that_the_pod_was_not_told_goes(caplog: pytest.LogCaptureFixture) -> None:
-    """As when two controllers are at work, which nobody should have, and which is said."""
+def test_a_duplicate_claim_that_the_pod_does_not_name_is_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    """Two active controllers are a misconfiguration, which is logged."""
 
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             here.put(CLAIM_TEMPLATES, TEMPLATE)
             owner = here.put(PODS, with_template())
             await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
-            [told] = here.names(CLAIMS)
+            [recorded] = here.names(CLAIMS)
             here.put(CLAIMS, made_for(owner, "another"))
-            await here.until(lambda: here.names(CLAIMS) == [told])
+            await here.until(lambda: here.names(CLAIMS) == [recorded])
             here.put(CLAIMS, made_for(owner, "in-use", status={"allocation": ALLOCATION}))
             await here.settled()
-            assert sorted(here.names(CLAIMS)) == sorted(["in-use", told])
+            assert sorted(here.names(CLAIMS)) == sorted(["in-use", recorded])
 
     idle.run(story())
-    (said,) = caplog.messages
-    assert said.startswith("pod ns/p has two claims for g0: another controller makes claims, too")
+    (message,) = caplog.messages
+    assert message.startswith("pod ns/p has two claims for g0, because two controllers generate claims")
 
 
-def test_a_claim_that_came_before_its_pod_was_told_another_goes_too() -> None:
+def test_an_earlier_claim_is_deleted_when_the_pod_names_another() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             owner = here.put(PODS, with_template(template="absent"))
             await here.until(lambda: here.events("FailedResourceClaimCreation"))
-            statuses = [{"name": "g0", "resourceClaimName": "told"}]
-            here.put(CLAIMS, made_for(owner, "told"))
+            statuses = [{"name": "g0", "resourceClaimName": "recorded"}]
+            here.put(CLAIMS, made_for(owner, "recorded"))
             here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
             here.put(CLAIMS, made_for(owner, "another"))
-            await here.until(lambda: here.names(CLAIMS) == ["told"])
+            await here.until(lambda: here.names(CLAIMS) == ["recorded"])
             await here.settled()
-            assert here.names(CLAIMS) == ["told"]
+            assert here.names(CLAIMS) == ["recorded"]
             assert here.get(PODS, "p")["status"]["resourceClaimStatuses"] == statuses
 
     idle.run(story())
 
 
-def test_a_claim_that_another_controller_told_over_ours_makes_ours_spare() -> None:
-    """Also where the pod is heard of before that claim is."""
+def test_a_claim_is_spare_when_another_controller_overwrites_the_status() -> None:
+    """Also if the pod is observed before that claim."""
 
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             here.put(CLAIM_TEMPLATES, TEMPLATE)
             owner = here.put(PODS, with_template())
             await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
-            statuses = [{"name": "g0", "resourceClaimName": "theirs"}]
-            here.client.objects[CLAIMS, "ns", "theirs"] = {  # there, but no watch tells it yet
-                **made_for(owner, "theirs"), "kind": "ResourceClaim", "apiVersion": CLAIMS.api_version,
+            statuses = [{"name": "g0", "resourceClaimName": "foreign"}]
+            here.client.objects[CLAIMS, "ns", "foreign"] = {  # stored, but not yet delivered by the watch
+                **made_for(owner, "foreign"), "kind": "ResourceClaim", "apiVersion": CLAIMS.api_version,
             }  # fmt: skip
-            theirs = here.client.objects[CLAIMS, "ns", "theirs"]["metadata"]
-            theirs |= {"namespace": "ns", "uid": "uid-theirs", "resourceVersion": "1"}
+            foreign = here.client.objects[CLAIMS, "ns", "foreign"]["metadata"]
+            foreign |= {"namespace": "ns", "uid": "uid-foreign", "resourceVersion": "1"}
             here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
             await here.settled()
             assert len(here.names(CLAIMS)) == 2
-            here.change(CLAIMS, "theirs")
-            await here.until(lambda: here.names(CLAIMS) == ["theirs"])
+            here.change(CLAIMS, "foreign")
+            await here.until(lambda: here.names(CLAIMS) == ["foreign"])
 
     idle.run(story())
 
 
-def test_what_another_controller_has_told_a_pod_is_not_told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pod may be on its way with that claim already."""
+def test_a_claim_recorded_by_another_controller_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pod may already be scheduled with that claim."""
 
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
@@ -315,27 +315,27 @@ def test_what_another_controller_has_told_a_pod_is_not_told_anew(monkeypatch: py
 
             async def slow(resource: Any, tree: Tree, *words: Any, **more: Any) -> Tree:
                 if resource == CLAIMS:  # another was faster
-                    here.put(CLAIMS, made_for(owner, "theirs"))
-                    statuses = [{"name": "g0", "resourceClaimName": "theirs"}]
+                    here.put(CLAIMS, made_for(owner, "foreign"))
+                    statuses = [{"name": "g0", "resourceClaimName": "foreign"}]
                     here.change(PODS, "p", status={"resourceClaimStatuses": statuses})
                 return await create(resource, tree, *words, **more)
 
             monkeypatch.setattr(here.client, "create", slow)
             here.put(CLAIM_TEMPLATES, TEMPLATE)
             await here.until(lambda: here.get(PODS, "p")["status"].get("resourceClaimStatuses"))
-            await here.until(lambda: here.names(CLAIMS) == ["theirs"])
+            await here.until(lambda: here.names(CLAIMS) == ["foreign"])
             names = {
                 status["resourceClaimName"]
                 for _, resource, event in here.client.history
                 if resource == PODS
                 for status in event.object.get("status", {}).get("resourceClaimStatuses") or ()
             }
-            assert names == {"theirs"}
+            assert names == {"foreign"}
 
     idle.run(story())
 
 
-def test_a_pod_that_a_backup_brings_back_keeps_its_claim() -> None:
+def test_a_pod_restored_from_a_backup_keeps_its_claim() -> None:
     async def story() -> None:
         async with world(CLAIMS_OF_PODS) as here:
             name = await scheduled(here)

@@ -1,4 +1,4 @@
-"""The arithmetic of rolling updates keeps its bounds whatever comes."""
+"""Rolling update arithmetic keeps its bounds for all inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ amounts = st.one_of(st.integers(0, 5), st.integers(0, 100).map(lambda part: f"{p
 
 
 @given(st.integers(1, 30), amounts, amounts, st.lists(st.integers(0, 30), min_size=1, max_size=3), st.data())
-def test_an_update_always_ends_and_keeps_its_bounds(
+def test_an_update_always_completes_within_its_bounds(
     wanted: int, surge: int | str, unavailable: int | str, olds: list[int], data: st.DataObject
 ) -> None:
     limits = bounds(wanted, surge, unavailable)
@@ -35,13 +35,13 @@ def test_an_update_always_ends_and_keeps_its_bounds(
     assert (new, sum(old.values())) == (wanted, 0)
 
 
-def test_broken_old_pods_go_first() -> None:
+def test_unhealthy_old_pods_are_removed_first() -> None:
     sets = [Sized("older", 3, 3, 10), Sized("old", 5, 0, 10)]
     assert old_sizes(10, 2, Sized("new", 2, 2, 10), sets) == {"old": 3}
 
 
 @given(st.integers(0, 50), st.integers(0, 5), st.lists(st.integers(1, 20), min_size=1, max_size=4))
-def test_scaling_in_the_middle_gives_each_its_share_and_loses_nothing(wanted: int, surge: int, old: list[int]) -> None:
+def test_scaling_during_an_update_is_proportional_and_exact(wanted: int, surge: int, old: list[int]) -> None:
     sets = [Sized(str(number), size, size, sum(old)) for number, size in enumerate(old)]
     sizes = proportional(wanted, surge, sets)
     assert all(size >= 0 for size in sizes.values())

@@ -1,4 +1,4 @@
-"""StatefulSets make, change and end their pods in the order of their numbers."""
+"""StatefulSets create, update and delete their pods in the order of ordinals."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def shows(here: World, image: str) -> bool:
     return images(here) == [image]
 
 
-def told(here: World, type: str) -> list[str]:
-    """Pods in the order in which they came or went."""
+def pod_events(here: World, type: str) -> list[str]:
+    """Names of pods in the order of their watch events."""
     return [
         event.object["metadata"]["name"]
         for _, resource, event in here.client.history
@@ -44,13 +44,13 @@ def told(here: World, type: str) -> list[str]:
     ]
 
 
-def test_pods_come_in_order_with_names_and_volumes_of_their_own() -> None:
+def test_pods_are_created_in_order_with_stable_names_and_volumes() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             volumes = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
             here.put(STATEFUL_SETS, stateful_set(volumeClaimTemplates=volumes))
             await here.until(lambda: status(here).get("availableReplicas") == 3)
-            assert told(here, "ADDED") == ["db-0", "db-1", "db-2"]
+            assert pod_events(here, "ADDED") == ["db-0", "db-1", "db-2"]
             assert here.names(VOLUME_CLAIMS) == ["data-db-0", "data-db-1", "data-db-2"]
             first = here.get(PODS, "db-0")
             assert first["metadata"]["generateName"] == "db-"
@@ -68,7 +68,7 @@ def test_pods_come_in_order_with_names_and_volumes_of_their_own() -> None:
     idle.run(story())
 
 
-def test_a_pod_that_is_not_ready_holds_the_others_up() -> None:
+def test_an_unready_pod_blocks_later_ordinals() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             tree = stateful_set()
@@ -80,7 +80,7 @@ def test_a_pod_that_is_not_ready_holds_the_others_up() -> None:
     idle.run(story())
 
 
-def test_in_parallel_nobody_waits() -> None:
+def test_parallel_management_creates_all_pods() -> None:
     async def story() -> None:
         async with world(stateful_sets) as here:
             here.put(STATEFUL_SETS, stateful_set(podManagementPolicy="Parallel"))
@@ -91,19 +91,19 @@ def test_in_parallel_nobody_waits() -> None:
     idle.run(story())
 
 
-def test_the_highest_numbers_go_first() -> None:
+def test_the_highest_ordinals_are_deleted_first() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             here.put(STATEFUL_SETS, stateful_set())
             await here.until(lambda: status(here).get("readyReplicas") == 3)
             here.change(STATEFUL_SETS, "db", spec=spec(replicas=1))
             await here.until(lambda: here.names(PODS) == ["db-0"])
-            assert told(here, "DELETED") == ["db-2", "db-1"]
+            assert pod_events(here, "DELETED") == ["db-2", "db-1"]
 
     idle.run(story())
 
 
-def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
+def test_an_update_runs_from_the_highest_ordinal_to_the_partition() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             here.put(STATEFUL_SETS, stateful_set())
@@ -111,7 +111,7 @@ def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
             strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
             here.change(STATEFUL_SETS, "db", spec=spec(image="two", updateStrategy=strategy))
             await here.until(lambda: images(here) == ["one", "two", "two"])
-            assert told(here, "DELETED") == ["db-2", "db-1"]
+            assert pod_events(here, "DELETED") == ["db-2", "db-1"]
             here.remove(PODS, "db-0")
             await here.until(lambda: images(here) == ["one", "two", "two"])
             here.change(STATEFUL_SETS, "db", spec=spec(image="two"))
@@ -122,7 +122,7 @@ def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
     idle.run(story())
 
 
-def test_a_set_made_anew_adopts_what_the_old_one_left() -> None:
+def test_a_recreated_set_adopts_pods_and_revisions() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             here.put(STATEFUL_SETS, stateful_set(replicas=2))
@@ -146,7 +146,7 @@ def test_a_set_made_anew_adopts_what_the_old_one_left() -> None:
     idle.run(story())
 
 
-def test_going_back_takes_the_old_revision_again() -> None:
+def test_a_rollback_reuses_the_old_revision() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             here.put(STATEFUL_SETS, stateful_set(replicas=1))
@@ -163,7 +163,7 @@ def test_going_back_takes_the_old_revision_again() -> None:
     idle.run(story())
 
 
-def test_a_failed_pod_is_made_again_under_its_name() -> None:
+def test_a_failed_pod_is_recreated_under_its_name() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             here.put(STATEFUL_SETS, stateful_set(replicas=2))
@@ -179,7 +179,7 @@ def owners(here: World, claim: str) -> list[str]:
     return [one["name"] for one in here.get(VOLUME_CLAIMS, claim)["metadata"].get("ownerReferences") or ()]
 
 
-def test_claims_go_with_the_set_or_with_pods_that_are_too_many_where_that_is_wanted() -> None:
+def test_claims_are_deleted_according_to_the_retention_policy() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet, speed=20) as here:
             volumes = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
@@ -204,7 +204,7 @@ def test_claims_go_with_the_set_or_with_pods_that_are_too_many_where_that_is_wan
     idle.run(story())
 
 
-def test_the_retention_policy_leaves_what_another_controls() -> None:
+def test_the_retention_policy_ignores_claims_of_other_controllers() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u", "controller": True}
@@ -221,7 +221,7 @@ def test_the_retention_policy_leaves_what_another_controls() -> None:
     idle.run(story())
 
 
-def test_a_partition_counts_from_the_first_number() -> None:
+def test_a_partition_counts_from_the_first_ordinal() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
@@ -236,7 +236,7 @@ def test_a_partition_counts_from_the_first_number() -> None:
     idle.run(story())
 
 
-def test_of_surplus_pods_that_do_not_work_the_lowest_number_goes() -> None:
+def test_the_lowest_unhealthy_surplus_pod_is_deleted_first() -> None:
     async def story() -> None:
         async with world(stateful_sets, kubelet) as here:
             here.put(STATEFUL_SETS, stateful_set(replicas=3))

@@ -1,4 +1,4 @@
-"""A small cluster with some programs running, and what tests say about it."""
+"""A small cluster in which controllers run, and helpers for assertions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class World:
         self.client = client
 
     def put(self, resource: Resource, tree: Tree) -> Tree:
-        """An object as somebody else writes it, status and all."""
+        """Write an object as another client does, with its status."""
         metadata = dict(tree["metadata"])
         if resource.namespaced:
             metadata.setdefault("namespace", NAMESPACE)
@@ -59,7 +59,7 @@ class World:
         return [event["message"] for event in self.all(EVENTS) if event["reason"] == reason]
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Wait until something holds; says what stands there instead when it never does."""
+        """Wait until a condition holds; on timeout, fail with the stored objects."""
         await until(true, self.client.standing)
 
     async def settled(self, seconds: float = 0.05) -> None:

@@ -35,7 +35,7 @@ class Mode(msgspec.Struct, rename="camel"):
 
 
 class FakeDriver:
-    """Eight GPUs; ``on`` contains those that a claim uses. ``break_at`` names a step that fails."""
+    """Eight GPUs; ``in_use`` contains those that a claim uses. ``fail_at`` names a step that fails."""
 
     name = DRIVER
     configs = {("test/v1", "Mode"): Mode}

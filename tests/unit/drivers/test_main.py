@@ -34,9 +34,7 @@ def test_the_defaults_come_from_the_pod_s_environment(monkeypatch: pytest.Monkey
     assert place.registry == Path("/var/lib/kubelet/plugins_registry")
 
 
-def test_folders_are_absolute(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: str
-) -> None:
+def test_folders_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: str) -> None:
     monkeypatch.chdir(tmp_path)
     place, _ = parse_arguments(
         "d", ["--kubeconfig", kubeconfig, "--kubelet-root", "k", "--cdi-root", "k/cdi", "--node", "n"]

@@ -27,8 +27,8 @@ from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import DeviceTaint, ResourceSlice
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.publishing_cluster import Cluster
 from tests.unit.drivers.fake_driver import DRIVER, NODE, FakeDriver, put_claim
+from tests.unit.drivers.publishing_cluster import Cluster
 
 
 @pytest.fixture

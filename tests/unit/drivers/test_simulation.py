@@ -58,9 +58,7 @@ def changed(edits: ContainerEdits) -> set[str]:
         ("mi300x-8x-oam/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")),
     ],
 )
-def test_containers_get_only_variables(
-    form: str, granted: AllocatedDevice, tmp_path: Path
-) -> None:
+def test_containers_get_only_variables(form: str, granted: AllocatedDevice, tmp_path: Path) -> None:
     _, found = prepared(driver(form, tmp_path), granted)
     (ready,) = found.devices.values()
     assert changed(ready.edits) == changed(found.edits) == VARIABLES_ONLY

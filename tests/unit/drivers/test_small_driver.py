@@ -64,9 +64,9 @@ def test_the_example_publishes_prepares_and_unprepares(tmp_path: Path, ports: di
     async def main() -> None:
         client, cdi = MemoryClient(), MemoryStore()
         plugin = NodeDriver(driver_in(tmp_path), memory_host(cdi=cdi), client, IdleClock())
-        (offer,) = await plugin.discover_pools()
-        assert len(build_slices(offer, NAME, NODE, Features("1.36")).specs) == 1
-        assert [device.name for group in offer.groups for device in group] == ["ttyusb0", "ttyusb1"]
+        (pool,) = await plugin.discover_pools()
+        assert len(build_slices(pool, NAME, NODE, Features("1.36")).specs) == 1
+        assert [device.name for group in pool.groups for device in group] == ["ttyusb0", "ttyusb1"]
         fast = opaque({"apiVersion": f"{NAME}/v1", "kind": "PortConfig", "speed": 115200}, driver=NAME)
         ref = put_claim(client, "modem", "ttyusb1", driver=NAME, config=[fast])
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
@@ -81,22 +81,24 @@ def test_the_example_publishes_prepares_and_unprepares(tmp_path: Path, ports: di
 
 
 def test_a_node_without_ports_publishes_an_empty_slice(tmp_path: Path) -> None:
-    (offer,) = idle.run(offers_of(driver_in(tmp_path)))
-    (spec,) = build_slices(offer, NAME, NODE, Features("1.36")).specs
+    (pool,) = idle.run(discover(driver_in(tmp_path)))
+    (spec,) = build_slices(pool, NAME, NODE, Features("1.36")).specs
     assert not spec.devices
 
 
-async def offers_of(driver: Driver) -> Sequence[DevicePool]:
+async def discover(driver: Driver) -> Sequence[DevicePool]:
     return await driver.discover()
 
 
-def test_the_example_rejects_wrong_parameters_and_unprepares_removed_ports(tmp_path: Path, ports: dict[str, int]) -> None:
+def test_the_example_rejects_wrong_parameters_and_unprepares_removed_ports(
+    tmp_path: Path, ports: dict[str, int]
+) -> None:
     async def main() -> None:
         client = MemoryClient()
         plugin = NodeDriver(driver_in(tmp_path), memory_host(), client, IdleClock())
         odd = opaque({"apiVersion": f"{NAME}/v1", "kind": "PortConfig", "speed": 7}, driver=NAME)
         ref = put_claim(client, "odd", "ttyusb0", driver=NAME, config=[odd])
-        assert "speed: wanted 9600" in (await plugin.prepare([ref]))[ref.uid].error
+        assert "speed: expected 9600" in (await plugin.prepare([ref]))[ref.uid].error
         good = put_claim(client, "good", "ttyusb0", driver=NAME)
         assert (await plugin.prepare([good]))[good.uid].error == ""
         (tmp_path / "ttyUSB0").unlink()

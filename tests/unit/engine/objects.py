@@ -1,4 +1,4 @@
-"""Short ways to write the objects that engine tests are about."""
+"""Constructors for the objects in tests of the engine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FEATURES = Features("1.36")
 
 
 def attributes(**values: int | bool | str) -> dict[str, DeviceAttribute]:
-    """Attributes by bare name; ``root`` stands for the standard attribute pcieRoot."""
+    """Attributes by bare name; ``root`` is the standard attribute pcieRoot."""
     made = {}
     for name, value in values.items():
         if isinstance(value, bool):
@@ -97,7 +97,7 @@ def slice_of(
     per_device: bool = False,
     counters: Mapping[str, str] | None = None,
 ) -> ResourceSlice:
-    """A slice of the pool named for its node; ``counters`` are counter sets and how much memory they have."""
+    """A slice of the pool named after its node; ``counters`` are memory amounts by counter set."""
     local = not (all_nodes or selector or per_device)
     return ResourceSlice(
         metadata=ObjectMeta(name=name or f"{driver}-{pool or node}"),
@@ -138,7 +138,7 @@ def request(
     admin: bool = False,
     tolerations: tuple[DeviceToleration, ...] = (),
 ) -> DeviceRequest:
-    """A request for a count of devices; 0 means all."""
+    """A request for ``count`` devices; 0 means all."""
     return DeviceRequest(
         name=name,
         exactly=ExactDeviceRequest(
@@ -193,12 +193,12 @@ def inventory(
     features: Features = FEATURES,
     labels: Mapping[str, str] | None = None,
 ) -> Inventory:
-    """A cluster; every node has these labels."""
+    """An inventory; every node has these labels."""
     return Inventory.of(features, nodes=[(node, labels or {}) for node in nodes], slices=slices, classes=classes)
 
 
 def holding(*devices: str, pool: str = "n1", share_id: str | None = None, memory: str = "") -> AllocationResult:
-    """An allocation that somebody else has."""
+    """The allocation of another claim."""
     results = tuple(
         DeviceRequestAllocationResult(
             request="r",

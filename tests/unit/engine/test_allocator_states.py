@@ -1,4 +1,4 @@
-"""A state that the engine thinks of is the one that booking its answer leads to."""
+"""The state that ``state_after`` predicts equals the state after the allocation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _claim(name: str, request: dict[str, object]) -> ResourceClaim:
 
 
 @given(form=st.sampled_from(_FORMS), asked=st.lists(st.sampled_from(_REQUESTS), min_size=1, max_size=8))
-def test_states_that_are_thought_of_come_true(form: str, asked: list[dict[str, object]]) -> None:
+def test_predicted_states_equal_the_states_after_allocation(form: str, asked: list[dict[str, object]]) -> None:
     cluster = cluster_of(parse_fleet([f"node={form}"]))
     inventory = Inventory.of(
         Features(kube="1.36"), nodes=[("node", {})], slices=cluster.slices, classes=cluster.classes

@@ -1,4 +1,4 @@
-"""What holds of every diagnosis: it agrees with the engine, and what it tells to change does help."""
+"""Invariants of every diagnosis: it agrees with the engine, and its suggested changes help."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_every_refusal_is_explained(situation: tuple[Inventory, list[ResourceCla
 def test_busy_devices_do_not_hide_the_cause(
     situation: tuple[Inventory, list[ResourceClaim], list[ResourceClaim]],
 ) -> None:
-    """Where the idle node refuses, its code is the busy node's code, too; elsewhere somebody is in the way."""
+    """If the claims do not fit the idle node, the busy node has the same code; otherwise devices are in use."""
     inventory, pod, allocated = situation
     busy = {node: row.refused for row in diagnose(inventory, pod, allocated).nodes for node in row.nodes}
     for claim in allocated:
@@ -250,8 +250,10 @@ def test_funnels_only_narrow(situation: tuple[Inventory, list[ResourceClaim], li
 
 
 @given(situations())
-def test_the_changes_told_make_it_fit(situation: tuple[Inventory, list[ResourceClaim], list[ResourceClaim]]) -> None:
-    """Made on the objects as data, one after the other; then the engine is asked anew."""
+def test_suggested_changes_make_the_claims_fit(
+    situation: tuple[Inventory, list[ResourceClaim], list[ResourceClaim]],
+) -> None:
+    """The changes are applied to the objects in order; then the engine allocates again."""
     inventory, pod, allocated = situation
     for row in diagnose(inventory, pod, allocated).nodes:
         changes = row.refused.changes
@@ -264,7 +266,7 @@ def test_the_changes_told_make_it_fit(situation: tuple[Inventory, list[ResourceC
         classes = [to_tree(c, "v1", "DeviceClass") for c in CLASSES]
         for change in changes:
             assert changed([*claims_, *holding, *classes], change), change
-        # What one claim frees is of use on its node only; what is written differently, on all nodes that are alike.
+        # A released claim helps only on its node; other changes help on all equivalent nodes.
         freeing = any(change.path == "status.allocation" for change in changes)
         for node in {change.node for change in changes} if freeing else row.nodes:
             again = Inventory.of(
@@ -314,7 +316,7 @@ def claim_for(*expressions: str, count: int = 1) -> ResourceClaim:
 
 @pytest.fixture
 def engine_calls(monkeypatch: pytest.MonkeyPatch) -> list[Scenario]:
-    """The worlds that the engine was asked about, in order."""
+    """The scenarios that the engine evaluated, in order."""
     asked: list[Scenario] = []
     ask = TrialCache.__call__
 
@@ -326,8 +328,8 @@ def engine_calls(monkeypatch: pytest.MonkeyPatch) -> list[Scenario]:
     return asked
 
 
-def test_five_thousand_equal_nodes_are_examined_once(engine_calls: list[Scenario]) -> None:
-    """uuids differ from node to node, but no selector reads them."""
+def test_five_thousand_equivalent_nodes_are_diagnosed_once(engine_calls: list[Scenario]) -> None:
+    """UUIDs differ between nodes, but no selector reads them."""
     claim = claim_for(f'device.attributes["{DRIVER}"].model == "h"')
     work = []
     for count in (1, 5000):
@@ -343,7 +345,7 @@ def test_five_thousand_equal_nodes_are_examined_once(engine_calls: list[Scenario
     assert work[0] == work[1] > 0
 
 
-def test_nodes_that_differ_in_what_is_read_are_told_apart() -> None:
+def test_nodes_with_different_values_of_read_attributes_are_diagnosed_separately() -> None:
     names = ["n1", "n2"]
     inventory = Inventory.of(FEATURES, nodes=[(n, {}) for n in names], slices=map(device_node, names), classes=CLASSES)
     diagnosis = diagnose(inventory, [claim_for(f'device.attributes["{DRIVER}"].uuid == "n3-0"')])
@@ -352,7 +354,7 @@ def test_nodes_that_differ_in_what_is_read_are_told_apart() -> None:
     assert len(summaries) == 2
 
 
-def test_the_same_question_gives_the_same_answer() -> None:
+def test_diagnosis_is_deterministic() -> None:
     def answer() -> Diagnosis:
         inventory = Inventory.of(FEATURES, nodes=[("n", {})], slices=[device_node("n")], classes=CLASSES)
         return diagnose(inventory, [claim_for(EXPRESSIONS[8], EXPRESSIONS[1], count=2)])
@@ -360,8 +362,8 @@ def test_the_same_question_gives_the_same_answer() -> None:
     assert answer() == answer()
 
 
-def test_a_feature_that_is_off_is_told() -> None:
-    """Objects of a cluster may be older than the gate's last change, so nothing has dropped the field."""
+def test_a_disabled_feature_is_reported() -> None:
+    """Objects of a cluster may be older than the last change of the gate, so the field may still be set."""
     asked = ResourceClaim(
         metadata=ObjectMeta(name="c", namespace="ns"),
         spec=ResourceClaimSpec(

@@ -1,4 +1,4 @@
-"""What holds whatever happens to a cluster: nothing is given away twice, and increments equal building anew."""
+"""Invariants under random changes: no device is allocated twice, and incremental updates equal a rebuilt inventory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def shareable(node: str, tainted: bool) -> list[ResourceSlice]:
 
 MAKES = {"plain": plain, "partitions": partitions, "shareable": shareable}
 
-#: What pods ask for, with the name of the claim to be filled in.
+#: Claims of pods by description; their names are filled in later.
 SHAPES: Mapping[str, tuple[ResourceClaim, ...]] = {
     "one": (claim(request(1)),),
     "two that match": (claim(request(2), match=ROOT),),
@@ -88,7 +88,7 @@ def summary(outcome: Outcome) -> object:
 
 
 class Cluster(RuleBasedStateMachine):
-    """Pods, slices and nodes come and go; beside the inventory only what it was told is kept."""
+    """Random changes of pods, slices and nodes, with the applied changes as the model of the inventory."""
 
     @initialize(
         makes=st.tuples(*[st.sampled_from(sorted(MAKES))] * len(NODES)), tainted=st.booleans(), network=st.booleans()
@@ -105,7 +105,7 @@ class Cluster(RuleBasedStateMachine):
         self.network(network)
 
     def anew(self) -> Inventory:
-        """The same cluster, built from nothing."""
+        """A rebuilt inventory of the same cluster."""
         made = Inventory.of(
             FEATURES, nodes=[(node, {}) for node in self.nodes], slices=self.slices.values(), classes=[class_of()]
         )
@@ -115,7 +115,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), make=st.sampled_from(sorted(MAKES)), tainted=st.booleans())
     def republish(self, node: str, make: str, tainted: bool) -> None:
-        """A driver publishes anew, if nothing of the node's is held: else it might break what was promised."""
+        """A driver publishes other devices, unless devices of the node are allocated."""
         if any(r.pool == node for result in self.held.values() for r in result.devices.results):
             return
         self.publish(node, make, tainted)
@@ -130,7 +130,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(on=st.booleans())
     def renetwork(self, on: bool) -> None:
-        """A pool that all nodes share comes or goes, if nothing of it is held."""
+        """A pool that all nodes share is added or removed, unless its devices are allocated."""
         if any(r.pool == "a-net" for result in self.held.values() for r in result.devices.results):
             return
         self.network(on)

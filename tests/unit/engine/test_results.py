@@ -1,4 +1,4 @@
-"""Results: configuration in its order, the node selector, what is copied."""
+"""Allocation results: order of the configuration, node selector, and copied fields."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def configured(kube: str) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(e.source, e.opaque.parameters["key"] if e.opaque else "", e.requests) for e in entries]
 
 
-def test_configuration_of_classes_comes_before_the_claims_own() -> None:
+def test_configuration_of_classes_precedes_that_of_the_claim() -> None:
     assert configured("1.36") == [
         ("FromClass", "k1", ("r",)),
         ("FromClass", "k2", ("q",)),
@@ -71,7 +71,7 @@ def test_configuration_of_classes_comes_before_the_claims_own() -> None:
     ]
 
 
-def test_from_1_37_an_entry_comes_once_and_names_no_request_if_it_concerns_all() -> None:
+def test_from_1_37_an_entry_appears_once_and_names_no_request_if_it_applies_to_all() -> None:
     assert configured("1.37")[2:] == [("FromClaim", "c1", ()), ("FromClaim", "c2", ()), ("FromClaim", "c3", ("q",))]
 
 
@@ -153,7 +153,7 @@ def test_several_terms_cannot_be_merged() -> None:
     assert outcome.text == "create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"
 
 
-def test_what_a_result_copies() -> None:
+def test_fields_that_a_result_copies() -> None:
     tolerations = (DeviceToleration(key="k", operator="Exists"),)
     tainted = device("a", taints=(DeviceTaint(key="k", effect="NoSchedule"),), binding_conditions=("ready",))
     made = inventory(slice_of(tainted))
@@ -164,7 +164,7 @@ def test_what_a_result_copies() -> None:
 
 
 @pytest.mark.parametrize(("memory", "expected"), [("3Gi", "3Gi"), ("", "10Gi")])
-def test_a_share_tells_what_it_consumes(memory: str, expected: str) -> None:
+def test_a_share_contains_its_consumed_capacity(memory: str, expected: str) -> None:
     made = inventory(slice_of(device("a", memory="10Gi", shareable=True)))
     allocator = Allocator(made, share_id=lambda: "id")
     outcome = allocator.allocate("n1", [claim(request(1, memory=memory))])

@@ -1,4 +1,4 @@
-"""Clusters for tests of metrics: hardware by its name, claims that hold devices, pods that wait."""
+"""Clusters with devices, claims and pending pods for tests of the exporter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 def fleet(*descriptions: str, labels: Mapping[str, str] = NONE) -> tuple[Object, ...]:
-    """Nodes with these labels beside their own, slices and classes."""
+    """Nodes with these additional labels, their slices and classes."""
     cluster = cluster_of(parse_fleet(descriptions))
     nodes = [
         replace(one, metadata=replace(one.metadata, labels={**one.metadata.labels, **labels})) for one in cluster.nodes

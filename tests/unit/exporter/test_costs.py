@@ -1,4 +1,4 @@
-"""Who has which part of a node's price, and that nothing is made up where the price is not known."""
+"""The attribution of node prices to claims."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.exporter.families import families
-from allotment.exporter.prices import Prices
+from allotment.exporter.prices import NodePrices
 from allotment.fleet.catalog import catalog
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceSlice
@@ -17,7 +17,7 @@ from tests.unit.exporter.exposition import values_of
 TYPE = "node.kubernetes.io/instance-type"
 REGION = "topology.kubernetes.io/region"
 T4S = {TYPE: "g4dn.12xlarge", REGION: "us-east-1"}
-"""Four T4."""
+"""The labels of a node with four T4 GPUs."""
 T4S_PRICE = 3.912
 A100S = {TYPE: "p4d.24xlarge", REGION: "us-east-1"}
 
@@ -26,7 +26,7 @@ def values(name: str, *objects: Object, per_claim: bool = False) -> dict[tuple[s
     return values_of(families(objects, FEATURES, catalog(), per_claim=per_claim), name)
 
 
-def test_a_claim_has_its_devices_part_of_the_node() -> None:
+def test_a_claim_accounts_for_its_devices_share_of_the_node() -> None:
     cluster = (*fleet("a=4xt4", labels=T4S), claim("one", "gpu-0"), claim("two", "gpu-1", "gpu-2", namespace="web"))
     assert values("allotment_node_cost_dollars_per_hour", *cluster) == {
         ("a", "g4dn.12xlarge", "on-demand", "us-east-1"): T4S_PRICE
@@ -40,7 +40,7 @@ def test_a_claim_has_its_devices_part_of_the_node() -> None:
     )
 
 
-def test_a_claim_that_was_set_aside_costs_those_who_have_its_device() -> None:
+def test_the_cost_of_a_detached_claim_is_attributed_to_the_current_holder() -> None:
     cluster = (*fleet("a=4xt4", labels=T4S), claim("theirs", "gpu-0", namespace="web"))
     expected = pytest.approx({("web", "gpu.nvidia.com"): T4S_PRICE / 4})
     assert values("allotment_claims_cost_dollars_per_hour", *cluster, claim("ours", "gpu-0", aside=True)) == expected
@@ -56,14 +56,14 @@ def test_a_claim_that_was_set_aside_costs_those_who_have_its_device() -> None:
         ("8xa100-40gb", "gpu-0", 1),
     ],
 )
-def test_a_partition_has_its_part_of_the_gpu(hardware: str, device: str, part: float) -> None:
+def test_a_partition_accounts_for_its_share_of_the_gpu(hardware: str, device: str, part: float) -> None:
     cluster = (*fleet(f"a={hardware}", labels=A100S), claim("one", device))
     (price,) = values("allotment_node_cost_dollars_per_hour", *cluster).values()
     (cost,) = values("allotment_claims_cost_dollars_per_hour", *cluster).values()
     assert cost == pytest.approx(price * part / 8)
 
 
-def test_shares_have_what_they_consume_or_equal_parts() -> None:
+def test_shares_account_for_their_consumption_or_equal_parts() -> None:
     labels = {TYPE: "p5.4xlarge", REGION: "us-east-1"}
     shared = fleet("a=1xh100/shared", labels=labels)
     quarter = f"{81559 // 4}Mi"
@@ -81,7 +81,7 @@ def test_shares_have_what_they_consume_or_equal_parts() -> None:
 @pytest.mark.parametrize(
     "labels", [{}, {TYPE: "no.such.type"}, {TYPE: "g4dn.12xlarge", "eks.amazonaws.com/capacityType": "SPOT"}]
 )
-def test_what_has_no_price_is_counted_and_costs_nothing_known(labels: dict[str, str]) -> None:
+def test_nodes_without_a_price_are_counted_as_unknown(labels: dict[str, str]) -> None:
     types = tuple(one for one in catalog() if one.price("spot") is None)
     cluster = (*fleet("a=4xt4", labels={**labels, TYPE: labels.get(TYPE, "")}), claim("one", "gpu-0"))
     found = families(cluster, FEATURES, types)
@@ -92,7 +92,7 @@ def test_what_has_no_price_is_counted_and_costs_nothing_known(labels: dict[str, 
     assert values_of(found, "allotment_nodes") == {("region",): 0, ("elsewhere",): 0, ("unknown",): 1}
 
 
-def test_a_claim_with_a_part_of_unknown_price_is_unknown() -> None:
+def test_a_claim_with_a_device_of_unknown_price_is_unknown() -> None:
     cluster = (
         *fleet("a=4xt4", labels=T4S), *fleet("b=4xt4"), claim("both", "gpu-0"), claim("here", "gpu-1"),
         claim("there", "gpu-0", pool="b"),
@@ -100,19 +100,19 @@ def test_a_claim_with_a_part_of_unknown_price_is_unknown() -> None:
     assert values("allotment_claims_priced", *cluster) == {("ml", "known"): 2, ("ml", "unknown"): 1}
 
 
-def test_a_price_of_another_region_says_so() -> None:
+def test_a_price_of_another_region_is_marked() -> None:
     assert values("allotment_nodes", *fleet("a=4xt4", labels={**T4S, REGION: "eu-west-1"}))["elsewhere",] == 1
     assert values("allotment_nodes", *fleet("a=4xt4", labels=T4S))["region",] == 1
 
 
-def test_a_host_to_which_gpus_are_attached_is_known_by_how_many() -> None:
-    prices = Prices(catalog())
+def test_a_host_with_attached_gpus_is_identified_by_their_number() -> None:
+    prices = NodePrices(catalog())
     assert prices.of({TYPE: "n1-standard-8"}, 1).usd is not None
     assert prices.of({TYPE: "n1-standard-8"}, 2).usd is None
 
 
-def test_devices_that_are_no_accelerators_bear_nothing_beside_those_that_are() -> None:
-    """Channels of a compute domain, network cards: the GPUs are what the node is bought for."""
+def test_other_devices_account_for_nothing_if_there_are_accelerators() -> None:
+    """Compute domain channels and network cards do not count: the node is provisioned for its GPUs."""
     cluster = (*fleet("a=4xt4", labels=T4S), claim("channel", "gpu-0", driver="compute-domain.nvidia.com", pool="x"))
     extra = [
         type(one)(
@@ -132,7 +132,7 @@ def test_devices_that_are_no_accelerators_bear_nothing_beside_those_that_are() -
 
 
 @given(st.data())
-def test_what_claims_hold_and_what_is_idle_is_the_whole(data: st.DataObject) -> None:
+def test_held_and_idle_cost_add_up_to_the_price(data: st.DataObject) -> None:
     hardware = data.draw(st.sampled_from(("8xa100-40gb/dynamic-mig", "8xa100-40gb", "8xa100-40gb/static-mig=1g.5gb:7")))
     cluster = fleet(f"a={hardware}", labels=A100S)
     devices = [d.name for one in cluster if isinstance(one, ResourceSlice) for d in one.spec.devices or ()]

@@ -18,21 +18,21 @@ EVERY = (*METRICS.values(), *COMPONENTS)
 
 
 @pytest.mark.parametrize("metric", EVERY, ids=lambda metric: metric.name)
-def test_names_and_texts_keep_the_conventions(metric: Metric) -> None:
+def test_names_and_help_texts_follow_the_conventions(metric: Metric) -> None:
     assert re.fullmatch(r"allotment(_[a-z0-9]+)+", metric.name)
     assert metric.name.endswith("_total") == (metric.kind == "counter")
     assert metric.kind != "histogram" or metric.name.endswith("_seconds")
     assert metric.help.endswith(".")
-    assert metric.most
+    assert metric.cardinality
     assert len(set(metric.labels)) == len(metric.labels)
     assert not {"pod", "uid", "device", "instance", "job"} & set(metric.labels)
 
 
-def test_names_are_one_each() -> None:
+def test_names_are_unique() -> None:
     assert len({metric.name for metric in EVERY}) == len(EVERY)
 
 
-def test_components_serve_what_is_defined() -> None:
+def test_components_export_the_defined_metrics() -> None:
     observing = Observing()
     metrics = Metrics("scheduler", observing, lambda: ())
     observing.level("queue", "active", lambda: 1.0)
@@ -65,12 +65,12 @@ def test_components_serve_what_is_defined() -> None:
         "sum without (stat) (allotment_devices)",
     ],
 )
-def test_what_nobody_serves_cannot_be_asked(expression: str) -> None:
+def test_queries_of_unknown_metrics_or_labels_are_rejected(expression: str) -> None:
     with pytest.raises(UnknownName):
         query(expression)
 
 
-def test_a_legend_has_labels_of_what_is_asked() -> None:
+def test_a_legend_uses_labels_of_the_queried_metric() -> None:
     with pytest.raises(UnknownName, match="namespace"):
         query("allotment_devices", "{{namespace}}")
     assert query("sum by (node) (allotment_devices)", "{{node}}").legend == "{{node}}"

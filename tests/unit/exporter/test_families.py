@@ -1,4 +1,4 @@
-"""What the metrics of a cluster say: devices, shares, counters, claims, pods that wait."""
+"""The metrics of devices, claims and pending pods."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from allotment.engine.refusal import CODES
 from allotment.exporter.causes import CAUSES
 from allotment.exporter.definitions import CLAIM_COST, METRICS
-from allotment.exporter.families import Measured, families
+from allotment.exporter.families import FamilyBuilder, families
 from allotment.exporter.latency import Latencies
-from allotment.exporter.prices import Prices
-from allotment.exporter.state import State
+from allotment.exporter.prices import NodePrices
+from allotment.exporter.state import ExporterState
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, PodSchedulingGate
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
@@ -53,7 +53,7 @@ def test_each_device_is_in_one_state() -> None:
     assert found == {("a", NVIDIA, T4, "free"): 1, ("a", NVIDIA, T4, "in-use"): 1, ("a", NVIDIA, T4, "tainted"): 1}
 
 
-def test_what_is_not_free_is_told_as_zero() -> None:
+def test_states_without_devices_are_exported_as_zero() -> None:
     found = values("allotment_devices", *fleet("a=1xt4"), claim("one", "gpu-0"))
     assert found == {("a", NVIDIA, T4, "free"): 0, ("a", NVIDIA, T4, "in-use"): 1}
 
@@ -70,7 +70,7 @@ def test_devices_of_a_pool_that_lacks_slices_are_unusable() -> None:
     assert pools == {("a", NVIDIA, "usable"): 0, ("a", NVIDIA, "incomplete"): 1}
 
 
-def test_slices_of_old_generations_are_told_and_their_devices_are_not() -> None:
+def test_slices_of_old_generations_count_and_their_devices_do_not() -> None:
     cluster = fleet("a=3xt4")
     (known,) = (one for one in cluster if isinstance(one, ResourceSlice))
     newer = replace(
@@ -85,10 +85,10 @@ def test_slices_of_old_generations_are_told_and_their_devices_are_not() -> None:
     }
 
 
-def test_devices_of_a_node_that_is_gone_are_unusable_until_it_comes_back() -> None:
+def test_devices_of_a_deleted_node_are_unusable_until_it_returns() -> None:
     cluster = [replace(one, metadata=replace(one.metadata, uid=one.metadata.name)) for one in fleet("a=2xt4", "b=1xt4")]
-    state = State.of(cluster, FEATURES)
-    measured = Measured(state, Prices(catalog()), Latencies(), per_claim=False, most=100)
+    state = ExporterState.of(cluster, FEATURES)
+    measured = FamilyBuilder(state, NodePrices(catalog()), Latencies(), per_claim=False, max_series=100)
     whole = measured.families({})
     (node,) = (one for one in cluster if isinstance(one, Node) and one.metadata.name == "a")
     state.remove(Node, ObjectKey("", "a"))
@@ -101,7 +101,7 @@ def test_devices_of_a_node_that_is_gone_are_unusable_until_it_comes_back() -> No
     assert [(one.metric, one.samples) for one in again] == [(one.metric, one.samples) for one in whole]
 
 
-def test_classes_count_what_they_select() -> None:
+def test_classes_count_the_devices_they_select() -> None:
     found = values(
         "allotment_class_devices", *fleet("a=2xt4", "b=1xa100-40gb/static-mig=1g.5gb:7"), claim("x", "gpu-0")
     )
@@ -117,14 +117,14 @@ def test_taints_count_whether_the_device_is_used_or_not() -> None:
     assert values("allotment_devices", *cluster)["a", NVIDIA, T4, "in-use"] == 1
 
 
-def test_a_device_with_two_holders_is_told() -> None:
+def test_a_device_with_two_holders_is_counted() -> None:
     cluster = (*fleet("a=2xt4"), claim("one", "gpu-0"), claim("two", "gpu-0"), claim("lost", "gpu-7"))
     assert values("allotment_devices_allocated_twice", *cluster) == {(NVIDIA,): 1}
     assert values("allotment_devices_missing", *cluster) == {(NVIDIA,): 1}
     assert values("allotment_devices_allocated_twice", *fleet("a=2xt4")) == {(NVIDIA,): 0}
 
 
-def test_a_claim_that_was_set_aside_is_told_as_such_and_has_no_device_twice() -> None:
+def test_a_detached_claim_is_contested_and_not_allocated_twice() -> None:
     cluster = (*fleet("a=2xt4"), claim("theirs", "gpu-0", users=["x"]), claim("ours", "gpu-0", aside=True))
     assert values("allotment_devices_allocated_twice", *cluster) == {(NVIDIA,): 0}
     states = values("allotment_claims", *cluster)
@@ -134,7 +134,7 @@ def test_a_claim_that_was_set_aside_is_told_as_such_and_has_no_device_twice() ->
     assert third == {(NVIDIA,): 1}
 
 
-def test_shared_devices_tell_shares_and_what_they_consume() -> None:
+def test_shared_devices_count_shares_and_consumption() -> None:
     cluster = (
         *fleet("a=1xh100/shared"),
         claim("one", "gpu-0", shares={"memory": "20Gi"}),
@@ -168,7 +168,7 @@ def test_claims_by_state() -> None:
     }
 
 
-def test_pods_wait_for_the_causes_that_explain_gives() -> None:
+def test_causes_of_pending_pods_match_explain() -> None:
     gated = pod("gated", template="one")
     gated = replace(gated, spec=replace(gated.spec, scheduling_gates=(PodSchedulingGate(name="g"),)))
     cluster = (
@@ -189,7 +189,7 @@ def test_pods_wait_for_the_causes_that_explain_gives() -> None:
     assert values("allotment_pending_claims", *cluster) == {("ml", "no-pod"): 1, ("ml", "devices-in-use"): 1}
 
 
-def test_the_oldest_pod_of_each_cause_is_told() -> None:
+def test_the_oldest_pod_of_each_cause_is_exported() -> None:
     cluster = (
         *fleet("a=1xt4"), template("many", count=3),
         pod("new", template="many", created="2026-01-01T00:01:00Z"), pod("old", template="many"),
@@ -216,14 +216,14 @@ def test_labels_and_values_are_those_of_the_definitions() -> None:
     assert CLAIM_COST not in {family.metric for family in families(cluster, FEATURES, catalog())}
 
 
-def test_what_is_too_much_is_cut_and_counted() -> None:
-    found = families(fleet("a=1xt4:9"), FEATURES, catalog(), most=4)
+def test_excess_series_are_dropped_and_counted() -> None:
+    found = families(fleet("a=1xt4:9"), FEATURES, catalog(), max_series=4)
     assert len(values_of(found, "allotment_devices")) == 4
     assert values_of(found, "allotment_series_dropped")["allotment_devices",] == 14
 
 
 @pytest.mark.parametrize("text", ["x" * 500, "two\nlines", "\x00"])
-def test_what_a_driver_writes_cannot_break_a_label(text: str) -> None:
+def test_arbitrary_text_of_a_driver_makes_a_valid_label(text: str) -> None:
     cluster = list(fleet("a=1xt4"))
     for number, one in enumerate(cluster):
         if isinstance(one, ResourceSlice):
@@ -239,7 +239,7 @@ HARDWARE = ("2xt4", "2xa100-40gb/dynamic-mig", "2xh100/shared", "1xmi300x/cpx")
 
 
 @given(st.data())
-def test_changes_one_by_one_come_to_the_same_as_all_at_once(data: st.DataObject) -> None:
+def test_incremental_changes_equal_a_fresh_state(data: st.DataObject) -> None:
     """And devices to what ``allot free`` says."""
     cluster = fleet(*(f"n{number}={one}" for number, one in enumerate(HARDWARE)))
     slices = [one for one in cluster if isinstance(one, ResourceSlice)]
@@ -248,8 +248,8 @@ def test_changes_one_by_one_come_to_the_same_as_all_at_once(data: st.DataObject)
         for one in slices
         for device in one.spec.devices or ()
     ]
-    state = State.of(cluster, FEATURES)
-    measured = Measured(state, Prices(catalog()), Latencies(), per_claim=True, most=10_000)
+    state = ExporterState.of(cluster, FEATURES)
+    measured = FamilyBuilder(state, NodePrices(catalog()), Latencies(), per_claim=True, max_series=10_000)
     there: dict[tuple[type[Object], ObjectKey], Object] = {(type(one), one.key): one for one in cluster}
     for number in range(data.draw(st.integers(1, 8))):
         what = data.draw(st.sampled_from(("claim", "claim", "claim", "rule", "slice", "gone")))

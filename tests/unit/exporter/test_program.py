@@ -13,7 +13,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
-from allotment.exporter.program import Exporter, Options, exporter
+from allotment.exporter.program import Exporter, ExporterOptions, exporter
 from allotment.model.core import Node, Pod
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.meta import Object
@@ -52,7 +52,7 @@ async def exporting(client: MemoryClient, **options: Any) -> AsyncIterator[Expor
     context = Context(
         client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random
     )
-    one = exporter(Options(FEATURES, every=0.01, look=0.01, **options))
+    one = exporter(ExporterOptions(FEATURES, build_interval=0.01, diagnosis_interval=0.01, **options))
     task = asyncio.create_task(run({"exporter": one.program}, context))
     try:
         yield one
@@ -88,7 +88,7 @@ def test_values_follow_the_cluster() -> None:
     idle.run(story())
 
 
-def test_a_wait_is_counted_once_and_none_from_before() -> None:
+def test_a_latency_is_counted_once_and_only_after_the_start() -> None:
     async def story() -> None:
         client = MemoryClient()
         put(client, *fleet("a=4xt4"), claim("before", "gpu-0", allocated="2026-01-01T00:00:09Z"))
@@ -106,7 +106,7 @@ def test_a_wait_is_counted_once_and_none_from_before() -> None:
     idle.run(story())
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
+def test_undecodable_objects_are_ignored() -> None:
     async def story() -> None:
         client = MemoryClient()
         put(client, *fleet("a=2xt4"))

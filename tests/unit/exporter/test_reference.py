@@ -16,14 +16,14 @@ def test_the_page_is_up_to_date() -> None:
     assert page(text) == text
 
 
-def test_every_metric_and_alert_is_on_it() -> None:
+def test_the_page_contains_every_metric_and_alert() -> None:
     text = page("")
     for metric in (*METRICS.values(), *COMPONENTS):
         assert f"`{metric.name}`" in text
     assert {alert.name.lower() for alerts in ALERTS.values() for alert in alerts} <= headings(text)
 
 
-def test_alerts_lead_to_their_heading() -> None:
+def test_runbook_links_match_headings() -> None:
     found = headings(page(""))
     for group in rules()["groups"]:
         for rule in group["rules"]:

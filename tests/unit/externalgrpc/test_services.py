@@ -72,11 +72,11 @@ class FakeCloudProvider:
             raise self.fails
 
     async def node_groups(self) -> Sequence[CloudNodeGroup]:
-        self.record("groups")
+        self.record("node_groups")
         return (CloudNodeGroup("a", 0, 5, "cheap"), CloudNodeGroup("b", 1, 2))
 
     async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
-        self.record("group_of", node)
+        self.record("node_group_of", node)
         return CloudNodeGroup("a", 0, 5) if node.labels.get("ours") else None
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
@@ -106,13 +106,13 @@ class FakeCloudProvider:
         return 3
 
     async def increase_size(self, group: str, by: int) -> None:
-        self.record("increase", group, by)
+        self.record("increase_size", group, by)
 
     async def delete_nodes(self, group: str, nodes: Sequence[NodeRef]) -> None:
-        self.record("delete", group, tuple(node.name for node in nodes))
+        self.record("delete_nodes", group, tuple(node.name for node in nodes))
 
     async def decrease_target_size(self, group: str, by: int) -> None:
-        self.record("take_back", group, by)
+        self.record("decrease_target_size", group, by)
 
     async def instances(self, group: str) -> Sequence[CloudInstance]:
         self.record("instances", group)
@@ -122,7 +122,7 @@ class FakeCloudProvider:
         )
 
     async def template_node(self, group: str) -> TemplateNode:
-        self.record("template", group)
+        self.record("template_node", group)
         return TemplateNode(NODE)
 
     async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
@@ -188,7 +188,7 @@ async def check_every_call(stub: Any, cloud: FakeCloudProvider) -> None:
     assert [(g.id, g.minSize, g.maxSize, g.debug) for g in groups.nodeGroups] == [("a", 0, 5, "cheap"), ("b", 1, 2, "")]
     ours = wire.ExternalGrpcNode(providerID="x://1", name="n", labels={"ours": "yes"}, annotations={"k": "v"})
     assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=ours))).nodeGroup.id == "a"
-    assert cloud.calls[-1] == ("group_of", NodeRef("x://1", "n", {"ours": "yes"}, {"k": "v"}))
+    assert cloud.calls[-1] == ("node_group_of", NodeRef("x://1", "n", {"ours": "yes"}, {"k": "v"}))
     other = wire.ExternalGrpcNode(name="m")
     assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=other))).nodeGroup.id == ""
     times = {"startTimestamp": Timestamp(seconds=0), "endTimestamp": Timestamp(seconds=7200)}
@@ -202,11 +202,11 @@ async def check_every_call(stub: Any, cloud: FakeCloudProvider) -> None:
     await stub.Refresh(wire.RefreshRequest())
     assert (await stub.NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="a"))).targetSize == 3
     await stub.NodeGroupIncreaseSize(wire.NodeGroupIncreaseSizeRequest(id="a", delta=2))
-    assert cloud.calls[-1] == ("increase", "a", 2)
+    assert cloud.calls[-1] == ("increase_size", "a", 2)
     await stub.NodeGroupDeleteNodes(wire.NodeGroupDeleteNodesRequest(id="a", nodes=[ours, other]))
-    assert cloud.calls[-1] == ("delete", "a", ("n", "m"))
+    assert cloud.calls[-1] == ("delete_nodes", "a", ("n", "m"))
     await stub.NodeGroupDecreaseTargetSize(wire.NodeGroupDecreaseTargetSizeRequest(id="a", delta=-1))
-    assert cloud.calls[-1] == ("take_back", "a", 1)
+    assert cloud.calls[-1] == ("decrease_target_size", "a", 1)
     found = (await stub.NodeGroupNodes(wire.NodeGroupNodesRequest(id="a"))).instances
     assert [(i.id, i.status.instanceState, i.status.errorInfo.instanceErrorClass) for i in found] == [
         ("x://1", 1, 0), ("x://2", 2, 1),
@@ -219,7 +219,7 @@ async def check_every_call(stub: Any, cloud: FakeCloudProvider) -> None:
     assert options.nodeGroupAutoscalingOptions.scaleDownUnneededDuration.nanos == 7
     await stub.Cleanup(wire.CleanupRequest())
     called = {words[0] for words in cloud.calls}
-    assert called == {name for name in dir(FakeCloudProvider) if not name.startswith("_")} - {"note"}
+    assert called == {name for name in dir(FakeCloudProvider) if not name.startswith("_")} - {"record"}
 
 
 def test_every_call_in_plain_text(stubs: Mapping[str, Any]) -> None:

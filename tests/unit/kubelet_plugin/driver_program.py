@@ -1,5 +1,4 @@
-"""A driver in a separate process that can be killed: ``python -m tests.unit.kubelet_plugin.driver_program FOLDER DEVICE
-[POD_UID]``.
+"""A driver in a separate process that can be killed: ``python -m ... FOLDER DEVICE [POD_UID]``.
 
 It prints ``ready`` when its sockets exist, and ``registered`` after its registration. A driver that never answers
 creates a file ``called`` instead.
@@ -15,22 +14,22 @@ from allotment.kubelet_plugin.server import serve_plugin
 from tests.unit.kubelet_plugin.fake_driver import FakeDriver, paths
 
 
-def tell(what: str) -> None:
-    sys.stdout.write(what + "\n")
+def write_line(line: str) -> None:
+    sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-async def main(folder: Path, says: str, pod_uid: str = "") -> None:
-    driver = FakeDriver(says=says)
+async def main(folder: Path, device: str, pod_uid: str = "") -> None:
+    driver = FakeDriver(device_name=device)
 
-    async def for_ever() -> None:
+    async def wait_forever() -> None:
         (folder / "called").touch()
         await asyncio.Event().wait()
 
-    if says == "never answers":
-        driver.before = for_ever
-    async with serve_plugin(driver, *paths(folder, pod_uid=pod_uid), on_registered=lambda *_: tell("registered")):
-        tell("ready")
+    if device == "never answers":
+        driver.before = wait_forever
+    async with serve_plugin(driver, *paths(folder, pod_uid=pod_uid), on_registered=lambda *_: write_line("registered")):
+        write_line("ready")
         await asyncio.Event().wait()
 
 

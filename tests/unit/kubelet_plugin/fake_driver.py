@@ -24,9 +24,9 @@ def prepared_device(name: str = "gpu-0") -> PreparedDevice:
 class FakeDriver:
     """Prepares every claim with one device, unless configured otherwise."""
 
-    def __init__(self, name: str = DRIVER, says: str = "gpu-0") -> None:
+    def __init__(self, name: str = DRIVER, device_name: str = "gpu-0") -> None:
         self.name = name
-        self.says = says
+        self.device_name = device_name
         self.calls: list[tuple[ClaimRef, ...]] = []
         self.before: Callable[[], Awaitable[object]] | None = None
         self.health_messages: asyncio.Queue[Sequence[DeviceHealth]] | None = None
@@ -36,22 +36,24 @@ class FakeDriver:
         self.calls.append(tuple(claims))
         if self.before:
             await self.before()
-        return {claim.uid: PrepareResult((prepared_device(self.says),)) for claim in claims}
+        return {claim.uid: PrepareResult((prepared_device(self.device_name),)) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         self.calls.append(tuple(claims))
         if self.before:
             await self.before()
-        return {claim.uid: "" if claim.name != "stuck" else f"{self.says} is held" for claim in claims}
+        return {claim.uid: "" if claim.name != "stuck" else f"{self.device_name} is in use" for claim in claims}
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
         return self._health_stream(self.health_messages) if self.health_messages else None
 
-    async def _health_stream(self, news: asyncio.Queue[Sequence[DeviceHealth]]) -> AsyncIterator[Sequence[DeviceHealth]]:
+    async def _health_stream(
+        self, messages: asyncio.Queue[Sequence[DeviceHealth]]
+    ) -> AsyncIterator[Sequence[DeviceHealth]]:
         self.watchers += 1
         try:
             while True:
-                yield await news.get()
+                yield await messages.get()
         finally:
             self.watchers -= 1
 

@@ -17,7 +17,15 @@ from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.client import PluginClient, PluginInfo, UnsupportedVersions, choose_version
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
-from tests.unit.kubelet_plugin.fake_driver import CLAIM, DRIVER, FakeDriver, prepared_device, ignore_registration, kubelet_folder, paths
+from tests.unit.kubelet_plugin.fake_driver import (
+    CLAIM,
+    DRIVER,
+    FakeDriver,
+    ignore_registration,
+    kubelet_folder,
+    paths,
+    prepared_device,
+)
 from tests.waiting import until
 
 BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
@@ -34,17 +42,26 @@ def folder() -> Iterator[Path]:
 async def driver_at(folder: Path, driver: FakeDriver) -> AsyncIterator[PluginClient]:
     endpoint, registration = paths(folder)
     info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
-    async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration), PluginClient(info) as kubelet:
+    async with (
+        serve_plugin(driver, endpoint, registration, on_registered=ignore_registration),
+        PluginClient(info) as kubelet,
+    ):
         yield kubelet
 
 
 @asynccontextmanager
 async def driver_process(
-    folder: Path, says: str = "gpu-0", pod_uid: str = "", *, registered: bool = False
+    folder: Path, device: str = "gpu-0", pod_uid: str = "", *, registered: bool = False
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Run a driver in a separate process; yield a function that kills it."""
     driver = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.unit.kubelet_plugin.driver_program", folder, says, pod_uid, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "tests.unit.kubelet_plugin.driver_program",
+        folder,
+        device,
+        pod_uid,
+        stdout=asyncio.subprocess.PIPE,
     )
 
     async def kill() -> None:
@@ -132,7 +149,7 @@ def test_an_error_of_a_claim_is_in_its_answer(folder: Path) -> None:
     async def story() -> None:
         async with driver_at(folder, FakeDriver()) as kubelet:
             stuck = OTHER._replace(name="stuck")
-            assert await kubelet.unprepare([CLAIM, stuck]) == {CLAIM.uid: "", stuck.uid: "gpu-0 is held"}
+            assert await kubelet.unprepare([CLAIM, stuck]) == {CLAIM.uid: "", stuck.uid: "gpu-0 is in use"}
 
     asyncio.run(story())
 

@@ -18,7 +18,15 @@ from allotment.kubelet_plugin.messages import KubeletPlugin, PrepareResult
 from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.wire import registration_pb2
-from tests.unit.kubelet_plugin.fake_driver import CLAIM, DRIVER, FakeDriver, prepared_device, ignore_registration, kubelet_folder, paths
+from tests.unit.kubelet_plugin.fake_driver import (
+    CLAIM,
+    DRIVER,
+    FakeDriver,
+    ignore_registration,
+    kubelet_folder,
+    paths,
+    prepared_device,
+)
 from tests.unit.kubelet_plugin.test_client import driver_process
 from tests.waiting import until
 
@@ -53,7 +61,7 @@ async def kubelet(folder: Path, clock: Clock = FAST) -> AsyncIterator[tuple[Plug
         assert registry.drivers() == ()
 
 
-async def says(registry: PluginRegistry, driver: str = DRIVER) -> str:
+async def prepared_name(registry: PluginRegistry, driver: str = DRIVER) -> str:
     plugin = registry.find(driver)
     assert plugin
     [answer] = (await plugin.prepare([CLAIM])).values()
@@ -115,15 +123,17 @@ def test_two_drivers_of_which_one_started_before_the_kubelet(folder: Path) -> No
     async def story() -> None:
         second = "nic.example.com"
         async with (
-            serve_plugin(FakeDriver(says="gpu"), *paths(folder), on_registered=ignore_registration),
+            serve_plugin(FakeDriver(device_name="gpu"), *paths(folder), on_registered=ignore_registration),
             kubelet(folder) as (registry, _),
         ):
-            async with serve_plugin(FakeDriver(second, "nic"), *paths(folder, second), on_registered=ignore_registration):
+            async with serve_plugin(
+                FakeDriver(second, "nic"), *paths(folder, second), on_registered=ignore_registration
+            ):
                 await until(lambda: registry.connected(DRIVER) and registry.connected(second))
-                gpu, nic = await asyncio.gather(says(registry), says(registry, second))
+                gpu, nic = await asyncio.gather(prepared_name(registry), prepared_name(registry, second))
                 assert (gpu, nic) == ("gpu", "nic")
             await until(lambda: list(registry.drivers()) == [DRIVER])
-            assert await says(registry) == "gpu"
+            assert await prepared_name(registry) == "gpu"
 
     asyncio.run(story())
 
@@ -131,14 +141,18 @@ def test_two_drivers_of_which_one_started_before_the_kubelet(folder: Path) -> No
 def test_the_latest_instance_is_used_and_then_the_previous_one(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
-            async with serve_plugin(FakeDriver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration):
+            async with serve_plugin(
+                FakeDriver(device_name="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration
+            ):
                 await until(lambda: registry.connected(DRIVER))
                 old = registry.find(DRIVER)
-                async with serve_plugin(FakeDriver(says="new"), *paths(folder, pod_uid=NEW), on_registered=ignore_registration):
+                async with serve_plugin(
+                    FakeDriver(device_name="new"), *paths(folder, pod_uid=NEW), on_registered=ignore_registration
+                ):
                     await until(lambda: registry.find(DRIVER) is not old)
-                    assert await says(registry) == "new"
+                    assert await prepared_name(registry) == "new"
                 await until(lambda: registry.find(DRIVER) is old)
-                assert await says(registry) == "old"
+                assert await prepared_name(registry) == "old"
             await until(lambda: registry.find(DRIVER) is None)
             assert changes == [(DRIVER, True)] * 3 + [(DRIVER, False)]
 
@@ -149,20 +163,20 @@ def test_a_killed_instance_is_replaced_by_a_connected_one_until_it_is_restarted(
     async def story() -> None:
         async with (
             kubelet(folder) as (registry, changes),
-            serve_plugin(FakeDriver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration),
+            serve_plugin(FakeDriver(device_name="old"), *paths(folder, pod_uid=OLD), on_registered=ignore_registration),
         ):
             await until(lambda: registry.connected(DRIVER))
             old = registry.find(DRIVER)
             async with driver_process(folder, "new", NEW, registered=True) as kill:
                 await until(lambda: registry.find(DRIVER) is not old)
-                assert await says(registry) == "new"
+                assert await prepared_name(registry) == "new"
                 await kill()
                 await until(lambda: registry.find(DRIVER) is old)
                 # The socket still exists and is still registered, but no process listens.
                 assert paths(folder, pod_uid=NEW).registration.exists()
             async with driver_process(folder, "newer", NEW, registered=True):
                 await until(lambda: registry.find(DRIVER) is not old)
-                assert await says(registry) == "newer"
+                assert await prepared_name(registry) == "newer"
             assert (DRIVER, False) not in changes
 
     asyncio.run(story())
@@ -174,7 +188,7 @@ def test_without_connected_instances_calls_go_to_the_last_one_and_fail(folder: P
             async with driver_process(folder, registered=True) as kill:
                 await until(lambda: registry.connected(DRIVER))
                 # After this answer, the previous notification has been processed, too.
-                assert await says(registry) == "gpu-0"
+                assert await prepared_name(registry) == "gpu-0"
                 await kill()
                 await until(lambda: registry.connected(DRIVER) is None)
                 plugin = registry.find(DRIVER)
@@ -188,7 +202,10 @@ def test_without_connected_instances_calls_go_to_the_last_one_and_fail(folder: P
 
 def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
     async def story() -> None:
-        async with kubelet(folder) as (registry, _), serve_plugin(FakeDriver(), *paths(folder), on_registered=ignore_registration):
+        async with (
+            kubelet(folder) as (registry, _),
+            serve_plugin(FakeDriver(), *paths(folder), on_registered=ignore_registration),
+        ):
             await until(lambda: registry.connected(DRIVER))
             endpoint = str(paths(folder).endpoint)
             claim = {"type": "DRAPlugin", "name": DRIVER, "endpoint": endpoint, "supported_versions": ["v1.DRAPlugin"]}
@@ -201,7 +218,7 @@ def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
                         f"endpoint {endpoint} already registered for DRA driver plugin {DRIVER}"
                     ),
                 )
-            assert await says(registry) == "gpu-0"
+            assert await prepared_name(registry) == "gpu-0"
 
     asyncio.run(story())
 
@@ -249,7 +266,9 @@ def test_a_plugin_without_endpoint_is_called_at_its_registration_socket(folder: 
     asyncio.run(story())
 
 
-def test_a_plugin_with_invalid_messages_does_not_affect_the_others(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_with_invalid_messages_does_not_affect_the_others(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story() -> None:
         async def answer(request: bytes, context: object) -> bytes:
             return b"\xff\xff"
@@ -283,7 +302,9 @@ def test_files_hidden_sockets_and_folders_are_ignored(folder: Path) -> None:
         (registration.parent / "folder.sock").mkdir()
         async with (
             kubelet(folder) as (registry, _),
-            serve_plugin(FakeDriver(), endpoint, registration.with_name(".hidden.sock"), on_registered=ignore_registration),
+            serve_plugin(
+                FakeDriver(), endpoint, registration.with_name(".hidden.sock"), on_registered=ignore_registration
+            ),
             serve_plugin(FakeDriver("nic"), *paths(folder, "nic"), on_registered=ignore_registration),
         ):
             await until(lambda: registry.connected("nic"))

@@ -20,7 +20,16 @@ from allotment.kubelet_plugin.messages import DeviceHealth, PluginCallError, Pre
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import SocketError, socket_paths
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
-from tests.unit.kubelet_plugin.fake_driver import CLAIM, DRIVER, FakeDriver, prepared_device, ignore_registration, kubelet_folder, paths, sockets_in
+from tests.unit.kubelet_plugin.fake_driver import (
+    CLAIM,
+    DRIVER,
+    FakeDriver,
+    ignore_registration,
+    kubelet_folder,
+    paths,
+    prepared_device,
+    sockets_in,
+)
 from tests.waiting import until
 
 OLD_POD = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
@@ -88,7 +97,10 @@ def test_both_versions_call_the_same_driver(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
-            for versions, answer in (("v1.DRAPlugin", prepared_device()), ("v1beta1.DRAPlugin", prepared_device()._replace(share_id=""))):
+            for versions, answer in (
+                ("v1.DRAPlugin", prepared_device()),
+                ("v1beta1.DRAPlugin", prepared_device()._replace(share_id="")),
+            ):
                 async with PluginClient(of(endpoint, versions)) as kubelet:
                     assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((answer,))}
                     assert await kubelet.unprepare([CLAIM]) == {CLAIM.uid: ""}
@@ -296,7 +308,7 @@ def test_another_file_at_the_path_is_not_removed(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         registration.write_text("notes")
-        with pytest.raises(SocketError, match="in the way and is no socket"):
+        with pytest.raises(SocketError, match="exists and is not a socket"):
             async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=ignore_registration):
                 raise AssertionError("served")
         assert registration.read_text() == "notes"
@@ -330,7 +342,11 @@ def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets
 
 def test_a_new_server_does_not_wait_for_calls_of_the_old_one(folder: Path) -> None:
     async def story() -> None:
-        first, second, (endpoint, registration) = FakeDriver(says="old"), FakeDriver(says="new"), paths(folder)
+        first, second, (endpoint, registration) = (
+            FakeDriver(device_name="old"),
+            FakeDriver(device_name="new"),
+            paths(folder),
+        )
         go_on = asyncio.Event()
 
         async def slowly() -> None:
@@ -360,7 +376,9 @@ def test_a_path_that_is_too_long_is_rejected(folder: Path) -> None:
         with pytest.raises(SocketError, match=r"has \d+ bytes; the maximum is 107\. Use a shorter folder"):
             socket_paths(DRIVER, plugins_dir=folder, registry_dir=deep)
         with pytest.raises(SocketError, match="bytes"):
-            async with serve_plugin(FakeDriver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore_registration):
+            async with serve_plugin(
+                FakeDriver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore_registration
+            ):
                 raise AssertionError("served")
 
     asyncio.run(story())

@@ -7,7 +7,7 @@ from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.errors import StatusError
-from allotment.lab.anonymous_admin import Trusting
+from allotment.lab.anonymous_admin import AnonymousAdmin
 
 ROOT = User("root", ("system:masters", "system:authenticated"))
 
@@ -15,7 +15,7 @@ ROOT = User("root", ("system:masters", "system:authenticated"))
 def sent(**headers: str) -> User | None:
     store = SqliteStore.open(None)
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    trusting = Trusting(
+    trusting = AnonymousAdmin(
         store, clock=lambda: now, key=b"k" * 32, authorize=Authorizer(store), administrator=ROOT, host="gpu.example.org"
     )
     return trusting(Request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()}))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.fleet.catalog import catalog
-from allotment.lab.autoscaling import Autoscale, BadCatalog, autoscale_of, types_of
+from allotment.lab.autoscaling import Autoscale, CatalogError, autoscale_of, types_of
 
 
 def test_providers_and_files_make_a_catalogue(tmp_path: Path) -> None:
@@ -25,10 +25,10 @@ def test_providers_and_files_make_a_catalogue(tmp_path: Path) -> None:
 def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     prices = tmp_path / "prices.csv"
     prices.write_text("provider,instance_type,on_demand_usd_per_hour\naws,g5.xlarge,-3\n")
-    with pytest.raises(BadCatalog, match="1 rows cannot be used") as caught:
+    with pytest.raises(CatalogError, match="1 rows cannot be used") as caught:
         types_of([str(prices)])
     assert len(caught.value.problems) == 1
-    with pytest.raises(BadCatalog, match="'awz' is neither a file nor a provider"):
+    with pytest.raises(CatalogError, match="'awz' is neither a file nor a provider"):
         types_of(["awz"])
 
 

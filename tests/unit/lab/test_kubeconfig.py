@@ -149,9 +149,9 @@ def test_labs_that_start_together_all_get_in(tmp_path: Path) -> None:
 def test_the_file_is_the_one_that_kubectl_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    assert kubeconfig.usual_path() == tmp_path / ".kube" / "config"
+    assert kubeconfig.default_path() == tmp_path / ".kube" / "config"
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join(("", str(tmp_path / "one"), str(tmp_path / "two"))))
-    assert kubeconfig.usual_path() == tmp_path / "one"
+    assert kubeconfig.default_path() == tmp_path / "one"
 
 
 def test_a_file_of_its_own_has_nothing_but_the_context() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.lab import overview
-from allotment.lab.overview import Overview, shown
+from allotment.lab.overview import Overview, report_changes
 from tests.unit.cluster import idle
 
 
@@ -27,7 +27,7 @@ def test_everything_is_counted_once() -> None:
     put(store, "resourceclaims.resource.k8s.io", "x", status={"allocation": {"devices": {}}})
     put(store, "resourceclaims.resource.k8s.io", "y")
     assert Overview.of(store) == Overview(
-        nodes=1, running=1, starting=1, homeless=1, ended=1, allocated=1, waiting=1
+        nodes=1, running=1, starting=1, unscheduled=1, ended=1, allocated=1, waiting=1
     )  # fmt: skip
     assert str(Overview.of(store)) == (
         "1 node; pods: 1 running, 1 starting, 1 without a node, 1 ended; claims: 1 allocated, 1 waiting"
@@ -41,7 +41,7 @@ def test_changes_are_shown_together_and_nothing_else(monkeypatch: pytest.MonkeyP
     async def test() -> None:
         store = SqliteStore.open(None)
         lines: list[Overview] = []
-        with shown(store, lines.append):
+        with report_changes(store, lines.append):
             for number in range(10):
                 put(store, "pods", f"p{number}", spec={}, status={"phase": "Pending"})
                 await asyncio.sleep(0)
@@ -51,6 +51,6 @@ def test_changes_are_shown_together_and_nothing_else(monkeypatch: pytest.MonkeyP
             await asyncio.sleep(0.05)
             put(store, "pods", "late", spec={})
         await asyncio.sleep(0.05)
-        assert [line.homeless for line in lines] == [0, 10]
+        assert [line.unscheduled for line in lines] == [0, 10]
 
     idle.run(test())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from allotment import Lab
-from allotment.lab.driver_environment import Ground
+from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.drivers import Drivers
-from allotment.lab.programs import NAMES, UnknownProgram, left_out, programs
+from allotment.lab.programs import NAMES, UnknownProgram, excluded_programs, programs
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
 
@@ -20,8 +20,8 @@ spec: {containers: [{name: main, image: busybox}]}
 
 
 def test_all_controllers_go_by_one_word() -> None:
-    gone = left_out(["controllers"])
-    ground = Ground(Kubelets(), {}, Features("1.36"), "boot")
+    gone = excluded_programs(["controllers"])
+    ground = DriverEnvironment(Kubelets(), {}, Features("1.36"), "boot")
     left = {"compute-domains", "drivers", "joining", "kubelets", "scheduler"}
     assert set(programs(ground, Drivers(ground), gone)) == left
     assert gone | left | {"controllers"} == set(NAMES)
@@ -48,4 +48,4 @@ def test_without_a_scheduler_pods_are_bound_by_others() -> None:
 
 
 def test_without_kubelets_nobody_registers_nodes() -> None:
-    assert left_out(["kubelets"]) == {"joining", "kubelets"}
+    assert excluded_programs(["kubelets"]) == {"joining", "kubelets"}

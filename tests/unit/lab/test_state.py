@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.lab.state import BadName, Register, Running, Status, default_data
+from allotment.lab.state import InvalidName, Register, LabRunningError, Status, default_data
 
 HOLDER = """
 import pathlib, sys
@@ -52,7 +52,7 @@ def test_a_second_lab_of_one_name_is_told_who_has_it(tmp_path: Path) -> None:
     register = Register(tmp_path)
     with register.hold("two"):
         register.write(a_status(pid=4711))
-        with pytest.raises(Running, match=r"lab 'two' is running already \(process 4711, https"), register.hold("two"):
+        with pytest.raises(LabRunningError, match=r"lab 'two' is running already \(process 4711, https"), register.hold("two"):
             pytest.fail("held twice")
         assert register.status("two") == a_status(pid=4711)
 
@@ -76,9 +76,9 @@ def test_a_killed_lab_is_not_running_whatever_it_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "Two", "a/b", "-a", "a-", "..", "a" * 41, "a b"])
 def test_names_that_cannot_be_a_labs(name: str, tmp_path: Path) -> None:
-    with pytest.raises(BadName, match="small letters"):
+    with pytest.raises(InvalidName, match="small letters"):
         default_data(name)
-    with pytest.raises(BadName):
+    with pytest.raises(InvalidName):
         Register(tmp_path).runs(name)
 
 

@@ -37,17 +37,17 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
     ],
 )
 def test_what_each_kind_is_for(kind: str, tree: Tree, done: bool) -> None:
-    assert wait_conditions.test_of(None, kind)(tree) is done
+    assert wait_conditions.predicate_for(None, kind)(tree) is done
 
 
 def test_other_things_can_be_waited_for() -> None:
     scheduled = an_object({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]})
-    assert wait_conditions.test_of("podscheduled", "Pod")(scheduled)
-    assert not wait_conditions.test_of("Ready", "Pod")(scheduled)
-    assert wait_conditions.test_of("phase=Pending", "Pod")(scheduled)
-    assert not wait_conditions.test_of("phase=Running", "Pod")(scheduled)
-    assert wait_conditions.test_of(lambda tree: tree["metadata"]["name"] == "a", "Pod")(scheduled)
-    assert not wait_conditions.test_of("allocated", "ResourceClaim")(an_object())
+    assert wait_conditions.predicate_for("podscheduled", "Pod")(scheduled)
+    assert not wait_conditions.predicate_for("Ready", "Pod")(scheduled)
+    assert wait_conditions.predicate_for("phase=Pending", "Pod")(scheduled)
+    assert not wait_conditions.predicate_for("phase=Running", "Pod")(scheduled)
+    assert wait_conditions.predicate_for(lambda tree: tree["metadata"]["name"] == "a", "Pod")(scheduled)
+    assert not wait_conditions.predicate_for("allocated", "ResourceClaim")(an_object())
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_other_things_can_be_waited_for() -> None:
     ],
 )
 def test_an_object_says_why_not(tree: Tree | None, words: str) -> None:
-    assert wait_conditions.told(tree) == words
+    assert wait_conditions.describe_state(tree) == words

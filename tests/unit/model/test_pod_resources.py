@@ -12,7 +12,7 @@ from allotment.model.pod_resources import Amounts, pod_limits, pod_requests, wit
 from allotment.model.quantity import Quantity
 from allotment.model.quota import usage
 from allotment.model.trees import Tree
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 
 RECORDED = yaml.safe_load((Path(__file__).parent / "pod_resources.yaml").read_text())
 DEFAULTS = {"cpu": Quantity.parse("100m"), "memory": Quantity.of_int(200 << 20)}
@@ -42,9 +42,9 @@ def test_amounts_match_recorded_amounts(case: Any) -> None:
 def test_scheduler_and_quotas_use_the_same_amounts(case: Any) -> None:
     spec, status = case["spec"], case.get("status", {})
     stored = with_default_requests(spec)
-    pending = Demands().of(stored)
+    pending = PodRequirementsCache().of(stored)
     assert pending.requests == units(as_text(pod_requests(stored)))
-    on_node = Demands().of(stored, status)
+    on_node = PodRequirementsCache().of(stored, status)
     assert on_node.requests == units(as_text(pod_requests(stored, status)))
     counted = usage("pods", {"spec": spec, "status": status})
     current = case.get("in quotas", case.get("in status", case)["requests"])
@@ -60,12 +60,12 @@ def test_spec_from_a_file_counts_like_the_stored_spec() -> None:
     # The pod-level requests default to the requests of the containers, and otherwise to the pod-level limits.
     assert stored["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
     assert as_text(pod_requests(stored)) == {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}
-    assert Demands().of(spec).requests == {"cpu": 1000, "memory": 1 << 30, "example.com/gpu": 1}
+    assert PodRequirementsCache().of(spec).requests == {"cpu": 1000, "memory": 1 << 30, "example.com/gpu": 1}
     assert with_default_requests(stored) is stored
 
 
 def test_pod_without_resize_has_the_requirements_of_pending_pods() -> None:
-    demands = Demands()
+    demands = PodRequirementsCache()
     spec: Tree = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}
     pending = demands.of(spec)
     running = {"name": "c", "resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "500m"}}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.node_fit.node_table import Table, places_in
-from tests.unit.scheduler.machines import demand, machines_of, resident
+from allotment.node_fit.node_table import NodeFitTable, node_indexes
+from tests.unit.scheduler.machines import requirements_of, nodes_named, assigned_pod
 from tests.unit.scheduler.world import node
 
 _STEPS = st.lists(
@@ -24,15 +24,15 @@ _STEPS = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(_STEPS)
 def test_increments_come_to_what_a_fresh_look_finds(steps: list[tuple[str, int, int]]) -> None:
-    machines = machines_of("n0", "n1", "n2", "n3")
-    shape = demand(requests={"cpu": "2"})
-    kept = Table(shape, machines)
+    machines = nodes_named("n0", "n1", "n2", "n3")
+    shape = requirements_of(requests={"cpu": "2"})
+    kept = NodeFitTable(shape, machines)
     for what, which, how in steps:
         match what:
             case "seat":
-                machines.seat(resident(f"p{which}", requests={"cpu": "3"}), f"n{how}")
+                machines.assign_pod(assigned_pod(f"p{which}", requests={"cpu": "3"}), f"n{how}")
             case "unseat":
-                machines.unseat(f"p{which}")
+                machines.remove_pod(f"p{which}")
             case "node":
                 machines.put(node(f"n{which}", cpu=str(how))[1])
             case "remove":
@@ -40,22 +40,22 @@ def test_increments_come_to_what_a_fresh_look_finds(steps: list[tuple[str, int, 
             case _:
                 kept.catch_up()
     kept.catch_up()
-    fresh = Table(shape, machines)
+    fresh = NodeFitTable(shape, machines)
     fresh.catch_up()
     assert (kept.fits, kept.by_score) == (fresh.fits, fresh.by_score)
-    assert {m.name: r for m, r in kept.refused()} == {m.name: r for m, r in fresh.refused()}
+    assert {m.name: r for m, r in kept.rejections()} == {m.name: r for m, r in fresh.rejections()}
     for machine in machines:
-        used = sum(p.demand.requests["cpu"] for p in machine.pods.values())
+        used = sum(p.requirements.requests["cpu"] for p in machine.pods.values())
         assert machine.free["cpu"] == machine.allocatable["cpu"] - used
 
 
 def test_the_emptier_node_is_the_better_one_and_of_equals_the_first() -> None:
-    machines = machines_of("a", "b", "c")
-    table = Table(demand(requests={"cpu": "1"}), machines)
+    machines = nodes_named("a", "b", "c")
+    table = NodeFitTable(requirements_of(requests={"cpu": "1"}), machines)
     table.catch_up()
     assert table.best(-1) == 0
     assert [table.best(-1, start) for start in (1, 2, 3)] == [1, 2, 0]
-    machines.seat(resident("p", requests={"cpu": "4"}), "a")
+    machines.assign_pod(assigned_pod("p", requests={"cpu": "4"}), "a")
     table.catch_up()
     assert table.best(-1) == 1
     assert table.best(0b101) == 2
@@ -63,15 +63,15 @@ def test_the_emptier_node_is_the_better_one_and_of_equals_the_first() -> None:
 
 
 def test_preferred_affinity_and_unwelcoming_taints_count() -> None:
-    machines = machines_of("a", "b")
+    machines = nodes_named("a", "b")
     machines.put(node("c", labels={"disk": "ssd"})[1])
     machines.put(node("a", taints=[{"key": "k", "effect": "PreferNoSchedule"}])[1])
     term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
-    table = Table(demand(affinity={"nodeAffinity": wish}), machines)
+    table = NodeFitTable(requirements_of(affinity={"nodeAffinity": wish}), machines)
     table.catch_up()
     assert table.scores[2] > table.scores[1] > table.scores[0]
 
 
 def test_places_of_a_mask() -> None:
-    assert list(places_in(0b1010)) == [1, 3]
+    assert list(node_indexes(0b1010)) == [1, 3]

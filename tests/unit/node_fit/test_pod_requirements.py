@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.node_fit.pod_requirements import Demand, Demands, HostPort
-from tests.unit.scheduler.machines import demand
+from allotment.node_fit.pod_requirements import PodRequirements, PodRequirementsCache, HostPort
+from tests.unit.scheduler.machines import requirements_of
 
 
-def _spec(containers: list[dict[str, str]], init: Sequence[tuple[dict[str, str], bool]] = ()) -> Demand:
-    return Demands().of(
+def _spec(containers: list[dict[str, str]], init: Sequence[tuple[dict[str, str], bool]] = ()) -> PodRequirements:
+    return PodRequirementsCache().of(
         {
             "containers": [{"name": "c", "resources": {"requests": r}} for r in containers],
             "initContainers": [
@@ -34,16 +34,16 @@ def test_sidecars_run_beside_all_that_start_after_them() -> None:
 
 
 def test_what_the_pod_asks_as_a_whole_replaces_the_sum_and_overhead_comes_on_top() -> None:
-    asked = demand(requests={"cpu": "1"}, resources={"requests": {"cpu": "3"}}, overhead={"cpu": "500m"})
+    asked = requirements_of(requests={"cpu": "1"}, resources={"requests": {"cpu": "3"}}, overhead={"cpu": "500m"})
     assert asked.requests == {"cpu": 3500}
 
 
 def test_limits_stand_for_requests_that_are_not_given() -> None:
-    assert demand(limits={"example.com/gpu": "2"}).requests == {"example.com/gpu": 2}
+    assert requirements_of(limits={"example.com/gpu": "2"}).requests == {"example.com/gpu": 2}
 
 
 def test_equal_specs_are_one_demand_whatever_else_the_pods_are() -> None:
-    demands = Demands()
+    demands = PodRequirementsCache()
     first = demands.of({"containers": [{"name": "a", "image": "x"}], "hostname": "h"})
     assert demands.of({"containers": [{"name": "b", "image": "y"}]}) is first
     assert demands.of({"containers": [{"name": "a"}], "nodeSelector": {"a": "b"}}) is not first
@@ -60,6 +60,6 @@ def test_ports_clash_on_every_address_or_the_same() -> None:
 def test_pods_of_a_daemon_set_name_their_node() -> None:
     field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
     required = {"nodeSelectorTerms": [field]}
-    bound = demand(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
+    bound = requirements_of(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
     assert bound.named_nodes() == ("a",)
-    assert demand().named_nodes() is None
+    assert requirements_of().named_nodes() is None

@@ -1,4 +1,4 @@
-"""Nodes and pods for tests of the pure parts."""
+"""Nodes and pods for tests of the pure functions."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.trees import Tree
-from allotment.node_fit.assigned_pod import Resident, resident_of
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demand, Demands
+from allotment.node_fit.assigned_pod import AssignedPod, to_assigned_pod
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirements, PodRequirementsCache
 from tests.unit.scheduler.world import FEATURES, node, pod
 
-_DEMANDS = Demands()
+_REQUIREMENTS = PodRequirementsCache()
 
 
-def machines_of(*names: str, **each: Any) -> Machines:
-    """Nodes of these names, all alike but for their name."""
-    machines = Machines(Inventory(FEATURES))
+def nodes_named(*names: str, **each: Any) -> NodeCache:
+    """Nodes that differ only in their name."""
+    machines = NodeCache(Inventory(FEATURES))
     for name in names:
         machines.put(node(name, **each)[1])
     return machines
 
 
-def in_zones(**zones: str) -> Machines:
-    """Nodes and the zone of each."""
-    machines = Machines(Inventory(FEATURES))
+def nodes_in_zones(**zones: str) -> NodeCache:
+    """Nodes, each in its zone."""
+    machines = NodeCache(Inventory(FEATURES))
     for name, zone in zones.items():
         machines.put(node(name, labels={"zone": zone})[1])
     return machines
@@ -36,10 +36,10 @@ def tree_of(name: str, **more: Any) -> Tree:
     return tree
 
 
-def resident(name: str, **more: Any) -> Resident:
+def assigned_pod(name: str, **more: Any) -> AssignedPod:
     tree = tree_of(name, **more)
-    return resident_of(tree, demand(**{k: v for k, v in more.items() if k != "labels"}))
+    return to_assigned_pod(tree, requirements_of(**{k: v for k, v in more.items() if k != "labels"}))
 
 
-def demand(**more: Any) -> Demand:
-    return _DEMANDS.of(pod("any", **more)[1]["spec"])
+def requirements_of(**more: Any) -> PodRequirements:
+    return _REQUIREMENTS.of(pod("any", **more)[1]["spec"])

@@ -1,4 +1,4 @@
-"""What is booked, while writes are under way and the cluster says its word."""
+"""The bookings of the claim ledger while writes are in flight and the cluster changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that ask for devices by extended resources (KEP-5004): the scheduler makes their claim."""
+"""Pods that request devices by extended resources (KEP-5004): the scheduler creates their claim."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ def test_extended_resource_of_a_class_becomes_a_claim() -> None:
 def test_a_pending_pod_with_extended_resources_counts_as_one_with_claims() -> None:
     async def scenario() -> None:
         served = device_class(extendedResourceName="example.com/gpu")
-        requests = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}, nodeSelector={"zone": "b"})
+        requests = pod(
+            "p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}, nodeSelector={"zone": "b"}
+        )
         async with world(node("a"), gpus("a", 2), served, requests) as lab:
-            assert ". still not schedulable, preemption:" in await lab.message_after("p")
+            assert ". still not schedulable, preemption:" in await lab.reported_message("p")
 
     idle.run(scenario())
 

@@ -1,4 +1,4 @@
-"""What is gone is forgotten: a scheduler that runs for months keeps nothing of pods and claims that are no more."""
+"""No state is kept of deleted pods and claims, so that a scheduler can run for months."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, PODS
-from allotment.scheduler.program import SchedulerOptions, Scheduler
+from allotment.scheduler.program import Scheduler, SchedulerOptions
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import (
@@ -35,7 +35,7 @@ POD, CLAIM = "the-pod", "the-claim"
 
 
 def children_of(value: object) -> Iterable[object]:
-    """What something of ours holds."""
+    """Return the objects that an object of the project references."""
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
     if isinstance(value, MethodType):
@@ -53,7 +53,7 @@ def children_of(value: object) -> Iterable[object]:
 
 
 def paths_to(scheduler: Scheduler, names: set[object]) -> list[str]:
-    """Where any of these names is kept; events that were told are remembered for a while."""
+    """Return the paths on which any of these names is kept, apart from recent events."""
     found: list[str] = []
     seen: set[int] = set()
     left: list[tuple[str, object]] = [("scheduler", scheduler)]
@@ -113,7 +113,7 @@ async def _device_failed(lab: World) -> None:
 async def _unschedulable(lab: World) -> None:
     lab.put(*claim(CLAIM, count=9))
     lab.put(*pod(POD, CLAIM))
-    await lab.message_after(POD)
+    await lab.reported_message(POD)
 
 
 async def _binding_rejected(lab: World) -> None:

@@ -1,4 +1,4 @@
-"""When people are told of a pod that is not even tried."""
+"""Events of pods that are not attempted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Events
 from allotment.model.meta import ObjectKey
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.gated_pods import GatedPods
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import HoldReason, QueuedPod
@@ -22,11 +22,11 @@ NOT_CREATED = HoldReason("not-created", "ResourceClaim not created yet", 0)
 
 class _FakeTimer:
     def cancel(self) -> None:
-        """Nobody does."""
+        pass
 
 
 class _Clock(Clock):
-    """Its time goes on when somebody says so."""
+    """A clock whose timer fires on demand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Clock(Clock):
 
 
 class _RecordingEvents(Events):
-    """Keeps what is noted."""
+    """Records the notes of events."""
 
     def __init__(self) -> None:
         super().__init__(MemoryClient(), clock=Clock())
@@ -65,10 +65,10 @@ class _Fixture:
         )  # fmt: skip
         _, tree = pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
         tree["metadata"]["uid"] = "uid-p"
-        self.gated.put(QueuedPod(tree, Demands().of(tree["spec"])), NOT_CREATED)
+        self.gated.put(QueuedPod(tree, PodRequirementsCache().of(tree["spec"])), NOT_CREATED)
 
     def create_other_claim(self) -> None:
-        """The claim of some other pod."""
+        """Add the claim of some other pod."""
         self.claims.append(ObjectKey(NAMESPACE, f"c{len(self.claims)}"))
 
 
@@ -78,10 +78,10 @@ def test_nothing_is_reported_while_other_claims_are_created() -> None:
         for _ in range(5):
             here.create_other_claim()
             here.clock.fire()
-        assert here.notes.said == []
+        assert here.notes.notes == []
         here.clock.fire()
-        (text,) = here.notes.said
-        assert text.startswith("the claim for gpu has not been made yet (template one)")
+        (text,) = here.notes.notes
+        assert text.startswith("the claim for gpu has not been created yet (template one)")
         assert here.clock.next is None
 
     idle.run(scenario())
@@ -93,7 +93,7 @@ def test_a_missing_claim_is_eventually_reported_despite_new_claims() -> None:
         for _ in range(31):
             here.create_other_claim()
             here.clock.fire()
-        assert len(here.notes.said) == 1
+        assert len(here.notes.notes) == 1
 
     idle.run(scenario())
 
@@ -103,7 +103,7 @@ def test_a_missing_template_is_reported_immediately() -> None:
         here = _Fixture()
         here.create_other_claim()
         here.clock.fire()
-        (text,) = here.notes.said
+        (text,) = here.notes.notes
         assert text.startswith('ResourceClaimTemplate "one" does not exist in namespace ns')
 
     idle.run(scenario())

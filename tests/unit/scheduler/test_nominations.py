@@ -1,4 +1,4 @@
-"""Pods that somebody expects on a node (``status.nominatedNodeName``, KEP-5278), as Kubernetes' scheduler takes it."""
+"""Pods nominated to a node (``status.nominatedNodeName``, KEP-5278), handled as kube-scheduler does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_errors_of_other_nodes_do_not_matter_if_the_nominated_node_fits() -> Non
         async with world(*nodes, device_class(), *wanted, expected("told", "b", "c"), pod("untold", "d")) as lab:
             await lab.bound("told")
             assert lab.node_of("told") == "b"
-            assert "no such key: size" in await lab.message_after("untold", "SchedulerError")
+            assert "no such key: size" in await lab.reported_message("untold", "SchedulerError")
 
     idle.run(scenario())
 
@@ -44,11 +44,11 @@ def test_pods_that_conflict_with_a_nominated_pod_are_refused() -> None:
         waiting = expected("waiting", "a", "c", labels={"app": "quiet"})
         loud = pod("loud", affinity=apart_from("quiet"))
         async with world(node("a"), device_class(), claim("c"), waiting) as lab:
-            await lab.message_after("waiting")
+            await lab.reported_message("waiting")
             nominate(lab, "waiting", "a")
             await asyncio.sleep(0.05)
             lab.put(*loud)
-            assert "didn't match pod anti-affinity rules" in await lab.message_after("loud")
+            assert "didn't match pod anti-affinity rules" in await lab.reported_message("loud")
 
     idle.run(scenario())
 
@@ -56,12 +56,12 @@ def test_pods_that_conflict_with_a_nominated_pod_are_refused() -> None:
 def test_room_is_reserved_for_a_nominated_pod_while_it_is_pending() -> None:
     async def scenario() -> None:
         async with world(node("a"), device_class(), claim("c"), pod("waiting", "c", requests={"cpu": "5"})) as lab:
-            await lab.message_after("waiting")
+            await lab.reported_message("waiting")
             nominate(lab, "waiting", "a")
             await asyncio.sleep(0.05)
             assert lab.pod("waiting")["status"]["nominatedNodeName"] == "a"  # nothing was tried for that
             lab.put(*pod("greedy", requests={"cpu": "5"}))
-            assert "Insufficient cpu" in await lab.message_after("greedy")
+            assert "Insufficient cpu" in await lab.reported_message("greedy")
             lab.put(*gpus("a", 1))
             await lab.bound("waiting")
 
@@ -73,7 +73,7 @@ def test_of_equal_pods_the_nominated_one_gets_the_node() -> None:
         pods = [pod(f"p{n}", requests={"cpu": "5"}, created=f"2026-01-01T00:00:0{n}Z") for n in range(3)]
         async with world(node("a", unschedulable=True), *pods) as lab:
             for n in range(3):
-                await lab.message_after(f"p{n}")
+                await lab.reported_message(f"p{n}")
             nominate(lab, "p2", "a")
             await asyncio.sleep(0.05)
             lab.put(*node("a"))
@@ -87,11 +87,11 @@ def test_a_withdrawn_nomination_frees_the_room() -> None:
     async def scenario() -> None:
         waiting = pod("waiting", "c", requests={"cpu": "5"})
         async with world(node("a"), device_class(), claim("c"), waiting) as lab:
-            await lab.message_after("waiting")
+            await lab.reported_message("waiting")
             nominate(lab, "waiting", "a")
             await asyncio.sleep(0.05)
             lab.put(*pod("other", requests={"cpu": "5"}))
-            await lab.message_after("other")
+            await lab.reported_message("other")
             nominate(lab, "waiting", "")
             await lab.bound("other")
 
@@ -103,10 +103,10 @@ def test_a_pod_that_may_not_preempt_keeps_its_nomination() -> None:
         async with world(node("a"), pod("big", requests={"cpu": "8"})) as lab:
             await lab.bound("big")
             lab.put(*expected("meek", "a", requests={"cpu": "5"}, preemptionPolicy="Never"))
-            await lab.message_after("meek")
+            await lab.reported_message("meek")
             assert lab.pod("meek")["status"]["nominatedNodeName"] == "a"
             lab.put(*expected("bold", "a", requests={"cpu": "5"}))
-            await lab.message_after("bold")
+            await lab.reported_message("bold")
             await lab.until(lambda: not lab.pod("bold")["status"].get("nominatedNodeName"))
 
     idle.run(scenario())
@@ -115,11 +115,18 @@ def test_a_pod_that_may_not_preempt_keeps_its_nomination() -> None:
 def test_no_advice_suggests_tolerating_a_reservation() -> None:
     async def scenario() -> None:
         kept = {"key": "allotment.dev/reserved", "value": "order", "effect": "NoSchedule"}
-        own_toleration = {"key": "allotment.dev/reserved", "operator": "Equal", "value": "order", "effect": "NoSchedule"}
-        async with world(node("a", taints=[kept]), pod("other"), expected("p", "a", tolerations=[own_toleration])) as lab:
+        own_toleration = {
+            "key": "allotment.dev/reserved",
+            "operator": "Equal",
+            "value": "order",
+            "effect": "NoSchedule",
+        }
+        async with world(
+            node("a", taints=[kept]), pod("other"), expected("p", "a", tolerations=[own_toleration])
+        ) as lab:
             await lab.bound("p")
-            message = await lab.message_after("other")
-            assert "kept for the pods that they were ordered for: a" in message
+            message = await lab.reported_message("other")
+            assert "reserved for the pods that they were ordered for: a" in message
             assert "tolerate the" not in message
             lab.put(*node("a"))
             await lab.bound("other")

@@ -1,4 +1,4 @@
-"""The scheduler among others who write: another scheduler, a server that refuses, a copy of its own, itself before."""
+"""Concurrent writers: another scheduler, an API server that rejects writes, a second instance, an earlier one."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def test_a_rejected_binding_is_reverted_and_retried() -> None:
 
 
 def test_a_pending_report_is_written_before_the_binding() -> None:
-    """Else it would be bound, and its condition would say for ever that it is not."""
+    """Otherwise the condition of the bound pod would say forever that it is not scheduled."""
 
     async def scenario() -> None:
         client = SlowPatchClient()
         async with world(node("small", cpu="1"), pod("p", requests={"cpu": "4"}), client=client) as lab:
-            await client.asked.wait()
+            await client.requested.wait()
             lab.put(*node("big"))
             await asyncio.sleep(5)  # simulated: everything is done by then that does not wait for us
             client.answers.set()
@@ -116,7 +116,7 @@ def test_a_pending_report_is_written_before_the_binding() -> None:
 
 
 class SlowPatchClient(SchedulingClient):
-    """An API server that takes its time for what pods are told."""
+    """An API server that delays patches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,9 @@ def test_two_concurrent_schedulers_allocate_no_device_twice() -> None:
         claims = [claim(f"c{n}") for n in range(12)]
         cluster = [x for n in ("a", "b") for x in (node(n), gpus(n, 4))]
         async with world(*cluster, device_class(), speed=20) as lab:
-            other = asyncio.create_task(run({"other": scheduler(SchedulerOptions(FEATURES))}, context_of(lab.client, 20)))
+            other = asyncio.create_task(
+                run({"other": scheduler(SchedulerOptions(FEATURES))}, context_of(lab.client, 20))
+            )
             await asyncio.sleep(0.05)
             for resource, tree in (*claims, *pods):
                 lab.put(resource, tree)

@@ -1,4 +1,4 @@
-"""Nothing that happened is lost between two looks, and nobody waits while there is something to do."""
+"""No event is lost between two checks, and the loop does not wait while there is work."""
 
 from __future__ import annotations
 

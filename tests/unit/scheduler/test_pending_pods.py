@@ -1,4 +1,4 @@
-"""What a pod waits for and the cluster refused to do: nothing happens then, and the pod comes up again all the same."""
+"""Work that a pod waits for and that the API server rejects: no event follows, and the pod is retried nevertheless."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from allotment.model.trees import Tree
 from allotment.scheduler.claim_ledger import EXTENDED_RESOURCE_ANNOTATION
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
-from tests.unit.scheduler.coexistence.test_beside import generated
+from tests.unit.scheduler.coexistence.test_coexistence import generated
 from tests.unit.scheduler.world import SchedulingClient, claim, device_class, gpus, node, pod, world
 
 Objects = list[tuple[Resource, Tree]]
@@ -31,7 +31,7 @@ RESULT: Final = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "de
 
 
 class RejectingClient(SchedulingClient):
-    """It has an error for each of the first who write claims."""
+    """Raises an error for each of the first writes of claims."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,9 @@ def _left_behind() -> Objects:
     requests = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"})
     requests[1]["metadata"]["uid"] = "p-uid"
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}
-    left = claim("left", annotations={EXTENDED_RESOURCE_ANNOTATION: "true"}, ownerReferences=[owner], finalizers=[FINALIZER])
+    left = claim(
+        "left", annotations={EXTENDED_RESOURCE_ANNOTATION: "true"}, ownerReferences=[owner], finalizers=[FINALIZER]
+    )
     left[1]["status"] = {"allocation": {"devices": {"results": [RESULT]}}}
     return [left, requests]
 

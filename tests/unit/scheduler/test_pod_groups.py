@@ -1,4 +1,4 @@
-"""Claims that pods of a group share: allocated once, for the group, and freed when nobody of it could use them."""
+"""Claims that the pods of a group share: allocated once for the group, and freed when no pod of it can use them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def group(name: str = "g", *entries: Tree) -> tuple[Resource, Tree]:
 
 
 def made(name: str = "shared", of: str = "g", **more: Any) -> tuple[Resource, Tree]:
-    """A group's claim as the claim controller makes it."""
+    """A group's claim as the claim controller creates it."""
     owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": of, "uid": f"uid-{of}"}
     return claim(name, ownerReferences=[{**owner, "controller": True}], **more)
 
@@ -96,7 +96,7 @@ def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themsel
             here.put(*member("late", {**entry, "name": "mine"}))
             await here.bound("late")
             users = [each["name"] for each in reserved(here, "users")]
-            # Whoever is in the group may use what the group has, by whatever name.
+            # Every pod of the group may use the group's claims, by any entry name.
             assert (set(users[:2]), users[2:]) == ({"other-name", "alone"}, ["g"])
 
     idle.run(scenario())
@@ -105,7 +105,7 @@ def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themsel
 def test_a_pod_waits_for_its_missing_group() -> None:
     async def scenario() -> None:
         async with world(*CLUSTER, made(), member("a"), features=ON) as here:
-            message = await here.message_after("a")
+            message = await here.reported_message("a")
             assert '0/2 nodes are available: podgroup.scheduling.k8s.io "g" not found.' in message
             here.put(*group())
             await here.bound("a")
@@ -171,7 +171,7 @@ def test_devices_that_one_pod_of_the_group_uses_stay_where_they_are() -> None:
             where = here.node_of("a")
             other = "n2" if where == "n1" else "n1"
             here.put(*member("b", nodeSelector={"kubernetes.io/hostname": other}))
-            message = await here.message_after("b")
+            message = await here.reported_message("b")
             assert "still not schedulable" in message
             assert f"is allocated on {where}" in message
             assert reserved(here) == [user()]

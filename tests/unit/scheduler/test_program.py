@@ -1,4 +1,4 @@
-"""The scheduler at work: pods come, get nodes and devices, or hear why not."""
+"""The whole scheduler: pods get nodes and devices, or the reasons why not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_allocated_device_is_not_shared() -> None:
         async with world(*CLUSTER, *claims, *(pod(f"p{n}", f"c{n}") for n in range(3))) as lab:
             await lab.until(lambda: sum(bool(lab.node_of(p)) for p in pods) == 2)
             (waiting,) = (p for p in pods if not lab.node_of(p))
-            message = await lab.message_after(waiting)
+            message = await lab.reported_message(waiting)
             assert (
                 "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: " in message
             )
@@ -49,7 +49,7 @@ def test_an_allocated_device_is_not_shared() -> None:
 def test_pod_wakes_when_its_class_or_claim_appears() -> None:
     async def scenario() -> None:
         async with world(node("a"), gpus("a", 2), claim("one"), pod("p", "one"), pod("q", "late")) as lab:
-            message = await lab.message_after("p")
+            message = await lab.reported_message("p")
             assert (
                 "0/1 nodes are available: request gpu: device class gpu.example.com does not exist. "
                 "no new claims to deallocate, preemption: 0/1 nodes are available: "
@@ -88,7 +88,10 @@ def test_pods_of_other_schedulers_are_ignored() -> None:
 def test_gated_pod_waits_with_a_condition() -> None:
     async def scenario() -> None:
         async with world(node("a"), pod("p", schedulingGates=[{"name": "g"}])) as lab:
-            assert await lab.message_after("p", "SchedulingGated") == "Scheduling is blocked due to non-empty scheduling gates"
+            assert (
+                await lab.reported_message("p", "SchedulingGated")
+                == "Scheduling is blocked due to non-empty scheduling gates"
+            )
             tree = lab.pod("p")
             lab.put(PODS, {**tree, "spec": {**tree["spec"], "schedulingGates": []}})
             await lab.bound("p")
@@ -102,7 +105,7 @@ def test_error_of_one_device_ends_the_attempt_on_all_nodes() -> None:
         bad = claim("bad", selector="device.attributes['other.example.com'].size == 'big'", of="any")
         any_class = (DEVICE_CLASSES, {"metadata": {"name": "any"}, "spec": {}})
         async with world(*CLUSTER, node("b"), other, any_class, bad, pod("p", "bad")) as lab:
-            message = await lab.message_after("p", "SchedulerError")
+            message = await lab.reported_message("p", "SchedulerError")
             assert 'running "DynamicResources" filter plugin: claim ns/bad: selector #0: CEL runtime error' in message
 
     idle.run(scenario())
@@ -119,13 +122,13 @@ def test_claim_shared_by_pods_is_allocated_once() -> None:
     idle.run(scenario())
 
 
-def test_pod_excluded_from_the_node_of_its_claim_is_told_that_node() -> None:
+def test_pod_excluded_from_the_node_of_its_claim_gets_a_message_with_that_node() -> None:
     async def scenario() -> None:
         elsewhere = pod("q", "shared", nodeSelector={"kubernetes.io/hostname": "b"})
         async with world(*CLUSTER, node("b"), claim("shared"), pod("p", "shared")) as lab:
             await lab.bound("p")
             lab.put(*elsewhere)
-            message = await lab.message_after("q")
+            message = await lab.reported_message("q")
             assert message.splitlines()[0] == (
                 "claim ns/shared is allocated on a, where the pod may not run (claim-on-other-node)"
             )
@@ -175,7 +178,7 @@ def test_devices_that_never_become_ready_are_freed() -> None:
     async def scenario() -> None:
         slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"])
         async with world(node("a"), slow, device_class(), claim("one"), pod("p", "one"), speed=4000) as lab:
-            assert "device binding timeout: claim=one" in await lab.message_after("p", "SchedulerError")
+            assert "device binding timeout: claim=one" in await lab.reported_message("p", "SchedulerError")
             assert lab.node_of("p") == ""
 
     idle.run(scenario())
@@ -200,12 +203,12 @@ def test_pod_that_never_preempts_waits() -> None:
         async with world(node("a"), pod("low", requests={"cpu": "8"})) as lab:
             await lab.bound("low")
             lab.put(*pod("high", requests={"cpu": "4"}, priority=100, preemptionPolicy="Never"))
-            message = await lab.message_after("high")
+            message = await lab.reported_message("high")
             assert message.endswith(
                 "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
                 "preemption: not eligible due to preemptionPolicy=Never."
             )
-            assert message.splitlines()[0] == "cpu: 4 asked, a has 0 free of 8, the most of a"
+            assert message.splitlines()[0] == "cpu: 4 requested; a has 0 free of 8, the most of a"
 
     idle.run(scenario())
 
@@ -216,7 +219,7 @@ def test_devices_are_not_freed_by_preemption() -> None:
             await lab.bound("low")
             lab.put(*claim("c1"))
             lab.put(*pod("high", "c1", priority=1000))
-            message = await lab.message_after("high")
+            message = await lab.reported_message("high")
             assert "1 Preemption is not helpful for scheduling." in message
             assert lab.node_of("low") == "a"
 
@@ -226,7 +229,7 @@ def test_devices_are_not_freed_by_preemption() -> None:
 def test_new_node_wakes_unschedulable_pods() -> None:
     async def scenario() -> None:
         async with world(pod("p")) as lab:
-            assert await lab.message_after("p") == "no nodes available to schedule pods"
+            assert await lab.reported_message("p") == "no nodes available to schedule pods"
             lab.put(*node("a", unschedulable=True))
             await lab.until(lambda: "1 node(s) were unschedulable" in lab.condition("p")["message"])
             lab.put(*node("a"))
@@ -245,7 +248,7 @@ def test_no_advice_suggests_uncordoning_an_initializing_node() -> None:
             def message_of(name: str) -> str:
                 return str(lab.condition(name).get("message", ""))
 
-            await lab.until(lambda: all("not complete yet: a" in message_of(name) for name in "pq"))
+            await lab.until(lambda: all("not ready yet: a" in message_of(name) for name in "pq"))
             for name in "pq":
                 assert "uncordon" not in message_of(name)
                 assert "what to do: Wait" in message_of(name)
@@ -256,7 +259,7 @@ def test_no_advice_suggests_uncordoning_an_initializing_node() -> None:
 
 
 def test_a_nominated_node_is_tried_first_for_devices_too() -> None:
-    """Whoever nominates (KEP-5278) is followed where the pod fits, however good others are."""
+    """A nomination (KEP-5278) is followed if the pod fits, whatever the scores of other nodes."""
 
     async def scenario() -> None:
         nodes = [node("a"), node("b"), node("c"), gpus("a", 1), gpus("b", 1)]
@@ -277,7 +280,7 @@ def test_all_equivalent_unschedulable_pods_are_reported() -> None:
         objects = [*(claim(f"c{n}", count=3) for n in range(20)), *(pod(f"p{n}", f"c{n}") for n in range(20))]
         async with world(*CLUSTER, *objects) as lab:
             for n in range(20):
-                message = await lab.message_after(f"p{n}")
+                message = await lab.reported_message(f"p{n}")
                 assert f"claim ns/c{n}, request gpu: 3 devices" in message
 
     idle.run(scenario())
@@ -289,7 +292,7 @@ def test_deleted_node_no_longer_counts() -> None:
             await lab.bound("p")
             lab.client.remove(NODES, "", "a")
             lab.put(*pod("q"))
-            assert await lab.message_after("q") == "no nodes available to schedule pods"
+            assert await lab.reported_message("q") == "no nodes available to schedule pods"
 
     idle.run(scenario())
 
@@ -316,18 +319,18 @@ def test_claims_on_different_nodes_are_both_reported() -> None:
             await lab.bound("p")
             for resource, tree in both:
                 lab.put(resource, tree)
-            message = await lab.message_after("q")
+            message = await lab.reported_message("q")
             assert "1 cannot allocate all claims, 1 resourceclaim not available on the node" in message
             assert "claim ns/gpu is allocated on a, where the pod may not run" in message
 
     idle.run(scenario())
 
 
-def test_pod_that_excludes_every_node_is_told_the_fix() -> None:
+def test_pod_that_excludes_every_node_gets_the_fix_in_its_message() -> None:
     async def scenario() -> None:
         tainted = node("a", taints=[{"key": "gpu", "effect": "NoSchedule"}])
         async with world(tainted, pod("p")) as lab:
-            first, *more, last = (await lab.message_after("p")).splitlines()
+            first, *more, last = (await lab.reported_message("p")).splitlines()
             assert first == "taint gpu:NoSchedule on a is not tolerated (node-not-eligible)"
             assert "  to make it fit on a: tolerate the node's taint gpu" in more
             assert last.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims")
@@ -345,7 +348,7 @@ def test_room_freed_by_preemption_is_reserved_for_the_preemptor() -> None:
             lab.put(*pod("high", requests={"cpu": "8"}, priority=100))
             await lab.until(lambda: lab.pod("high")["status"].get("nominatedNodeName") == "a")
             lab.put(*pod("sneaky", requests={"cpu": "8"}, priority=50))
-            await lab.message_after("sneaky")
+            await lab.reported_message("sneaky")
             lab.end("low")
             await lab.bound("high")
             assert lab.node_of("sneaky") == ""
@@ -366,7 +369,7 @@ def test_claim_whose_device_reports_failure_is_reallocated() -> None:
             broken = {"driver": "gpu.example.com", "pool": "a", "device": "gpu-0", "conditions": [fire]}
             lab.client.remove(SLICES, "", "a-gpu.example.com")
             lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [broken]}})
-            assert 'device binding failed: claim=one, reason=Fire, message="hot"' in await lab.message_after(
+            assert 'device binding failed: claim=one, reason=Fire, message="hot"' in await lab.reported_message(
                 "p", "SchedulerError"
             )
             await lab.bound("p")

@@ -1,16 +1,16 @@
-"""Who waits where, and who comes next."""
+"""The order of the queue, its groups, and back-off."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.cluster_events import ClusterEvent, events_for
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.queue import SchedulingQueue
 from tests.unit.scheduler.machines import tree_of
 
-_DEMANDS = Demands()
+_DEMANDS = PodRequirementsCache()
 FREED = frozenset({ClusterEvent.CLAIM_FREED})
 
 

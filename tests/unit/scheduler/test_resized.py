@@ -1,4 +1,4 @@
-"""Pods on nodes count with what they have there while they are resized, not with what their spec says (KEP-1287)."""
+"""While pods are resized, nodes count their actual resources instead of their specs' (KEP-1287)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.scheduler.world import node, pod, world
 
 
 def running(cpu: str, has: str) -> Tree:
-    """A pod whose spec says one amount and whose container has another."""
+    """A pod whose spec and container status differ in the amount of CPU."""
     tree = pod("p", requests={"cpu": cpu}, nodeName="a")[1]
     status = {"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": has}}
     return {**tree, "status": {"phase": "Running", "containerStatuses": [status]}}
@@ -18,7 +18,7 @@ def running(cpu: str, has: str) -> Tree:
 def test_a_pod_waits_until_the_resize_of_another_is_actuated() -> None:
     async def scenario() -> None:
         async with world(node("a", cpu="4"), (PODS, running("1", "3")), pod("q", requests={"cpu": "2"})) as lab:
-            assert "1 Insufficient cpu" in await lab.message_after("q")
+            assert "1 Insufficient cpu" in await lab.reported_message("q")
             lab.put(PODS, {**lab.pod("p"), "status": running("1", "1")["status"]})
             await lab.bound("q")
 

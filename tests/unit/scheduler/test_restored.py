@@ -1,4 +1,4 @@
-"""A cluster that was restored from a backup, whose parts come back one after the other."""
+"""A cluster that was restored from a backup, whose objects reappear one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_no_device_is_allocated_twice_while_only_the_old_claims_are_known() -> N
             await lab.bound("one")
             restore = client.backup()
             lab.end("one")
-            for number in range(100):  # a backup is older than what happens before somebody looks
+            for number in range(100):  # the backup is older than these changes
                 lab.put(*claim("other", labels={"number": str(number)}))
             lab.put(*pod("probe", "other"))
             await lab.bound("probe")  # so one of the two is known to be free
@@ -23,10 +23,10 @@ def test_no_device_is_allocated_twice_while_only_the_old_claims_are_known() -> N
             restore()
             assert lab.devices("both") == ["gpu-0", "gpu-1"]
             lab.put(*pod("two", "late"))
-            assert "the cluster was restored from a backup" in await lab.message_after("two", "SchedulerError")
+            assert "the cluster was restored from a backup" in await lab.reported_message("two", "SchedulerError")
             assert not lab.node_of("two")
             client.silent.clear()
-            await lab.message_after("two")
+            await lab.reported_message("two")
             assert not lab.devices("late")
             lab.end("one")
             await lab.bound("two")

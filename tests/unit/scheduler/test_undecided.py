@@ -1,4 +1,4 @@
-"""A node whose search for devices is given up: other nodes are tried, and the pod waits for what may end the search."""
+"""A node whose device search is given up: other nodes are tried, and the pod waits for events that can shorten it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.cluster.resources import SLICES
 from allotment.engine.allocator import Allocator
 from allotment.model.trees import Tree, to_tree
 from tests.unit.cluster import idle
-from tests.unit.engine.exploding import SLIM, card, plain
+from tests.unit.engine.hard_search import SLIM, gpu_slices, devices_without_counters
 from tests.unit.scheduler.world import claim, device_class, node, pod, world
 
 LIMIT = 500
@@ -20,24 +20,24 @@ WIDE_ONLY = "!device.attributes['gpu.example.com'].slim"
 
 @pytest.fixture(autouse=True)
 def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes seconds with the usual limit takes none with this one."""
+    """Lower the step limit so that a search that takes seconds ends immediately."""
     limited = partial(Allocator, step_limit=LIMIT)
     monkeypatch.setattr("allotment.scheduler.program.Allocator", limited)
     monkeypatch.setattr("allotment.engine.diagnosis.trial_cache.Allocator", limited)
 
 
 def with_card(name: str) -> list[tuple[Resource, Tree]]:
-    return [node(name), *((SLICES, to_tree(part)) for part in card(name))]
+    return [node(name), *((SLICES, to_tree(part)) for part in gpu_slices(name))]
 
 
 def with_plain(name: str, count: int = SLIM) -> list[tuple[Resource, Tree]]:
-    return [node(name), (SLICES, to_tree(plain(name, count)))]
+    return [node(name), (SLICES, to_tree(devices_without_counters(name, count)))]
 
 
 def test_the_next_node_is_used() -> None:
     async def scenario() -> None:
-        eight = claim("eight", count=SLIM)
-        async with world(*with_card("a"), *with_plain("b"), device_class(), eight, pod("p", "eight")) as lab:
+        claim_for_eight = claim("eight", count=SLIM)
+        async with world(*with_card("a"), *with_plain("b"), device_class(), claim_for_eight, pod("p", "eight")) as lab:
             await lab.bound("p")
             assert lab.node_of("p") == "b"
             assert lab.devices("eight") == [f"gpu-{number}" for number in range(SLIM)]
@@ -47,12 +47,12 @@ def test_the_next_node_is_used() -> None:
 
 def test_without_another_node_the_abandoned_search_is_reported() -> None:
     async def scenario() -> None:
-        eight = claim("eight", count=SLIM)
-        async with world(*with_card("a"), *with_plain("b", 2), device_class(), eight, pod("p", "eight")) as lab:
-            message = await lab.message_after("p")
+        claim_for_eight = claim("eight", count=SLIM)
+        async with world(*with_card("a"), *with_plain("b", 2), device_class(), claim_for_eight, pod("p", "eight")) as lab:
+            message = await lab.reported_message("p")
             first, *_, last = message.splitlines()
             assert first == f"on a the search for devices was given up after {LIMIT} steps (search-given-up)"
-            assert "  b: 8 devices asked, the node has 2 (too-few-devices)" in message
+            assert "  b: 8 devices requested; the node has 2 (too-few-devices)" in message
             assert last.startswith(
                 f"0/2 nodes are available: 1 cannot allocate all claims, 1 search for devices given up after {LIMIT} "
                 "steps. still not schedulable, preemption: "
@@ -67,12 +67,12 @@ def test_without_another_node_the_abandoned_search_is_reported() -> None:
 
 def test_the_search_is_repeated_after_other_allocations_on_the_node() -> None:
     async def scenario() -> None:
-        eight, one = claim("eight", count=SLIM), claim("one", selector=WIDE_ONLY)
-        async with world(*with_card("a"), device_class(), eight, one, pod("p", "eight")) as lab:
+        claim_for_eight, one = claim("eight", count=SLIM), claim("one", selector=WIDE_ONLY)
+        async with world(*with_card("a"), device_class(), claim_for_eight, one, pod("p", "eight")) as lab:
             await lab.until(lambda: "(search-given-up)" in lab.condition("p").get("message", ""))
             lab.put(*pod("q", "one"))
             await lab.bound("q")
-            # What is left of the counters is too little, and that is seen by counting.
+            # The remaining counters are insufficient, which is detected without a search.
             await lab.until(lambda: "(counters-exhausted)" in lab.condition("p")["message"])
             lab.end("q")
             await lab.until(lambda: "(search-given-up)" in lab.condition("p")["message"])

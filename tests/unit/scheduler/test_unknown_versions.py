@@ -1,4 +1,4 @@
-"""Kinds that the cluster serves only in unknown versions: what depends on them waits, and says why."""
+"""Kinds that the cluster serves only in unknown versions: what depends on them waits, and reports why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHY = "devicetaintrules cannot be read: served only in v2"
 
 
 class NewerClient(SchedulingClient):
-    """A cluster that serves a resource only in a version that nobody here knows, until it is upgraded."""
+    """A cluster that serves a resource only in an unknown version, until it is upgraded."""
 
     def __init__(self, resource: Resource) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ def test_no_device_is_allocated_while_device_taints_are_unknown() -> None:
         pods = (pod("p", "one"), pod("q", limits={"example.com/gpu": "1"}), pod("plain"))
         async with world(*cluster, *pods, client=client) as lab:
             for name in ("p", "q"):
-                message = await lab.message_after(name, "SchedulerError")
+                message = await lab.reported_message(name, "SchedulerError")
                 assert f'running "DynamicResources" filter plugin: {WHY}' in message
             await lab.bound("plain")
             assert (lab.node_of("p"), lab.devices("one")) == ("", [])
@@ -49,7 +49,7 @@ def test_a_pod_whose_group_is_unreadable_waits_without_a_not_found_message() -> 
     async def scenario() -> None:
         client = NewerClient(POD_GROUPS)
         async with world(*CLUSTER, made(), pod_group(), member("a"), features=ON, client=client) as lab:
-            assert "podgroups cannot be read: served only in v2" in await lab.message_after("a", "SchedulerError")
+            assert "podgroups cannot be read: served only in v2" in await lab.reported_message("a", "SchedulerError")
             client.unknown = None
             await lab.bound("a")
 

@@ -1,4 +1,4 @@
-"""A small cluster in memory with the scheduler running in it, and what tests say about it."""
+"""An in-memory cluster with a running scheduler, its objects and helpers for assertions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DRIVER = "gpu.example.com"
 
 
 class SchedulingClient(MemoryClient):
-    """Memory that knows binding and keeps an allocation as it is."""
+    """An in-memory API server with the binding subresource and immutable allocations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class World:
     def __init__(self, client: SchedulingClient) -> None:
         self.client = client
         self.ended = asyncio.Event()
-        """The scheduler was to stop, and has."""
+        """Whether the scheduler was stopped and has ended."""
 
     def put(self, resource: Resource, tree: Tree) -> Tree:
         return self.client.put(resource, tree)
@@ -109,7 +109,7 @@ class World:
         ]
 
     def end(self, name: str) -> None:
-        """A pod is gone, and the claim controller has given back what it used."""
+        """Delete a pod and release its claims, as the claim controller does."""
         pod = self.client.remove(PODS, NAMESPACE, name)
         for (kind, _, _), tree in tuple(self.client.objects.items()):
             users = tree.get("status", {}).get("reservedFor", []) if kind == CLAIMS else []
@@ -124,7 +124,7 @@ class World:
     async def bound(self, *names: str) -> None:
         await self.until(lambda: all(self.node_of(name) for name in names))
 
-    async def message_after(self, name: str, reason: str = "Unschedulable") -> str:
+    async def reported_message(self, name: str, reason: str = "Unschedulable") -> str:
         await self.until(lambda: self.condition(name).get("reason") == reason)
         return str(self.condition(name)["message"])
 
@@ -135,7 +135,7 @@ async def world(
     programs: Sequence[Program] = (), settle: float | None = None, stopping: Stopping = NEVER,
     client: SchedulingClient | None = None,
 ) -> AsyncIterator[World]:  # fmt: skip
-    """A cluster with these objects, and what ``client`` has, in which a scheduler runs."""
+    """Run a scheduler in a cluster with these objects and those of ``client``."""
     lab = World(client or SchedulingClient())
     for resource, tree in objects:
         lab.put(resource, tree)
@@ -169,7 +169,7 @@ def context_of(client: Client, speed: float = 1.0) -> Context:
 
 
 def node(name: str, *, cpu: str = "8", memory: str = "32Gi", pods: str = "110", **more: Any) -> tuple[Resource, Tree]:
-    """A node; ``labels``, ``taints``, ``unschedulable`` and ``has`` (other resources)."""
+    """A node; ``labels``, ``taints``, ``unschedulable`` and ``has`` (other resources) in ``more``."""
     labels = {"kubernetes.io/hostname": name, **more.get("labels", {})}
     amounts = {"cpu": cpu, "memory": memory, "pods": pods, **more.get("has", {})}
     spec: Tree = {"taints": more.get("taints", [])}

@@ -1,4 +1,4 @@
-"""Trying pods in order: who gets what, who is left over, what is said of it."""
+"""Explanation of pods in order: allocated devices, refused pods, and the text output."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_pods_take_devices_in_the_order_given() -> None:
     assert not explanation.fits
 
 
-def test_a_shared_claim_is_allocated_once_and_holds_the_second_pod_to_its_node() -> None:
+def test_a_shared_claim_is_allocated_once_and_restricts_the_second_pod_to_its_node() -> None:
     explanation = told(
         CLASS, slice_("n1", 2), slice_("n2", 2), claim("shared"),
         pod("a", "resourceClaimName: shared"), pod("b", "resourceClaimName: shared"),
@@ -153,26 +153,26 @@ def test_pods_without_claims_fit_anywhere() -> None:
         ),
     ],
 )
-def test_what_the_pod_says_of_nodes(labels: str, spec: str, code: str) -> None:
+def test_node_rules_of_the_pod(labels: str, spec: str, code: str) -> None:
     explanation = told(CLASS, TEMPLATE, node("n1", labels), slice_("n1", 1), pod("p", more=spec))
     assert codes(explanation) == [code]
 
 
-def test_an_excluded_node_that_has_the_devices_is_told() -> None:
+def test_an_excluded_node_with_the_devices_is_reported() -> None:
     explanation = told(
         CLASS, TEMPLATE, node("n1", "  labels: {zone: a}\n"), node("n2", "  labels: {zone: b}\n"), slice_("n1", 1),
         pod("p", more="  nodeSelector: {zone: b}\n"),
     )  # fmt: skip
     text = "\n".join(lines(explanation))
     assert codes(explanation) == ["node-not-eligible"]
-    assert "the pod's nodeSelector zone=b keeps it off n1, which has the devices" in " ".join(text.split())
+    assert "the pod's nodeSelector zone=b excludes n1, which has the devices" in " ".join(text.split())
 
 
-def test_a_slice_that_the_api_server_refuses_is_left_out_and_named() -> None:
+def test_a_slice_that_the_api_server_rejects_is_ignored_and_named() -> None:
     bad = slice_("n1", 1).replace("resourceSliceCount: 1", "resourceSliceCount: 0")
     explanation = told(CLASS, TEMPLATE, bad, pod("p"))
     assert codes(explanation) == ["driver-missing"]
-    assert "ResourceSlice n1-gpus is left out" in explanation.notes[0]
+    assert "ResourceSlice n1-gpus is ignored" in explanation.notes[0]
     assert "resourceSliceCount" in explanation.notes[0]
 
 
@@ -210,13 +210,13 @@ def test_a_change_of_a_generated_claim_names_its_template() -> None:
     assert change.becomes == "gpu"
 
 
-def test_json_comes_back_as_it_was() -> None:
+def test_json_round_trip() -> None:
     explanation = told(CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1, "b"), pod("a"), pod("b"), pod("c"))
     assert msgspec.json.decode(msgspec.json.encode(explanation), type=Explanation) == explanation
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_lines_keep_to_the_width_where_words_allow(width: int) -> None:
+def test_lines_are_folded_to_the_width(width: int) -> None:
     explanation = told(CLASS, TEMPLATE, slice_("n1", 1), pod("a"), pod("b"))
     for line in lines(explanation, width):
         assert len(line) <= width or " " not in line.strip()
@@ -234,7 +234,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
         ("resourceClaimName: share", "claim-missing", "resourceClaimName"),
     ],
 )
-def test_a_misspelt_reference_is_mended_in_the_pod(reference: str, code: str, meant: str) -> None:
+def test_a_misspelled_reference_is_corrected_in_the_pod(reference: str, code: str, meant: str) -> None:
     explanation = told(CLASS, TEMPLATE, slice_("n1", 1), claim("shared"), pod("p", reference))
     reasons = explanation.answers[0].reasons
     assert reasons is not None
@@ -251,14 +251,14 @@ status:
 """
 
 
-def test_a_claim_that_is_allocated_where_nobody_can_say_is_on_another_node() -> None:
-    """A snapshot is taken as it is, also with a selector that cannot be read."""
+def test_a_claim_that_is_allocated_on_an_unknown_node_is_on_another_node() -> None:
+    """A snapshot is used unchanged, even with an invalid selector."""
     where = "    nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Is, values: [a]}]}]}\n"
     explanation = told(
         CLASS, slice_("n1", 1), claim("shared", ALLOCATED + where), pod("p", "resourceClaimName: shared")
     )
     assert codes(explanation) == ["claim-on-other-node"]
-    assert any("allocated on a node that is not known" in line for line in lines(explanation, 200))
+    assert any("allocated on an unknown node" in line for line in lines(explanation, 200))
 
 
 ELSEWHERE = (
@@ -274,15 +274,15 @@ ELSEWHERE = (
     ],
     ids=["a claim on another node", "a pod that excludes all nodes"],
 )
-def test_a_class_that_is_missing_comes_before_nodes_that_will_not_do(reference: str, more: str) -> None:
-    """Kubernetes looks for classes first, and at no node then."""
+def test_a_missing_class_takes_precedence_over_excluded_nodes(reference: str, more: str) -> None:
+    """Kubernetes checks the class first and then examines no node."""
     lost = claim("lost").replace("deviceClassName: gpu", "deviceClassName: gone")
     explanation = told(CLASS, slice_("n1", 1), claim("shared", ALLOCATED + ELSEWHERE), lost, pod("p", reference, more))
     assert codes(explanation) == ["class-missing"]
 
 
-def test_an_error_on_a_node_that_another_claim_does_not_reach_ends_the_attempt_too() -> None:
-    """Kubernetes tries to allocate on every node that the pod may go to, wherever its other claims are."""
+def test_an_error_on_a_node_outside_of_another_claim_ends_the_attempt() -> None:
+    """Kubernetes tries to allocate on every eligible node, independent of the pod's allocated claims."""
     all_ = claim("all").replace("deviceClassName: gpu", "deviceClassName: gpu, allocationMode: All")
     broken = slice_("n1", 1).replace("resourceSliceCount: 1", "resourceSliceCount: 2")
     both = pod("p", "resourceClaimName: shared\n  - {name: d, resourceClaimName: all}")
@@ -303,7 +303,7 @@ def test_a_claim_has_at_most_256_consumers(count: int, code: str) -> None:
     assert codes(explanation) == [code]
 
 
-def test_nodes_that_the_pod_excludes_are_told_once() -> None:
+def test_excluded_nodes_are_reported_once() -> None:
     n1 = node("n1", "  labels: {zone: b}\nspec:\n  taints: [{key: busy, effect: NoSchedule}]\n")
     n2 = node("n2", "  labels: {zone: a}\n")
     explanation = told(
@@ -315,20 +315,20 @@ def test_nodes_that_the_pod_excludes_are_told_once() -> None:
     assert text.count("has taint busy:NoSchedule") == 1
 
 
-def test_where_no_change_helps_it_says_what_does() -> None:
+def test_general_advice_is_printed_if_no_change_helps() -> None:
     text = "\n".join(lines(told(TEMPLATE, node("a"), slice_("a", 1), pod("p")), 200))
-    assert 'DeviceClass "gpu" does not exist. There is none at all. (class-missing)' in text
+    assert 'DeviceClass "gpu" does not exist. No DeviceClass exists. (class-missing)' in text
     advice = CODES["class-missing"].advice
     assert f"  what to do: {advice}" in text
 
 
-def test_without_a_node_nothing_is_advised() -> None:
+def test_no_advice_without_nodes() -> None:
     text = "\n".join(lines(told(CLASS, TEMPLATE, pod("p"))))
     assert "what to do" not in text
     assert "Kubernetes says: no nodes available to schedule pods" in text
 
 
-def test_what_no_node_can_help_is_not_told_of_each() -> None:
+def test_a_reason_for_all_nodes_is_not_repeated_per_node() -> None:
     nodes = [part for name in "ab" for part in (node(name), slice_(name, 1, name))]
     text = "\n".join(lines(told(TEMPLATE, *nodes, pod("p"))))
     assert "(class-missing)" in text

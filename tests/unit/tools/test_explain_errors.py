@@ -1,4 +1,4 @@
-"""A selector that stops with an error on one node: Kubernetes gives up on all of them, whatever the others have."""
+"""A selector that fails with an error on one node: Kubernetes gives up on all nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def objects(expression: str, selector: str = "") -> tuple[Object, ...]:
     return world.objects
 
 
-def test_an_error_on_one_node_is_the_answer_though_another_has_the_device() -> None:
+def test_an_error_on_one_node_is_the_headline_although_another_node_fits() -> None:
     (answer,) = explain(objects(SLOPPY), FEATURES).answers
     assert answer.reasons is not None
     assert (answer.outcome, answer.reasons.headline.code) == ("refused", "selector-fails")
@@ -74,7 +74,7 @@ def test_an_error_on_one_node_is_the_answer_though_another_has_the_device() -> N
 @pytest.mark.parametrize(
     ("expression", "selector"), [(f'device.driver == "gpu.nvidia.com" && {SLOPPY}', ""), (SLOPPY, "a")]
 )
-def test_without_an_error_on_a_node_that_is_asked_the_pod_fits(expression: str, selector: str) -> None:
+def test_the_pod_fits_without_an_error_on_an_eligible_node(expression: str, selector: str) -> None:
     (answer,) = explain(objects(expression, selector), FEATURES).answers
     assert (answer.outcome, answer.node) == ("fits", "a")
     assert fits(objects(expression, selector), FEATURES)

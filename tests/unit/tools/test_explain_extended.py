@@ -1,4 +1,4 @@
-"""The claim that the scheduler makes for extended resources (KEP-5004)."""
+"""The claim that the scheduler creates for extended resources (KEP-5004)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_request_per_container_and_resource() -> None:
 
 
 def test_requests_are_numbered_by_all_resources_of_the_container() -> None:
-    """``cpu`` stands before, and counts, as the claims of kube-scheduler 1.36.3 show."""
+    """``cpu`` is sorted first and counts, as the claims of kube-scheduler 1.36.3 show."""
     both = container(1)
     amounts = {**both.resources.limits, "acme.com/tpu": Quantity.of_int(3), "zoo.org/x": Quantity.of_int(2)}
     both = Container(name="c", resources=ResourceRequirements(limits=amounts))
@@ -64,19 +64,19 @@ def test_requests_are_numbered_by_all_resources_of_the_container() -> None:
     assert asked(pod(both), *classes) == found
 
 
-def test_every_class_serves_a_resource_of_its_own() -> None:
+def test_every_class_provides_an_implicit_resource() -> None:
     resource = "deviceclass.resource.kubernetes.io/gpu"
     assert asked(pod(container(1, resource)), class_("gpu")) == [("container-0-request-1", "gpu", 1)]
     assert asked(pod(container(1, resource + "x")), class_("gpu")) == "extended-resource-missing"
 
 
-def test_of_several_classes_the_newest_serves_then_the_first_by_name() -> None:
+def test_the_newest_class_provides_the_resource_then_the_first_by_name() -> None:
     old, new = class_("a", GPU, "2026-01-01T00:00:00Z"), class_("b", GPU, "2026-02-01T00:00:00Z")
     assert asked(pod(container(1)), old, new) == [("container-0-request-1", "b", 1)]
     assert asked(pod(container(1)), class_("b", GPU), class_("a", GPU)) == [("container-0-request-1", "a", 1)]
 
 
-def test_an_init_container_uses_the_devices_of_the_others_first() -> None:
+def test_an_init_container_uses_devices_of_later_containers_first() -> None:
     gpu = class_("gpu", GPU)
     assert asked(pod(container(2), init=(container(2),)), gpu) == [("container-1-request-1", "gpu", 2)]
     beyond = asked(pod(container(1), init=(container(3),)), gpu)
@@ -85,13 +85,13 @@ def test_an_init_container_uses_the_devices_of_the_others_first() -> None:
     assert sidecar == [("container-0-request-1", "gpu", 1), ("container-1-request-1", "gpu", 1)]
 
 
-def test_of_init_containers_only_the_one_that_needs_most_gets_devices_of_its_own() -> None:
+def test_only_the_largest_additional_need_of_init_containers_is_requested() -> None:
     inits = (container(3), container(5), container(4))
     found = asked(pod(container(1), init=inits), class_("gpu", GPU))
     assert found == [("container-1-request-1", "gpu", 4), ("container-3-request-1", "gpu", 1)]
 
 
-def test_an_init_container_has_what_starts_later_and_not_what_runs_beside_it() -> None:
+def test_an_init_container_uses_later_sidecars_but_not_earlier_ones() -> None:
     gpu, sidecar = class_("gpu", GPU), container(2, restart="Always")
     assert asked(pod(init=(container(2), sidecar)), gpu) == [("container-1-request-1", "gpu", 2)]
     beside = asked(pod(init=(sidecar, container(2))), gpu)
@@ -102,7 +102,7 @@ def named(name: str, amount: int, restart: str | None = None) -> Container:
     return Container(name=name, resources=container(amount).resources, restart_policy=restart)
 
 
-def test_every_container_is_told_where_its_devices_are() -> None:
+def test_every_container_is_mapped_to_its_requests() -> None:
     tried = pod(named("main", 1), named("more", 1), init=(named("small", 1), named("large", 4), named("middle", 3)))
     shares, uses = device_requests(tried, [GPU])
     most, main, more = (f"container-{number}-request-1" for number in (1, 3, 4))
@@ -118,13 +118,13 @@ def with_plugin(name: str, amount: int) -> Node:
     return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={GPU: Quantity.of_int(amount)}))
 
 
-def test_a_device_plugin_serves_without_claim() -> None:
+def test_a_device_plugin_provides_a_resource_without_a_claim() -> None:
     assert plugin_resources([with_plugin("n", 4), with_plugin("none", 0)]) == {"n": {GPU}}
     assert asked(pod(container(1)), plugins=frozenset({GPU})) == []
 
 
 def half_way(*pods: Pod) -> tuple[Answer, ...]:
-    """What is said of pods where one node has a device plugin, and another a driver with one device."""
+    """Answers for pods in a cluster where one node has a device plugin, and another a driver with one device."""
     nodes = with_plugin("old", 4), Node(metadata=ObjectMeta(name="new"))
     return explain([*nodes, class_("gpu", GPU), slice_of(device("d0"), node="new"), *pods], FEATURES).answers
 
@@ -135,19 +135,19 @@ def asking(name: str, amount: int, node: str = "") -> Pod:
     return Pod(metadata=ObjectMeta(name=name, namespace="ns"), spec=spec)
 
 
-def test_a_class_serves_nodes_without_a_device_plugin_whatever_others_have() -> None:
+def test_a_class_provides_a_resource_on_nodes_without_a_device_plugin() -> None:
     first, second = half_way(asking("p", 1), asking("q", 1))
     assert first.node == "new"
     assert [given.device for given in first.claims[0].devices] == ["d0"]
     assert (second.outcome, second.claims) == ("fits", ()), "the other node is left"
 
 
-def test_a_device_plugin_elsewhere_serves_nobody_here() -> None:
+def test_a_device_plugin_on_another_node_does_not_provide_the_resource() -> None:
     (answer,) = half_way(asking("p", 2, "new"))
     assert answer.reasons is not None
     assert answer.reasons.headline.code == "too-few-devices"
 
 
-def test_without_the_feature_no_class_serves() -> None:
+def test_without_the_feature_no_class_provides_a_resource() -> None:
     off = Features(kube="1.35")
     assert asked(pod(container(1)), class_("gpu", GPU), features=off) == "extended-resource-missing"

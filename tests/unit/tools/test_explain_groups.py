@@ -68,11 +68,11 @@ def told(*documents: str, features: Features = ON) -> Explanation:
 
 
 def given(explanation: Explanation) -> list[tuple[str, str, list[str]]]:
-    """Pod, node, and the claims that it gets."""
+    """Pod, node and claims of each answer."""
     return [(a.name, a.node, [claim.name for claim in a.claims]) for a in explanation.answers]
 
 
-def test_pods_of_a_group_share_what_the_first_of_them_gets() -> None:
+def test_pods_of_a_group_share_its_claim() -> None:
     explanation = told(
         CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1), group("g"), group("h"),
         member("a"), member("b"), member("c", "h"), member("d", "h"), member("e"),
@@ -85,26 +85,26 @@ def test_pods_of_a_group_share_what_the_first_of_them_gets() -> None:
     assert all(name.startswith("ns/g-gpu-") for name in names[0])
 
 
-def test_an_entry_of_another_name_is_the_pod_s_own() -> None:
+def test_an_entry_with_another_name_is_a_claim_of_the_pod() -> None:
     found = given(told(CLASS, TEMPLATE, slice_("n1", 2), group("g"), member("a"), member("b", entry="mine")))
     assert [claims[0].rpartition("-")[0] for _, _, claims in found] == ["ns/g-gpu", "ns/b-mine"]
 
 
-def test_the_claim_that_the_controller_made_is_the_one() -> None:
+def test_the_generated_claim_of_the_group_is_used() -> None:
     status = "{resourceClaimStatuses: [{name: gpu, resourceClaimName: was-made}]}"
     documents = (CLASS, TEMPLATE, slice_("n1", 1), group("g", status, "uid-g"), made("was-made", "g", "uid-g"))
     found = given(told(*documents, member("a"), member("b", status=status)))
     assert found == [("ns/a", "n1", ["ns/was-made"]), ("ns/b", "n1", ["ns/was-made"])]
 
 
-def test_a_claim_of_another_group_is_none_of_its_own() -> None:
+def test_a_claim_of_another_group_is_not_used() -> None:
     status = "{resourceClaimStatuses: [{name: gpu, resourceClaimName: theirs}]}"
     documents = (CLASS, TEMPLATE, slice_("n1", 1), group("g"), group("h"), made("theirs", "h", "uid-h"))
     text = "\n".join(lines(told(*documents, member("a", status=status)), width=400))
     assert "(neither Pod nor PodGroup g is the owner)" in text
 
 
-def test_a_group_that_is_not_there_is_told_and_one_of_a_like_name_shown() -> None:
+def test_a_missing_group_is_reported_with_a_similar_name() -> None:
     [answer] = told(CLASS, TEMPLATE, slice_("n1", 1), group("trainers"), member("a", "trainer")).answers
     assert answer.reasons is not None
     assert answer.reasons.headline.code == "group-missing"
@@ -114,14 +114,14 @@ def test_a_group_that_is_not_there_is_told_and_one_of_a_like_name_shown() -> Non
     assert msgspec.json.encode(answer)
 
 
-def test_who_finds_nothing_left_is_told_of_the_group_that_has_it() -> None:
+def test_a_reason_names_the_group_that_holds_the_devices() -> None:
     text = lines(
         told(CLASS, TEMPLATE, slice_("n1", 1), group("g"), group("h"), member("a"), member("b", "h")), width=400
     )
     assert any("claim ns/g-gpu-0 (PodGroup g)" in line for line in text), text
 
 
-def test_without_the_gate_every_pod_has_its_own() -> None:
+def test_without_the_gate_every_pod_has_a_separate_claim() -> None:
     documents = (CLASS, TEMPLATE, slice_("n1", 2), group("g"), member("a"), member("b"), member("c", "absent"))
     explanation = told(*documents, features=Features("1.36"))
     assert [a.outcome for a in explanation.answers] == ["fits", "fits", "refused"]

@@ -1,4 +1,4 @@
-"""What is told to do, and in which order: on clusters as people have them."""
+"""Suggested changes and their order in typical clusters."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def text(explanation: Explanation) -> str:
     return " ".join(" ".join(lines(explanation)).split())
 
 
-def test_a_node_with_the_devices_comes_before_asking_for_fewer() -> None:
-    """The pod keeps to the small node by its selector, and asks for what the large one has."""
+def test_a_node_with_the_devices_precedes_fewer_devices() -> None:
+    """The pod's nodeSelector selects the small node, but only the large one has the requested devices."""
     explanation = told(
         CLASS, TEMPLATE.replace("gpu}", "gpu, count: 2}"),
         node("small", "  labels: {pool: small}\n"), slice_("small", 1),
@@ -40,9 +40,9 @@ def test_a_node_with_the_devices_comes_before_asking_for_fewer() -> None:
     )  # fmt: skip
     assert codes(explanation) == ["node-not-eligible"]
     refused = headline(explanation)
-    assert (kinds(refused.changes), kinds(refused.otherwise)) == (["where"], ["what"])
+    assert (kinds(refused.changes), kinds(refused.otherwise)) == (["placement"], ["devices"])
     assert [change.text for change in refused.changes] == ["select pool=large"]
-    assert "or, on small: ask for 1 device instead of 2" in text(explanation)
+    assert "or, on small: request 1 device instead of 2" in text(explanation)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_node_with_the_devices_comes_before_asking_for_fewer() -> None:
         ),
     ],
 )
-def test_a_node_that_is_closed_is_told_before_another_claim(more: str, first: str, words: str) -> None:
+def test_an_excluded_node_precedes_changes_of_the_claim(more: str, first: str, words: str) -> None:
     explanation = told(
         CLASS, TEMPLATE, node("bare", ""), node("large", "  labels: {}\n" + more), slice_("large", 1), pod("p")
     )
@@ -64,7 +64,7 @@ def test_a_node_that_is_closed_is_told_before_another_claim(more: str, first: st
     assert words in text(explanation)
 
 
-def test_to_wait_comes_before_the_other_node() -> None:
+def test_waiting_precedes_another_node() -> None:
     explanation = told(
         CLASS, TEMPLATE, node("a", "  labels: {pool: a}\n"), slice_("a", 1), node("b", "  labels: {pool: b}\n"),
         slice_("b", 1), pod("first", more="  nodeSelector: {pool: a}\n"), pod("p", more="  nodeSelector: {pool: a}\n"),
@@ -76,38 +76,38 @@ def test_to_wait_comes_before_the_other_node() -> None:
     assert [change.text for change in reasons.headline.otherwise] == ["select pool=b"]
 
 
-def test_a_node_that_others_errors_would_keep_it_from_is_not_told() -> None:
-    """A toleration opens one more node, and Kubernetes still gives up on the error on the first."""
+def test_an_excluded_node_is_not_suggested_if_another_node_has_an_error() -> None:
+    """A toleration makes one more node eligible, but Kubernetes still gives up because of the error on the first."""
     fast = slice_("b", 1).replace("attributes: {", "attributes: {speed: {int: 2}, ")
     taint = "spec: {taints: [{key: gpu, effect: NoSchedule}]}\n"
     wants = selecting('device.attributes["gpu.example.com"].speed > 1')
     explanation = told(CLASS, wants, node("a"), slice_("a", 1), node("b", taint), fast, pod("p"))
     refused = headline(explanation)
     assert refused.code != "node-not-eligible"
-    assert "where" not in kinds((*refused.changes, *refused.otherwise))
+    assert "placement" not in kinds((*refused.changes, *refused.otherwise))
 
 
-def test_a_value_that_another_attribute_has_is_looked_for_there() -> None:
+def test_a_value_of_another_attribute_is_suggested_with_that_attribute() -> None:
     wants = selecting('device.attributes["gpu.example.com"].product == "A100"')
     explanation = told(CLASS, wants, node("a"), slice_("a", 1, "NVIDIA-A100-SXM4"), pod("p"))
     assert codes(explanation) == ["unknown-attribute"]
-    assert [change.text for change in headline(explanation).changes] == ['ask for model "NVIDIA-A100-SXM4"']
+    assert [change.text for change in headline(explanation).changes] == ['request model "NVIDIA-A100-SXM4"']
 
 
-def test_a_template_that_is_named_as_a_claim_is_named_as_what_it_is() -> None:
+def test_a_template_that_is_referenced_as_a_claim_is_corrected() -> None:
     wrong = pod("p", "resourceClaimName: one")
     explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), wrong)
     assert codes(explanation) == ["claim-missing"]
     (change,) = headline(explanation).changes
-    assert change.text == "name it as resourceClaimTemplateName"
+    assert change.text == "refer to it as resourceClaimTemplateName"
     assert change.path == "spec.resourceClaims"
     assert 'a ResourceClaimTemplate "' in text(explanation)
 
 
-def test_what_there_is_instead_is_named_if_nothing_is_like_it() -> None:
+def test_existing_names_are_listed_if_none_is_similar() -> None:
     explanation = told(CLASS, TEMPLATE.replace("name: one", "name: single-device"), node("a"), slice_("a", 1), pod("p"))
     assert codes(explanation) == ["template-missing"]
-    assert "There is single-device" in text(explanation)
+    assert "Existing: single-device" in text(explanation)
 
 
 CORDONED = """spec:
@@ -116,15 +116,15 @@ CORDONED = """spec:
 """
 
 
-def test_a_node_that_a_cluster_has_cordoned_is_to_be_uncordoned() -> None:
-    """Its controller adds a taint, with the time of it, to what kubectl cordon writes."""
+def test_a_cordoned_node_is_suggested_to_be_uncordoned() -> None:
+    """The node controller adds a taint with its time to the field that kubectl cordon sets."""
     explanation = told(CLASS, TEMPLATE, node("a", CORDONED), slice_("a", 1), pod("p"))
     (change,) = headline(explanation).changes
     assert (change.text, change.object) == ("uncordon a", "Node a")
     assert "a, which has the devices, is cordoned (node-not-eligible)" in text(explanation)
 
 
-def test_of_several_nodes_that_are_closed_the_one_with_the_devices_comes_first() -> None:
+def test_the_excluded_node_with_the_devices_is_reported_first() -> None:
     taint = "spec: {taints: [{key: gpu, effect: NoSchedule}]}\n"
     explanation = told(CLASS, TEMPLATE, node("a", CORDONED), node("b", taint), slice_("b", 1), pod("p"))
     assert "does not fit: b, which has the devices, has taint gpu:NoSchedule" in text(explanation)

@@ -45,14 +45,14 @@ def refused(*manifests: str) -> AllocationRefusal:
     return reasons.headline
 
 
-def test_a_new_pod_that_waits_for_the_one_it_replaces_needs_another_strategy() -> None:
+def test_a_pod_that_waits_for_the_replaced_one_needs_another_strategy() -> None:
     (change,) = refused(held("web-m2vr868fk5-p9n2z-gpu-vmdn6"), waiting("web-bcsjtpm8qt", "bcsjtpm8qt")).changes
     assert (change.object, change.path, change.remedy) == ("Deployment ns/web", "spec.strategy", "rollout")
     assert change.becomes["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
-def test_a_replica_too_many_is_told_so(kind: str) -> None:
+def test_too_many_replicas_are_reported(kind: str) -> None:
     (change,) = refused(held("web-bcsjtpm8qt-p9n2z-gpu-vmdn6"), waiting("web-bcsjtpm8qt", "bcsjtpm8qt", kind)).changes
     assert change.remedy == "replicas"
     assert change.text.startswith(f"run fewer replicas of {kind} ns/web-bcsjtpm8qt, or add a node")
@@ -66,6 +66,6 @@ def test_a_replica_too_many_is_told_so(kind: str) -> None:
         ("web-bcsjtpm8qt-p9n2z-gpu-vmdn6", "Job"),
     ],
 )
-def test_whoever_ends_or_is_another_is_waited_for(claim: str, kind: str) -> None:
+def test_pods_that_end_and_pods_of_other_workloads_are_waited_for(claim: str, kind: str) -> None:
     (change,) = refused(held(claim), waiting("web-bcsjtpm8qt", "bcsjtpm8qt", kind)).changes
     assert change.remedy == "wait"

@@ -10,7 +10,7 @@ from allotment.engine.allocator import Allocator
 from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import Object, ObjectMeta
 from allotment.tools.explain import explain, fits, lines
-from tests.unit.engine.exploding import card, eight, plain
+from tests.unit.engine.hard_search import claim_for_eight, devices_without_counters, gpu_slices
 from tests.unit.engine.objects import FEATURES, class_of
 
 LIMIT = 500
@@ -20,7 +20,7 @@ POD = Pod(
         containers=(Container(name="c"),), resource_claims=(PodResourceClaim(name="d", resource_claim_name="c"),)
     ),
 )
-CARD: tuple[Object, ...] = (*card("n1"), class_of(), eight(), POD)
+CARD: tuple[Object, ...] = (*gpu_slices("n1"), class_of(), claim_for_eight(), POD)
 
 
 @pytest.fixture(autouse=True)
@@ -31,13 +31,13 @@ def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_next_node_is_tried() -> None:
-    (answer,) = explain((plain("n2"), *CARD), FEATURES).answers
+    (answer,) = explain((devices_without_counters("n2"), *CARD), FEATURES).answers
     assert (answer.outcome, answer.node) == ("fits", "n2")
-    assert fits((plain("n2"), *CARD), FEATURES)
+    assert fits((devices_without_counters("n2"), *CARD), FEATURES)
 
 
 def test_without_another_node_the_pod_is_undecided() -> None:
-    explanation = explain((plain("n2", 2), *CARD), FEATURES)
+    explanation = explain((devices_without_counters("n2", 2), *CARD), FEATURES)
     (answer,) = explanation.answers
     assert answer.reasons is not None
     assert (answer.outcome, answer.reasons.headline.code) == ("refused", "search-given-up")
@@ -45,11 +45,11 @@ def test_without_another_node_the_pod_is_undecided() -> None:
     assert text[0] == (
         f"Pod default/p is undecided: on n1 the search for devices was given up after {LIMIT} steps (search-given-up)"
     )
-    assert "  n2: 8 devices asked, the node has 2 (too-few-devices)" in text
-    assert not fits((plain("n2", 2), *CARD), FEATURES)
+    assert "  n2: 8 devices requested; the node has 2 (too-few-devices)" in text
+    assert not fits((devices_without_counters("n2", 2), *CARD), FEATURES)
 
 
-def test_nodes_that_are_alike_are_named_together() -> None:
-    (answer,) = explain((*card("n0"), *CARD), FEATURES).answers
+def test_equivalent_nodes_are_reported_together() -> None:
+    (answer,) = explain((*gpu_slices("n0"), *CARD), FEATURES).answers
     assert answer.reasons is not None
     assert [row.nodes for row in answer.reasons.nodes] == [("n0", "n1")]

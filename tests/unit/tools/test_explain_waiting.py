@@ -1,4 +1,4 @@
-"""What else a pod waits for that would get its devices."""
+"""Other reasons why a pod is pending although its devices fit."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def with_room(more: str, devices: int = 1) -> Explanation:
     return told(CLASS, TEMPLATE, node("a"), slice_("a", devices), pod("p", more=more))
 
 
-def test_a_pod_that_lacks_something_else_is_told_in_its_schedulers_words() -> None:
+def test_a_pod_blocked_for_another_reason_has_the_message_of_its_scheduler() -> None:
     explanation = with_room(UNSCHEDULABLE)
     assert explanation.fits
-    assert waits(explanation) == "its scheduler said last: 0/1 nodes are available: 1 Insufficient cpu."
+    assert waits(explanation) == "last message of its scheduler: 0/1 nodes are available: 1 Insufficient cpu."
     assert " ".join(" ".join(lines(explanation)).split()).startswith(
-        "Pod ns/p waits, though its devices are there on node a: its scheduler said last: 0/1 nodes are available"
+        "Pod ns/p is pending although its devices are available on node a: last message of its scheduler: 0/1 nodes"
     )
 
 
-def test_a_pod_that_is_held_back_is_told_by_which_gate() -> None:
-    assert "while it has scheduling gate kueue.x-k8s.io/admission" in waits(with_room(GATE))
+def test_a_gated_pod_names_its_scheduling_gate() -> None:
+    assert waits(with_room(GATE)).startswith("scheduling gate kueue.x-k8s.io/admission prevents scheduling")
 
 
-def test_a_scheduler_that_says_nothing_is_named() -> None:
+def test_a_scheduler_that_does_not_report_is_named() -> None:
     live = pod("p", more="  schedulerName: volcano\n").replace("name: p,", "name: p, uid: u-1,")
     explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), live)
-    assert waits(explanation) == "scheduler volcano has said nothing of it yet"
+    assert waits(explanation) == "scheduler volcano has not reported on it yet"
 
 
-def test_a_manifest_waits_for_nobody() -> None:
+def test_a_manifest_is_not_pending() -> None:
     assert waits(with_room("")) == ""
 
 
-def test_where_devices_are_missing_they_are_the_answer() -> None:
+def test_missing_devices_take_precedence_over_other_reasons() -> None:
     assert waits(with_room(UNSCHEDULABLE, devices=0)) == ""

@@ -1,4 +1,4 @@
-"""What is free, who uses the rest, what is left to share: on generated nodes."""
+"""States, holders, and remaining capacities and counters of devices on generated nodes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_device_in_use_names_claim_and_pods() -> None:
     ]
 
 
-def test_a_claim_that_was_set_aside_is_told_as_nobodys() -> None:
+def test_a_claim_that_was_set_aside_is_marked() -> None:
     aside = claim("ours", "gpu-0")
     aside = structs.replace(aside, metadata=structs.replace(aside.metadata, labels={LABEL: "true"}))
     (node,) = report(generated("t4", gpus=1), [claim("theirs", "gpu-0", pods=["p"]), aside]).nodes
@@ -92,7 +92,7 @@ def test_a_claim_that_was_set_aside_is_told_as_nobodys() -> None:
     assert [(one.claim, one.set_aside) for one in node.devices[0].holders] == [("ml/theirs", False), ("ml/ours", True)]
 
 
-def test_partitions_block_each_other_and_the_counters_say_what_is_left() -> None:
+def test_partitions_block_each_other_and_counters_have_remaining_amounts() -> None:
     found = report(generated("a100-40gb", "dynamic-mig"), [claim("half", "gpu-0-mig-3g20gb-9-4")])
     (node,) = found.nodes
     state = states(node)
@@ -109,13 +109,13 @@ def test_partitions_block_each_other_and_the_counters_say_what_is_left() -> None
     assert (left["memory-slice-3"], left["memory-slice-4"]) == (("1", "1"), ("0", "1"))
 
 
-def test_nothing_allocated_leaves_every_counter_whole() -> None:
+def test_without_allocations_all_counters_are_free() -> None:
     (node,) = report(generated("h100", "dynamic-mig")).nodes
     assert set(states(node).values()) == {"free"}
     assert all(amount.left == amount.total for amount in node.counter_sets[0].counters)
 
 
-def test_taints_of_drivers_and_rules_show() -> None:
+def test_taints_of_drivers_and_rules_are_reported() -> None:
     rule = DeviceTaintRule(
         metadata=ObjectMeta(name="maintenance"),
         spec=DeviceTaintRuleSpec(
@@ -147,7 +147,7 @@ def share(name: str, memory: str) -> ResourceClaim:
     return claim(name, "gpu-0", share_id=f"id-{name}", consumed_capacity={"memory": Quantity.parse(memory)})
 
 
-def test_shares_show_what_is_left_of_the_capacity() -> None:
+def test_shared_devices_have_remaining_capacity() -> None:
     (node,) = report([shareable("40Gi")], [share("a", "10Gi"), share("b", "6Gi")]).nodes
     (device,) = node.devices
     assert device.state == "shared"
@@ -155,18 +155,18 @@ def test_shares_show_what_is_left_of_the_capacity() -> None:
     assert [(a.name, str(a.total), str(a.left)) for a in device.capacity] == [("memory", "40Gi", "24Gi")]
 
 
-def test_a_device_whose_shares_take_all_is_full() -> None:
+def test_a_device_without_remaining_capacity_is_full() -> None:
     (node,) = report([shareable("40Gi")], [share("a", "40Gi")]).nodes
     assert states(node) == {"gpu-0": "full"}
 
 
-def test_a_claim_on_a_device_that_is_gone_is_told() -> None:
+def test_a_claim_on_an_unpublished_device_is_reported() -> None:
     found = report(generated("t4"), [claim("old", "gpu-7")])
     assert [(stray.claim, stray.device) for stray in found.strays] == [("ml/old", "gpu-7")]
     assert found.count("in-use") == 0
 
 
-def test_a_pool_that_kubernetes_ignores_is_told() -> None:
+def test_an_ignored_pool_is_reported() -> None:
     incomplete = generated("a100-40gb", "dynamic-mig")[1:]
     (node,) = report(incomplete).nodes
     assert node.devices == ()
@@ -174,14 +174,14 @@ def test_a_pool_that_kubernetes_ignores_is_told() -> None:
     assert (problem.why, problem.text) == ("incomplete", "1 of 2 slices of generation 1 are published")
 
 
-def test_more_slices_than_announced_are_told_as_such() -> None:
+def test_surplus_slices_are_reported() -> None:
     (whole,) = generated("t4")
     left_over = structs.replace(whole, metadata=ObjectMeta(name="left-over"))
     (node,) = report((whole, left_over)).nodes
     assert [problem.text for problem in node.problems] == ["2 slices instead of 1 of generation 1 are published"]
 
 
-def test_devices_that_every_node_reaches_stand_once() -> None:
+def test_devices_of_several_nodes_are_listed_once() -> None:
     attached = ResourceSlice(
         metadata=ObjectMeta(name="net"),
         spec=ResourceSliceSpec(

@@ -1,4 +1,4 @@
-"""Slices of nodes that are gone: neither explained nor counted."""
+"""Orphaned slices of missing nodes are ignored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEATURES = Features("1.36")
 
 
 def cluster(*without: str, served: bool = True) -> list[Object]:
-    """Two nodes with a T4 each, as a server shows them or as somebody writes them, without some of the Node objects."""
+    """Two nodes with a T4 each, from a server or from a file, without some of the Node objects."""
     found = cluster_of(parse_fleet(["a=1xt4", "b=1xt4"]), "1.36")
     values: list[Object] = [*found.nodes, *found.slices, *found.classes]
     values = [one for one in values if not (isinstance(one, Node) and one.metadata.name in without)]
@@ -33,7 +33,7 @@ def cluster(*without: str, served: bool = True) -> list[Object]:
 
 
 def claim(count: int) -> ResourceClaim:
-    """For so many GPUs of a node."""
+    """A claim for ``count`` GPUs."""
     exactly = ExactDeviceRequest(device_class_name="gpu.nvidia.com", count=count)
     spec = ResourceClaimSpec()
     devices = replace(spec.devices, requests=(DeviceRequest(name="gpu", exactly=exactly),))
@@ -46,7 +46,7 @@ def answered(*values: Object) -> Explanation:
 
 
 def incomplete(values: list[Object]) -> list[Object]:
-    """The slices of node b announce one more, which was never published or is gone already."""
+    """The slices of node b announce one more slice than exists."""
     found = []
     for one in values:
         if isinstance(one, ResourceSlice) and one.spec.node_name == "b":
@@ -56,22 +56,22 @@ def incomplete(values: list[Object]) -> list[Object]:
     return found
 
 
-def test_the_reason_is_never_that_of_a_node_that_is_gone() -> None:
+def test_the_reason_ignores_missing_nodes() -> None:
     told = answered(*incomplete(cluster("b")), claim(2))
     (answer,) = told.answers
     assert answer.reasons is not None
     assert answer.reasons.headline.code == "too-few-devices"
-    assert told.notes == ("slices of b are left out, for there is no such node",)
+    assert told.notes == ("slices of b are ignored, because the node does not exist",)
 
 
-def test_nothing_is_given_on_a_node_that_is_gone() -> None:
+def test_no_device_is_allocated_on_a_missing_node() -> None:
     (answer,) = answered(*cluster("a"), claim(1)).answers
     assert answer.node == "b"
     (answer,) = answered(*cluster("b"), claim(1)).answers
     assert answer.node == "a"
 
 
-def test_what_is_written_by_hand_may_leave_nodes_out() -> None:
+def test_files_may_lack_node_objects() -> None:
     values = cluster("a", served=False)
     (answer,) = answered(*values, claim(1)).answers
     assert answer.node in ("a", "b")

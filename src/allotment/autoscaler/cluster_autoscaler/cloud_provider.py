@@ -13,7 +13,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in
-from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
+from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, OrderRejected, MachineStatus, MachineState
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.externalgrpc import errors
 from allotment.externalgrpc.cloud_provider import (
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _AT_ONCE: Final = 32
 _FAILED: Final = "ProvisioningFailed"
 #: Of machines without a node, those that are least of a loss first.
-_FIRST_TO_GO: Final[tuple[State, ...]] = ("failed", "ordered", "starting", "running")
+_FIRST_TO_GO: Final[tuple[MachineState, ...]] = ("failed", "ordered", "starting", "running")
 
 
 class Settings(NamedTuple):
@@ -52,7 +52,7 @@ USUAL: Final = Settings()
 class _Machine(NamedTuple):
     """``id``: the providerID of its node, known or to come."""
 
-    standing: Standing
+    standing: MachineStatus
     id: str
 
 
@@ -216,7 +216,7 @@ class Cloud:
         async with turns:
             try:
                 await self._provider.create(name, planned(group, name, self._settings.kube))
-            except (NoCapacity, Refused, StatusError, Unreachable) as error:
+            except (NoCapacity, OrderRejected, StatusError, Unreachable) as error:
                 raise _told(error) from error
 
     async def _give_back(self, machines: Iterable[_Machine]) -> None:
@@ -224,7 +224,7 @@ class Cloud:
         self._leaving.update(names)
         try:
             await asyncio.gather(*(self._provider.delete(name) for name in names))
-        except (Refused, StatusError, Unreachable) as error:
+        except (OrderRejected, StatusError, Unreachable) as error:
             self._leaving.difference_update(names)
             raise _told(error) from error
         finally:
@@ -252,13 +252,13 @@ class Cloud:
         if self._known is None:
             try:
                 standing = await self._provider.standing()
-            except (Refused, StatusError, Unreachable) as error:
+            except (OrderRejected, StatusError, Unreachable) as error:
                 raise _told(error) from error
             self._known = _Machines(_Machine(one, self._id(one)) for one in standing)
             self._leaving &= {one.name for one in standing}
         return self._known
 
-    def _id(self, standing: Standing) -> str:
+    def _id(self, standing: MachineStatus) -> str:
         return (self._provider_id(standing.node) if standing.node else "") or SCHEME + standing.name
 
     async def _of(self, group: NodeGroup) -> list[_Machine]:
@@ -317,6 +317,6 @@ def _told(error: Exception) -> errors.CallError:
     """What went wrong, as the autoscaler should take it."""
     if isinstance(error, NoCapacity):
         return errors.ResourceExhaustedError(str(error))
-    if isinstance(error, Refused):
+    if isinstance(error, OrderRejected):
         return errors.PermissionDeniedError(str(error))
     return errors.UnavailableError(str(error))

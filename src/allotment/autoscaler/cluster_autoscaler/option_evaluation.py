@@ -84,7 +84,7 @@ def judge(house: SimulatedCluster, option: ExpansionOption, growth: Growth, keep
                 return told(None, "there was no time")
             node, slices = _copy(growth, number)
             house.add_node(node, slices)
-            places |= 1 << house.machines.by_name[node["metadata"]["name"]].place
+            places |= 1 << house.machines.by_name[node["metadata"]["name"]].index
         served, why = 0, ""
         for lodger in sorted(lodgers, key=lambda one: one.order):
             if not keep_going():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from allotment.autoscaler.provider import Absent, Refused, Standing, State
+from allotment.autoscaler.provider import ProviderUnavailable, OrderRejected, MachineStatus, MachineState
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
@@ -75,7 +75,7 @@ class Karpenter:
         try:
             tree = node_claim(name, machine, self._settings)
         except NodeClassNotFoundError as error:
-            raise Refused(str(error)) from None
+            raise OrderRejected(str(error)) from None
         if self._mig is not None and mig_layout(machine):
             await self._write_layout(machine, self._mig)
         try:
@@ -90,7 +90,7 @@ class Karpenter:
         there = await self._client.get(NODE_CLAIMS, name)
         owner = (there["metadata"].get("labels") or {}).get(OWNER)
         if owner != self._settings.owner:
-            raise Refused(f"NodeClaim {name} is there already, and is of {owner or 'somebody else'}")
+            raise OrderRejected(f"NodeClaim {name} is there already, and is of {owner or 'somebody else'}")
 
     async def _write_layout(self, machine: PlannedMachine, mig: MigManager) -> None:
         """The MIG manager must find the layout before the node asks for it. Others stay, for nodes that boot again."""
@@ -107,7 +107,7 @@ class Karpenter:
             await self._client.patch(CONFIG_MAPS, mig.config_map, tree, mig.namespace, kind="apply", force=True)
         except StatusError as error:
             if error.code in (403, 404):
-                raise Refused(f"the MIG layout cannot be written to {where}: {error}") from None
+                raise OrderRejected(f"the MIG layout cannot be written to {where}: {error}") from None
             raise
 
     async def delete(self, name: str) -> None:
@@ -119,13 +119,13 @@ class Karpenter:
             if error.code != 404:
                 raise
 
-    async def standing(self) -> Sequence[Standing]:
+    async def standing(self) -> Sequence[MachineStatus]:
         """NodeClaims of ours, and those that are gone without our doing: these have failed. Raises Absent."""
         try:
             listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")
         except StatusError as error:
-            raise (Absent(_NOT_INSTALLED) if error.code == 404 else error) from None
-        found: list[Standing] = []
+            raise (ProviderUnavailable(_NOT_INSTALLED) if error.code == 404 else error) from None
+        found: list[MachineStatus] = []
         there: set[str] = set()
         for tree in listed.items:
             name = tree["metadata"]["name"]
@@ -143,7 +143,7 @@ class Karpenter:
             if name not in there:
                 reason = await self._why_gone(name, "Karpenter has deleted the NodeClaim")
                 found.append(
-                    Standing(
+                    MachineStatus(
                         name, "failed", "", known.instance, known.zone, known.capacity_type, reason, not known.launched
                     )
                 )  # fmt: skip
@@ -162,9 +162,9 @@ class Karpenter:
 def _refused(error: StatusError) -> Exception:
     """What to tell of an answer; what may pass by itself stays what it is."""
     if error.code == 404:
-        return Refused(_NOT_INSTALLED)
+        return OrderRejected(_NOT_INSTALLED)
     if error.code in (400, 403, 422):
-        return Refused(str(error))
+        return OrderRejected(str(error))
     return error
 
 
@@ -175,11 +175,11 @@ def _ordered(tree: Tree) -> _Ordered:
     return _Ordered(instance, chosen.get(_ZONE, ""), chosen.get(_CAPACITY_TYPE, ""))
 
 
-def _standing(tree: Tree, ordered: _Ordered) -> Standing:
+def _standing(tree: Tree, ordered: _Ordered) -> MachineStatus:
     metadata, status = tree["metadata"], tree.get("status") or {}
     labels = metadata.get("labels") or {}
     state, reason = _state(tree)
-    return Standing(
+    return MachineStatus(
         name=metadata["name"],
         state=state,
         node=status.get("nodeName") or "",
@@ -187,7 +187,7 @@ def _standing(tree: Tree, ordered: _Ordered) -> Standing:
         zone=labels.get(_ZONE) or ordered.zone,
         capacity_type=labels.get(_CAPACITY_TYPE) or ordered.capacity_type,
         reason=reason,
-        short=state == "failed" and not ordered.launched,
+        is_shortage=state == "failed" and not ordered.launched,
     )
 
 
@@ -196,7 +196,7 @@ def _is_met(tree: Tree, condition: str) -> bool:
     return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 
 
-def _state(tree: Tree) -> tuple[State, str]:
+def _state(tree: Tree) -> tuple[MachineState, str]:
     """How far it is, and the reason of the first condition that is not met."""
     conditions = {c["type"]: c for c in (tree.get("status") or {}).get("conditions") or ()}
     if "deletionTimestamp" in tree["metadata"]:

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from allotment.autoscaler.cordon import COMING, cordoned
-from allotment.autoscaler.in_flight_nodes import coming
-from allotment.autoscaler.order import Order
-from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
+from allotment.autoscaler.cordon import PROVISIONING, cordoned
+from allotment.autoscaler.in_flight_nodes import in_flight_node
+from allotment.autoscaler.order import MachineOrder
+from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, OrderRejected, MachineStatus, MachineState
 from allotment.autoscaler.providers.faults import Fault
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Timer
@@ -98,7 +98,7 @@ class SimulatedCloud:
         if any(entry.name == name for entry in entries):
             return
         if machine.instance not in self._catalog:
-            raise Refused(f"there is no type {machine.instance}")
+            raise OrderRejected(f"there is no type {machine.instance}")
         seconds, fate = self._seconds, ""
         for fault in self._faults:
             if not fault.meets(machine):
@@ -112,7 +112,7 @@ class SimulatedCloud:
                 if fault.kind == "no-capacity":
                     raise self._no_capacity(machine, "out of stock")
                 if fault.kind == "refused":
-                    raise Refused("the account may not have such machines")
+                    raise OrderRejected("the account may not have such machines")
                 fate = fate or fault.kind
         entry = _Entry(name=name, machine=machine, taken=self._clock.now_micro(), seconds=seconds, fate=fate)
         try:
@@ -129,7 +129,7 @@ class SimulatedCloud:
         if entry is not None:
             await self._end(entry)
 
-    async def standing(self) -> Sequence[Standing]:
+    async def standing(self) -> Sequence[MachineStatus]:
         """See Provider."""
         await self._nodes.synced.wait()
         found = []
@@ -143,7 +143,7 @@ class SimulatedCloud:
             state, reason = self._state(entry, there)
             machine = entry.machine
             found.append(
-                Standing(
+                MachineStatus(
                     entry.name, state, entry.name if there else "", machine.instance, machine.zone,
                     machine.capacity_type, reason,
                 )
@@ -152,7 +152,7 @@ class SimulatedCloud:
 
     # --- how it goes on --------------------------------------------------------------------------------------------
 
-    def _state(self, entry: _Entry, there: bool) -> tuple[State, str]:
+    def _state(self, entry: _Entry, there: bool) -> tuple[MachineState, str]:
         if there:
             return "running", ""
         if entry.appeared:
@@ -195,15 +195,15 @@ class SimulatedCloud:
 
     def _node(self, entry: _Entry) -> Tree:
         machine = entry.machine
-        order = Order(name=entry.name, machine=machine, ordered=entry.taken)
-        node = coming(order, self._catalog[machine.instance], entry.name, self._kube).node
+        order = MachineOrder(name=entry.name, machine=machine, ordered=entry.taken)
+        node = in_flight_node(order, self._catalog[machine.instance], entry.name, self._kube).node
         tree = to_tree(node, NODES.api_version, NODES.kind)
         annotations = {**(tree["metadata"].get("annotations") or {}), MACHINE: entry.name}
         if entry.fate == "bare":  # its driver never comes
             annotations.pop(_HARDWARE, None)
         tree["metadata"]["annotations"] = annotations
         tree["spec"] = {"providerID": SCHEME + entry.name, **(tree.get("spec") or {})}
-        return cordoned(tree, COMING) if self._closed else tree
+        return cordoned(tree, PROVISIONING) if self._closed else tree
 
     async def _end(self, entry: _Entry) -> None:
         timer = self._timers.pop(entry.name, None)

@@ -14,11 +14,11 @@ Find mistakes in manifests before they reach a cluster: schema and version, CEL,
 names that no driver publishes, settings that do not mean what they seem to;
 and with --fleet or --cluster, whether the workloads get their devices.
 
-  allot check                              check this directory, recursively
-  allot check a.yaml --fix                 fix what has only one possible fix
-  allot check a.yaml --unsafe-fixes --diff show what the other fixes would change
-  allot check --fleet dgx-a100-40gb:2      also test the fit on this hardware
-  allot rule S102                          explain a rule
+  allot check                               check this directory, recursively
+  allot check a.yaml --fix                  apply the safe fixes
+  allot check a.yaml --unsafe-fixes --diff  show what all fixes would change
+  allot check --fleet dgx-a100-40gb:2       also test the fit on this hardware
+  allot rule S102                           explain a rule
 """
 _CHECK_MORE: Final = """\
 A comment at the end of a line, or alone above it, suppresses a finding:

@@ -10,8 +10,8 @@ _EXPLAIN: Final = """\
 Show which devices a pod or claim gets, or why it gets none: what excluded each
 device, the nearest miss, and a change that makes it fit. Read-only.
 
-  allot explain                     all pending pods and claims in the lab, or in
-                                    the cluster of the current context
+  allot explain                     all pending pods and claims of the lab, or
+                                    of the current context
   allot explain pod/chat            one pod, in any namespace
   allot explain deploy/web -n shop  the pods of a workload
   allot explain -f app.yaml --context NAME

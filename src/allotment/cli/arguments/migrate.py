@@ -11,8 +11,8 @@ MATCH_ATTRIBUTES: Final = ("pcieRoot", "numaNode")
 
 _MIGRATE: Final = """\
 Migrate workloads that request GPUs of a device plugin (nvidia.com/gpu, MIG
-profiles, shares, fractions; amd.com/gpu; gpu.intel.com/*) to DRA: decide on each
-workload, give the reason, and write the new manifests.
+profiles, shares, fractions; amd.com/gpu; gpu.intel.com/*) to DRA: decide for
+each workload, give the reason, and write the new manifests.
 
   allot migrate app.yaml                     show decisions and changes
   allot migrate k8s/ -d migrated             write new manifests to a directory

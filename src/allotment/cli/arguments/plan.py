@@ -28,7 +28,7 @@ rejected. Nothing is ordered.
   allot plan app.yaml --catalog aws,gcp      of these providers only
   allot plan app.yaml --fleet t4:2           in addition to two existing nodes
   allot plan --context NAME                  for the pending pods of a cluster
-  allot plan app.yaml --why                  list all types and why each is rejected
+  allot plan app.yaml --why                  show why types are rejected
   allot plan app.yaml --picture plan.svg     draw machines, devices and pods
 """
 _MORE: Final = """\

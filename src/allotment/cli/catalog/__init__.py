@@ -1,1 +1,1 @@
-"""The parts of ``allot catalog``: which types are meant, and the manifests that are made of them."""
+"""``allot catalog``: selection of instance types, their tables, and manifests of their nodes."""

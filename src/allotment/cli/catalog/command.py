@@ -1,4 +1,4 @@
-"""``allot catalog list`` and ``show``: what can be bought, what it costs, and who says so."""
+"""``allot catalog list`` and ``show``: instance types with prices, resources and sources."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from allotment.fleet.catalog.csv_format import written
 from allotment.fleet.catalog.price_dates import dated
 
 _UNKNOWN = "?"
-#: What goes first where a screen is too narrow. Names, GPUs and what they cost stay.
+#: Columns to drop first on a narrow terminal. Names, GPUs and prices remain.
 _DROPPED = ("AS-OF", "RAM", "CPU", "SPOT")
 
 
 def run_list(arguments: Namespace) -> int:
-    """Print the types that are asked for, the cheapest first."""
+    """Print the selected types, the cheapest first."""
     screen = open_screen()
     catalog = opened(arguments.catalogs)
     types = chosen(catalog.types, arguments)
@@ -42,7 +42,7 @@ def run_list(arguments: Namespace) -> int:
 
 
 def run_show(arguments: Namespace) -> int:
-    """Print the facts of one type."""
+    """Print the properties of one type."""
     screen = open_screen()
     catalog = opened(arguments.catalogs)
     instance = one_of(catalog.types, arguments.type)
@@ -58,7 +58,7 @@ def run_show(arguments: Namespace) -> int:
 
 
 def facts(instance: InstanceType) -> dict[str, Any]:
-    """A type as data; what is unknown is left out. Prices are text, for they are exact."""
+    """Return a type as data without unknown fields. Prices are text, so that they stay exact."""
     room, disk, model = instance.room, disk_of(instance), instance.accelerator
     data: dict[str, Any] = {
         "name": instance.key,
@@ -124,7 +124,7 @@ def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None
 
 
 def _narrowed(screen: Screen, headers: list[str], rows: list[list[str]]) -> list[str]:
-    """Take columns away until the rest fits, and return their names."""
+    """Remove columns until the rest fits, and return their names."""
     dropped: list[str] = []
     for name in _DROPPED:
         if screen.width is None or max(map(len, table(headers, rows, None))) <= screen.width:
@@ -154,7 +154,7 @@ def _row(instance: InstanceType, *, exact: bool) -> list[str]:
 
 
 def usd(price: Decimal | None, *, exact: bool = False) -> str:
-    """A price for a table, to the cent or, below ten dollars, to a tenth of one; ``?`` where it is not known."""
+    """Format a price for a table, to a cent, or below ten dollars to a tenth of a cent; ``?`` if unknown."""
     if price is None:
         return _UNKNOWN
     return format(price, "f") if exact else f"{price:.2f}" if price >= 10 else f"{price:.3f}"

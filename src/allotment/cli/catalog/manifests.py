@@ -1,4 +1,4 @@
-"""``allot catalog slices`` and ``export``: instance types as objects of Kubernetes, for a cluster or an autoscaler."""
+"""``allot catalog slices`` and ``export``: instance types as Kubernetes objects, for a cluster or an autoscaler."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from allotment.fleet.catalog.export.naming import object_name
 from allotment.fleet.errors import nearest
 from allotment.model.serialization import to_json, to_yaml
 
-#: More nodes than any cluster has are a typing error, and would fill the memory.
+#: A higher number of nodes is a typing error, and would exhaust the memory.
 _MOST_NODES = 10_000
 
 
 def run_slices(arguments: Namespace) -> int:
-    """Print what the driver on a node of a type will publish."""
+    """Print the ResourceSlices that the driver on a node of a type publishes."""
     catalog = opened(arguments.catalogs)
     instance = one_of(catalog.types, arguments.type)
     if not instance.hardware and not arguments.all:
@@ -51,7 +51,7 @@ def run_slices(arguments: Namespace) -> int:
 
 
 def run_export(arguments: Namespace) -> int:
-    """Print types as another autoscaler wants them."""
+    """Print types as objects for another autoscaler."""
     catalog = opened(arguments.catalogs)
     types = chosen(catalog.types, arguments)
     documents = _EXPORTS[arguments.target](types, arguments)
@@ -96,7 +96,7 @@ def _capacity(arguments: Namespace) -> CapacityType:
 
 
 def _why_not_in(instance: InstanceType, mode: str) -> str:
-    """Why a type has no such mode; a mode that no type has is somebody's mistake, and said as such."""
+    """Return why a type does not support a mode. Raises Mistake for a mode that no type supports."""
     if not mode:
         return ""
     if mode.partition("=")[0].partition("@")[0] not in modes_of(instance):
@@ -109,7 +109,7 @@ def _why_not_in(instance: InstanceType, mode: str) -> str:
 
 
 def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str]) -> list[InstanceType]:
-    """The types that nothing speaks against; the others are named, with what does."""
+    """Return the types that can be exported, and report the others with the reason."""
     reasons = [(one, why_not(one)) for one in types]
     left = by_reason((one.key, reason) for one, reason in reasons)
     if left:
@@ -128,5 +128,5 @@ def _print(documents: Sequence[Any], form: str | None) -> None:
 
 
 def _tell(text: str, indent: str = "") -> None:
-    """What is beside the objects, where a pipe does not take it for one."""
+    """Print a note on standard error, so that a pipe does not read it as an object."""
     sys.stderr.write("".join(f"{line}\n" for line in folded(text, width_of(sys.stderr), indent)))

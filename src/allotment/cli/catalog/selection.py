@@ -1,4 +1,4 @@
-"""Which instance types a screen is about: the packaged ones, a user's own on top, and what narrows them down."""
+"""Selects instance types: the packaged catalog, files of ``--catalog``, patterns and filters."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 class Opened(NamedTuple):
-    """A catalogue, and what is wrong with the rows that were left out of it."""
+    """A catalog, and the errors of rows that were ignored."""
 
     types: tuple[InstanceType, ...]
     problems: tuple[CatalogProblem, ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
 
     def complain(self) -> int:
-        """Say on standard error what is wrong, and return the exit code: rows that are right count all the same."""
+        """Report the errors on standard error and return the exit code; valid rows are used nevertheless."""
         if not self.problems:
             return 0
         described = describe(BadInput(self.problems, dict(self.texts).get), width_of(sys.stderr))
@@ -43,7 +43,7 @@ class Opened(NamedTuple):
 
 
 def opened(files: Sequence[str]) -> Opened:
-    """The packaged catalogue with a user's files on top, in their order."""
+    """Return the packaged catalog, extended by the user's files in their order."""
     types = catalog()
     problems: list[CatalogProblem] = []
     texts: list[tuple[str, str]] = []
@@ -66,7 +66,7 @@ def opened(files: Sequence[str]) -> Opened:
 
 
 def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
-    """The type called ``aws/p5.48xlarge``, or ``p5.48xlarge`` where no other cloud has one of that name."""
+    """Return the type ``aws/p5.48xlarge``, or ``p5.48xlarge`` if the name is unique among providers. Raises Mistake."""
     listed = list(types)
     found = [one for one in listed if name == one.key] or [one for one in listed if name == one.name]
     if len(found) == 1:
@@ -78,20 +78,20 @@ def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
 
 
 def chosen(types: Iterable[InstanceType], arguments: Namespace) -> list[InstanceType]:
-    """Those that the arguments of a screen ask for, in the catalogue's order."""
+    """Return the types that the arguments select, in the catalog's order."""
     listed = list(types)
     tests = list(_tests(listed, arguments))
     return [one for one in listed if all(test(one) for test in tests)]
 
 
 def products_named(text: str) -> tuple[str, ...]:
-    """The products of which every word of the text is a name: ``A100`` is all of them; none of an empty text."""
+    """Return the products whose names contain every word of the text, or none if it is empty."""
     words = set(_WORD.findall(text.lower()))
     return tuple(model.product for model in accelerators().values() if words and words <= _words(model))
 
 
 def by_reason(names: Iterable[tuple[str, str]]) -> list[str]:
-    """Names with a reason each, as one line for each reason: ``its price is not known: aws/p5e.48xlarge, …``."""
+    """Return one line per reason, with its names: ``its price is not known: aws/p5e.48xlarge, …``."""
     listed: dict[str, list[str]] = {}
     for name, reason in names:
         if reason:
@@ -100,7 +100,7 @@ def by_reason(names: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def price_of(instance: InstanceType, *, spot: bool) -> Decimal | None:
-    """The price that counts for a screen."""
+    """Return the price to show and sort by."""
     return instance.price("spot" if spot else "on-demand")
 
 
@@ -143,7 +143,7 @@ def _named(instance: InstanceType, pattern: str) -> bool:
 
 
 def _gpu(text: str) -> Test:
-    """Every word of the text is a word of the GPU's names: ``h100`` is all of them, ``h100 nvl`` one."""
+    """Return the products whose names contain every word of the text. Raises Mistake."""
     if text == "none":
         return lambda one: not one.gpus and not one.gpu_fraction
     words = set(_WORD.findall(text.lower()))

@@ -1,6 +1,6 @@
-"""What is better looked at than read: plans as bars of machines, replays as curves. The one place of matplotlib."""
+"""Charts: plans as bars of machines, replays as curves. The only package that imports matplotlib."""
 
 import logging
 
-# It warns on standard error where its folder cannot be written to, as in a container, and while it lists the fonts.
+# It warns on standard error if its directory is not writable, as in a container, and while it lists fonts.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)

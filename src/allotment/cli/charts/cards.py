@@ -1,6 +1,6 @@
-"""One sort of machine in a picture: its terms, its GPUs side by side, and in them the pods that have them.
+"""Draws one group of equal machines: its type and price, its GPUs side by side, and the pods on each GPU.
 
-Everything is in inches, with the origin at the lower left corner of the page.
+All lengths are inches, with the origin at the lower left corner of the page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from allotment.tools.plan.reasons.refusal_text import short_name
 from allotment.tools.plan.reasons.wording import dollars, workload_of
 from allotment.tools.plan.report import PodPlacement
 
-#: The widest that a GPU is drawn.
+#: Maximum width of a GPU.
 _WIDEST_GPU: Final = 2.5
 _GAP: Final = 0.06
 _STRIP: Final = 0.07
@@ -28,7 +28,7 @@ HATCH: Final = "////"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a card lies. ``beside``: its words stand on the left of the machine, not above it."""
+    """The position of a card. ``beside``: its text is to the left of the machine, not above it."""
 
     x: float
     y: float
@@ -38,14 +38,14 @@ class Frame:
 
 
 def label(axes: Any, x: float, y: float, text: str, size: float, colour: str = INK, **more: Any) -> None:
-    """A text at its place; ``ha`` and ``va`` as matplotlib's, ``bold`` for emphasis."""
+    """Draw a text at a position; ``ha`` and ``va`` as in matplotlib."""
     weight = "bold" if more.pop("bold", False) else "normal"
     settings = {"ha": "left", "va": "center", **more}
     axes.text(x, y, text.replace("$", r"\$"), fontsize=size, color=colour, family=FAMILY, weight=weight, **settings)
 
 
 def draw_card(axes: Any, sort: MachineGroup, frame: Frame, colours: Mapping[str, str]) -> None:
-    """A sort of machine in its frame."""
+    """Draw a group of machines in its frame."""
     words = 2.75 if frame.beside else 0.0
     _words(axes, sort, frame, words)
     top = frame.y + frame.height - (0.0 if frame.beside else 0.36)
@@ -54,7 +54,7 @@ def draw_card(axes: Any, sort: MachineGroup, frame: Frame, colours: Mapping[str,
 
 
 def _words(axes: Any, sort: MachineGroup, frame: Frame, room: float) -> None:
-    """What is bought, where, on which terms, for how much."""
+    """Draw number, type, zone, capacity type and price."""
     machine, count = sort.first, len(sort.machines)
     title = f"{count} × {machine.instance}" if count > 1 else machine.instance
     price = dollars(sort.total)
@@ -81,7 +81,7 @@ def _words(axes: Any, sort: MachineGroup, frame: Frame, room: float) -> None:
 
 
 def _machine(axes: Any, sort: MachineGroup, body: Frame, colours: Mapping[str, str]) -> None:
-    """The GPUs, and below them how much of cpu and memory is asked for."""
+    """Draw the GPUs, and below them the requested cpu and memory."""
     machine, gpus = sort.first, sort.layout.gpus
     strips = bool(machine.cpu_milli and machine.memory)
     below = 2 * _STRIP + 0.1 if strips else 0.0
@@ -109,7 +109,7 @@ def _machine(axes: Any, sort: MachineGroup, body: Frame, colours: Mapping[str, s
 
 
 def _strip(axes: Any, name: str, shares: Sequence[tuple[str, float]], at: Frame, colours: Mapping[str, str]) -> None:
-    """What pods ask of cpu or memory, as fractions of what the machine has."""
+    """Draw the pods' requests of cpu or memory as fractions of the machine's capacity."""
     room = 0.24
     label(axes, at.x, at.y + at.height / 2, name, 5.5, FAINT)
     x, width = at.x + room, at.width - room
@@ -130,7 +130,7 @@ def _together(shares: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]
 
 
 def _gpu(axes: Any, gpu: GpuLayout, at: Frame, colours: Mapping[str, str], one: bool) -> None:
-    """A GPU: its pieces in proportion, what nobody has hatched."""
+    """Draw a GPU with its partitions in proportion; unused ones are hatched."""
     for part in gpu.parts:
         x = at.x + float(part.start) * at.width
         width = float(part.size) * at.width
@@ -163,7 +163,7 @@ def _free(axes: Any, at: Frame, kind: str) -> None:
 
 
 def _lines(axes: Any, texts: Sequence[str], at: Frame, colour: str) -> None:
-    """Texts below each other in the middle of a box, as far as there is room; in a narrow one from below to above."""
+    """Draw lines of text in the middle of a box, as far as they fit; in a narrow box vertically."""
     texts = [text for text in texts if text]
     upright = at.width >= 0.42
     along, across = (at.width, at.height) if upright else (at.height, at.width)
@@ -179,7 +179,7 @@ def _lines(axes: Any, texts: Sequence[str], at: Frame, colour: str) -> None:
 
 
 def _without_gpus(axes: Any, seats: Sequence[PodPlacement], whole: int, at: Frame, colours: Mapping[str, str]) -> None:
-    """A machine without GPUs: its pods by what they ask of cpu."""
+    """Draw a machine without GPUs, with its pods by requested cpu."""
     x = at.x
     for owner, share in _together((workload_of(seat), seat.cpu_milli / whole if whole else 0.0) for seat in seats):
         part = Frame(x, at.y, min(share, 1.0) * at.width, at.height, False)

@@ -1,4 +1,4 @@
-"""Colours of pictures: one for each workload, told apart by people who see few colours as well."""
+"""Colours of charts: one for each workload, distinguishable with colour blindness."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ALARM: Final = "#b3261e"
 
 
 def colours_of(names: Iterable[str]) -> Mapping[str, str]:
-    """A colour for each name, in the order given; when there are no more, the rest has the colour of all others."""
+    """Return a colour for each name in order; the names beyond the palette share one colour."""
     return {name: COLOURS[n] if n < len(COLOURS) else OTHER for n, name in enumerate(dict.fromkeys(names))}
 
 
 def ink_on(colour: str) -> str:
-    """Dark or white letters, whichever are read better on a colour."""
+    """Return dark or white, whichever has more contrast with a colour."""
     light = _luminance(colour)
     # Contrast as in WCAG 2: (lighter + 0.05) / (darker + 0.05).
     dark = (light + 0.05) / (_luminance(INK) + 0.05)

@@ -1,6 +1,6 @@
-"""A plan as a picture: machines with their GPUs and who has them, what each costs, and the least that is possible.
+"""Draws a plan: machines with their GPUs and pods, the price of each, and the lower bound of the cost.
 
-Machines that are alike are drawn once, with their number. The same plan gives the same bytes: no date, no random
+Equal machines are drawn once, with their number. The same plan gives the same bytes: no date, no random
 identifiers, one font that comes with matplotlib.
 """
 
@@ -29,15 +29,15 @@ from allotment.tools.plan.report import ProvisioningPlan
 SUFFIXES: Final = (".svg", ".png")
 _MARGIN: Final = 0.45
 _DPI: Final = 144
-#: Workloads that the legend names.
+#: Maximum number of workloads in the legend.
 _NAMED: Final = 12
-#: Sorts of machines that are drawn; of more, the cheapest are only counted.
+#: Maximum number of machine groups to draw; the cheapest of the rest are only counted.
 _DRAWN: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """How cards are laid out: columns of cards, their width and height, and what is between them."""
+    """The layout of cards: number of columns, width, height and gaps."""
 
     columns: int
     width: float
@@ -47,7 +47,7 @@ class _Page:
 
     @property
     def full(self) -> float:
-        """Inches that the page is wide."""
+        """The width of the page in inches."""
         return 2 * _MARGIN + self.columns * self.width + (self.columns - 1) * 0.35
 
 
@@ -60,7 +60,7 @@ def _page(sorts: int) -> _Page:
 
 
 def draw(plan: ProvisioningPlan, path: Path | str) -> None:
-    """Write the picture of a plan; the suffix says in which format. ``ValueError`` for another than `SUFFIXES`."""
+    """Write the chart of a plan in the format of the suffix. Raises ValueError for a suffix not in `SUFFIXES`."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in SUFFIXES:
@@ -120,13 +120,13 @@ def _head(axes: Any, plan: ProvisioningPlan, top: float, width: float) -> None:
 
 
 def _colours(plan: ProvisioningPlan) -> Mapping[str, str]:
-    """Workloads by how many pods they have, then by name."""
+    """Return a colour for each workload, by number of pods, then by name."""
     counts = Counter(workload_of(seat) for machine in plan.machines for seat in machine.seats)
     return colours_of(sorted(counts, key=lambda name: (-counts[name], name)))
 
 
 def _entries(plan: ProvisioningPlan, colours: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What the legend names, with its colour; no colour is what is free."""
+    """Return the legend's entries with their colours; None for free capacity."""
     if not plan.machines:
         return []
     names = list(colours.items())
@@ -139,7 +139,7 @@ def _entries(plan: ProvisioningPlan, colours: Mapping[str, str]) -> list[tuple[s
 def _legend_lines(
     plan: ProvisioningPlan, colours: Mapping[str, str], width: float
 ) -> list[list[tuple[float, str, str]]]:
-    """Entries with their places, line by line."""
+    """Lay out the legend's entries in lines."""
     lines: list[list[tuple[float, str, str]]] = [[]]
     x = _MARGIN
     for name, colour in _entries(plan, colours):
@@ -168,7 +168,7 @@ def _legend(axes: Any, plan: ProvisioningPlan, colours: Mapping[str, str], top: 
 
 
 def _cost(axes: Any, plan: ProvisioningPlan, sorts: Sequence[MachineGroup], bottom: float, width: float) -> None:
-    """What the machines cost, side by side, and the least that any machines would cost."""
+    """Draw the costs of the machines side by side, and the lower bound."""
     left, room = _MARGIN, width - 2 * _MARGIN
     y, height = bottom + 0.2, 0.3
     total = float(plan.total)

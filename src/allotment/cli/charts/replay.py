@@ -1,6 +1,6 @@
-"""Curves of a replay: what got GPUs, what was left in pieces, what the nodes in use cost; a line and a band per policy.
+"""Draws the curves of a replay: allocation, fragmentation and cost of the nodes in use, one line per policy.
 
-The line is the mean over the seeds, the band goes from the least to the most. The same curves give the same bytes.
+The line is the mean over the seeds, the band the range. The same curves give the same bytes.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from allotment.tools.replay.experiment import Experiment
 from allotment.tools.replay.report import FULL_DEMAND, Curve, CurveStep, Range
 
 _DPI: Final = 144
-#: A colour for each policy, whichever others are drawn; told apart by people who see few colours as well.
+#: A fixed colour for each policy, distinguishable with colour blindness.
 _COLOURS: Final = {
     "random": "#9a9a9a", "dot-product": "#cc6677", "best-fit": "#ddaa33", "first-fit": "#77aadd", "fgd": "#aa4499",
     "lookahead": "#117733",
 }  # fmt: skip
 _OTHER: Final = "#4477aa"
-#: Per cent of the GPUs up to which every policy places nearly all.
+#: Percentage of the GPUs up to which every policy places nearly all pods.
 _PARTING: Final = 80
 
 Reading = Callable[[CurveStep], Range | None]
 
 
 def draw(curves: Sequence[Curve], question: Experiment, path: Path | str) -> None:
-    """Write the picture; the suffix says in which format (.svg or .png)."""
+    """Write the chart in the format of the suffix (.svg or .png)."""
     target = Path(path)
     suffix = target.suffix.lower().removeprefix(".")
     with matplotlib.rc_context({"svg.hashsalt": "allotment", "svg.fonttype": "path", "font.family": FAMILY}):
@@ -105,7 +105,7 @@ def _panel(axes: Any, curves: Sequence[Curve], reading: Reading, name: str, acro
 
 
 def _near(axes: Any, curves: Sequence[Curve]) -> None:
-    """Only where the policies part, with the value of each at its end: before, all get all that they ask for."""
+    """Zoom into the range where the policies differ, and label the end of each curve."""
     near = [step for curve in curves for step in curve.steps if step.at >= _PARTING]
     if not near or max(step.at for step in near) <= FULL_DEMAND:
         return
@@ -119,7 +119,7 @@ def _near(axes: Any, curves: Sequence[Curve]) -> None:
     ends = sorted((curve.steps[-1].allocated.mean, curve.policy) for curve in curves)
     lowest = least - room
     for value, policy in ends:
-        # Words that would lie on one another are moved up.
+        # Overlapping labels are moved up.
         y = max(value, lowest + 0.062 * 1.35 * room)
         lowest = y
         axes.annotate(

@@ -1,6 +1,6 @@
-"""Letters in pictures: how wide a text is, and as much of it as there is room for.
+"""Text measurement for charts: the width of a text, and truncation to a width.
 
-One font that comes with matplotlib is used for all, so that a picture is the same on every machine.
+A font of matplotlib is used, so that a chart is the same on every machine.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 
 FAMILY: Final = "DejaVu Sans"
 _POINTS: Final = 72
-#: Advances are measured at this size, in points, and grow with it.
+#: The font size in points at which advances are measured; they scale linearly.
 _MEASURED: Final = 100
 _FIXED: Final = 1 << 16
 
 
 def width_of(text: str, size: float, bold: bool = False) -> float:
-    """Inches that a text is wide at a size in points."""
+    """Return the width in inches of a text at a font size in points."""
     return sum(_advance(letter, bold) for letter in text) * size / _POINTS
 
 
 @lru_cache(maxsize=4096)
 def _advance(letter: str, bold: bool) -> float:
-    """How far a letter moves on, as a fraction of the size."""
+    """Return the advance of a character as a fraction of the font size."""
     font = get_font(findfont(FontProperties(family=FAMILY, weight="bold" if bold else "normal")))
     font.set_size(_MEASURED, _POINTS)
     glyph = font.load_char(ord(letter))
@@ -32,9 +32,9 @@ def _advance(letter: str, bold: bool) -> float:
 
 
 def fitted(text: str, room: float, size: float, bold: bool = False, numbered: bool = True) -> str:
-    """The text, or as much of its beginning as fits ``room`` inches before an ellipsis; empty if hardly anything does.
+    """Return the text, truncated with an ellipsis to ``room`` inches; empty if hardly anything fits.
 
-    A text that ends in a number keeps it (``numbered``), for that tells names of pods apart.
+    ``numbered``: a number at the end is kept, because it distinguishes pod names.
     """
     if width_of(text, size, bold) <= room:
         return text

@@ -1,1 +1,1 @@
-"""The parts of ``allot check``: configuration and options, reading files, telling findings in each format, writing."""
+"""``allot check``: configuration and options, reading files, output formats, and writing fixes."""

@@ -1,4 +1,4 @@
-"""``allot check``: what is wrong with manifests before a cluster sees them, told or mended."""
+"""``allot check``: reports or fixes mistakes in manifests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from allotment.tools.check.bundle import Bundle
 
 
 def run(arguments: Namespace) -> int:
-    """Check, and mend if asked; 1 when something is found that is as bad as ``--fail-on`` says."""
-    # Of what a run makes it drops little before its end: looking for garbage would take a quarter of the time.
+    """Check manifests, and fix them with ``--fix``; return 1 for findings at or above the ``--fail-on`` level."""
+    # Few objects become garbage before the end; collecting would take a quarter of the time.
     enabled = gc.isenabled()
     gc.disable()
     try:

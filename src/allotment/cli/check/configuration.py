@@ -1,6 +1,6 @@
-"""``[check]`` of the nearest allotment.toml, or ``[tool.allotment.check]`` of the nearest pyproject.toml.
+"""Reads ``[check]`` of the nearest allotment.toml, or ``[tool.allotment.check]`` of the nearest pyproject.toml.
 
-Every key has the name of an option. What is no such key, or not of its type, is an error with its place: settings that
+Every key has the name of an option. An unknown key or a wrong type is an error with its position, because settings that
 are silently ignored are worse than none.
 """
 
@@ -24,7 +24,7 @@ SHARED: Final = "pyproject.toml"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a file says, for what the command line does not. ``folder`` is that of the file: patterns count from it."""
+    """The options of a configuration file. ``folder``: the file's directory, to which patterns are relative."""
 
     folder: Path = Path()
     file: str = ""
@@ -42,13 +42,13 @@ class Configuration:
 
 
 class _Unfit(Exception):
-    """Raised when a value is not what its key takes, with what it takes."""
+    """Raised for a value of the wrong type; the text names the expected type."""
 
 
 def configuration(named: str | None, start: Path) -> Configuration:
-    """The configuration that holds in a folder, or that of a file that is ``named``.
+    """Return the configuration for a directory, or that of the file ``named``.
 
-    Raises Mistake when the named file is not there, BadInput with everything that is wrong in a file.
+    Raises Mistake if the named file does not exist, BadInput with all errors in a file.
     """
     if named is not None:
         path = Path(named)
@@ -75,7 +75,7 @@ def _header(path: Path) -> str:
 
 
 def _section(path: Path, shown: str) -> Configuration | None:
-    """What a file says; None where it says nothing to us."""
+    """Return the configuration in a file, or None if it has no table for Allotment."""
     text = _text(path, shown)
     try:
         tree: dict[str, Any] = tomllib.loads(text)
@@ -206,7 +206,7 @@ def _told(value: Any) -> str:
 
 
 def _place(text: str, header: str, key: str) -> tuple[int, int]:
-    """Line and column of a key, or of its own table; the parser of TOML does not tell."""
+    """Return line and column of a key, or of its table; Python's TOML parser does not report them."""
     bare = rf"""(?P<key>(?P<quote>["']?){re.escape(key)}(?P=quote))"""
     inside = not header
     for number, line in enumerate(text.splitlines(), 1):

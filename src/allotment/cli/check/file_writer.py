@@ -1,8 +1,8 @@
-"""Writes changed files: each is wholly the old or the new one at any moment, and all of them change, or none.
+"""Writes changed files atomically: each is complete at any time, and either all of them change or none.
 
-A new text is made whole beside its file, kept on the disk, and put in its place by renaming. Before the first is put in
-place all are made; when one cannot be put in place, those that were are put back. What a file is otherwise (its mode,
-its owner where we may, the file that a link leads to) stays. A file that changed since it was read is left alone.
+A new text is written and synced next to its file, which it then replaces by renaming. All new files are written before
+the first is renamed; if a rename fails, the earlier ones are undone. Mode, owner (if permitted) and symbolic links are
+kept. A file that changed since it was read is not overwritten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from allotment.files.atomic_write import Owner, sync_folder, write_temporary
 
 
 class _Prepared(NamedTuple):
-    """A file with its next text beside it, and its old one under another name once it is to be replaced."""
+    """A file with its new text in a temporary file, and later its old text in a backup."""
 
     target: Path
     new: Path
@@ -28,9 +28,9 @@ class _Prepared(NamedTuple):
 
 
 def write_all(texts: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """Give files their new texts; ``before`` are the texts that these were made of.
+    """Replace the texts of files; ``before``: the texts that the changes are based on.
 
-    Raises Mistake, with every file as it was, when one of them cannot be written or is no longer what it was.
+    Raises Mistake, with all files unchanged, if one cannot be written or differs from ``before``.
     """
     prepared: list[_Prepared] = []
     try:
@@ -49,7 +49,7 @@ def _prepare(file: Path, text: str, before: str) -> _Prepared:
     if target.read_bytes().decode("utf-8", "replace") != before:
         raise Mistake(f"{file}: the file changed during the check", "nothing was written: run the command again")
     known = target.stat()
-    if not os.access(target, os.W_OK):  # renaming would not ask
+    if not os.access(target, os.W_OK):  # rename does not check the file's mode
         raise PermissionError(0, "permission denied", str(file))
     owner = Owner(known.st_uid, known.st_gid)
     new = write_temporary(target, text.encode(), mode=stat.S_IMODE(known.st_mode), owner=owner)
@@ -73,10 +73,10 @@ def _replace(prepared: list[_Prepared]) -> None:
 
 
 def _keep(target: Path, old: Path) -> None:
-    """The file under a second name, so that it can be put back as it was."""
+    """Link or copy the file to a backup, so that it can be restored."""
     try:
         os.link(target, old)
-    except OSError:  # not every file system has links
+    except OSError:  # not every file system supports links
         shutil.copy2(target, old)
 
 

@@ -1,8 +1,8 @@
-"""The files of the command line: what they hold, their texts, and what of folders is passed over.
+"""Reads the files and directories of the command line, and decides which documents to check.
 
-A file that is named is judged whatever it holds. In folders lie files of many programs: of those, what is no
-Kubernetes object is passed over; a chart's templates and the patches of a kustomization are counted, for what they
-make is an object, and they are not.
+A file that is named is always checked. Directories contain files of many programs: documents that are not
+Kubernetes objects are skipped; templates of charts and patches of kustomizations are counted and reported, because only
+their output is an object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.cli.output.errors import BadInput
 from allotment.model.loading import Document, InputProblem, LoadResult, load_paths, load_text, manifest_files
 from allotment.phrases import counted
 
-#: Fields that nothing but Kubernetes' objects, and pieces of them, have.
+#: Fields that only Kubernetes objects, and parts of them, have.
 _FIELDS: Final = frozenset({
     "deviceClassName", "resourceClaims", "resourceClaimName", "resourceClaimTemplateName", "matchAttribute",
     "firstAvailable", "allocationMode", "extendedResourceName", "cudaComputeCapability", "nvidiaDriverRoot",
@@ -37,18 +37,18 @@ _TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def is_ours(document: Document) -> bool:
-    """Whether a document that was found in a folder is to be looked at."""
+    """Return whether a document found in a directory is to be checked."""
     tree = document.tree
     return bool(document.api_version and document.kind) or _speaks_of_devices(tree)
 
 
 def is_template(text: str) -> bool:
-    """Whether a text is that of a template (Helm's, Jinja's), which is no YAML before it is rendered."""
+    """Return whether a text is a template (Helm, Jinja), which is not YAML before it is rendered."""
     return _TEMPLATE.search(text) is not None
 
 
 def is_object(text: str) -> bool:
-    """Whether a text that cannot be read was to be a Kubernetes object."""
+    """Return whether a text with syntax errors was intended as a Kubernetes object."""
     return _OBJECT.search(text) is not None
 
 
@@ -69,16 +69,16 @@ def _speaks_of_devices(tree: Any) -> bool:
 
 STDIN: Final = "<stdin>"
 TEMPLATE_HINT: Final = "if it is a template, check its output: helm template … | allot check -"
-#: What stops before the text is looked at: bad input, not a bad manifest.
+#: Problems that occur before the text is parsed: invalid input, not an invalid manifest.
 _UNREADABLE: Final = frozenset({"unreadable", "no-files", "too-big"})
 
 
 @dataclass(slots=True)
 class Files:
-    """What was read. ``sources`` are the texts of all files that were judged, by their names, in order.
+    """The files that were read. ``sources``: the texts of all files to check, by name, in order.
 
-    ``templates`` and ``patches`` are files that were passed over because they must be rendered first; ``stdin`` is the
-    name of what came by standard input; ``found`` are files of folders, which nobody named.
+    ``templates`` and ``patches``: files that were skipped because they must be rendered first; ``stdin``: the name for
+    standard input; ``found``: files found in directories.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -90,13 +90,13 @@ class Files:
     found: set[str] = field(default_factory=set)
 
     def add(self, loaded: LoadResult, source: str, file: str) -> None:
-        """A file that is to be judged."""
+        """Add a file to check."""
         self.documents += loaded.documents
         self.problems += loaded.problems
         self.sources[file] = source
 
     def leave_out(self, patches: frozenset[str]) -> None:
-        """Files that were found and are patches are none to judge."""
+        """Skip the files found in directories that are patches."""
         self.patches = [file for file in self.sources if file in self.found and file in patches]
         for file in self.patches:
             del self.sources[file]
@@ -104,7 +104,7 @@ class Files:
         self.problems = [problem for problem in self.problems if problem.position.file not in self.patches]
 
     def with_texts(self, texts: Mapping[str, str]) -> Files:
-        """The same files with other texts for some."""
+        """Return the files with some texts replaced."""
         after = replace(self, documents=[], problems=[], sources={})
         for file, source in self.sources.items():
             if file in texts:
@@ -116,7 +116,7 @@ class Files:
 
 
 def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) -> Iterator[str]:
-    """What was passed over, and how ``check`` or ``migrate`` gets to see what is made of it."""
+    """Report the skipped files, and how to pass their output to ``check`` or ``migrate``."""
     if templates:
         files = counted(len(templates), "template")
         made = f"{command} their output: helm template … | allot {command} -"
@@ -127,16 +127,16 @@ def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) 
 
 
 def _judged(loaded: LoadResult, found: bool) -> LoadResult:
-    """Of a file that was found in a folder, what is for us."""
+    """Return the documents to check of a file found in a directory."""
     return LoadResult([document for document in loaded.documents if not found or is_ours(document)], loaded.problems)
 
 
 def read_files(
     paths: Sequence[str], is_excluded: Callable[[str], bool], force_exclude: bool = False, stdin_name: str = ""
 ) -> Files:
-    """Read files, folders and, for ``-``, standard input. Raises BadInput for what is not there or cannot be read.
+    """Read files, directories and, for ``-``, standard input. Raises BadInput for missing or unreadable files.
 
-    ``is_excluded`` holds for what is found in folders, and with ``force_exclude`` for what is named, too.
+    ``is_excluded`` applies to files found in directories, and with ``force_exclude`` also to named files.
     """
     files = Files()
     unusable: list[InputProblem] = []
@@ -149,7 +149,7 @@ def read_files(
                 _read_stdin(files, stdin_name or STDIN)
             continue
         for file, named in _files(path, is_excluded, unusable):
-            # Two ways to one file are one file; a pipe has no name of its own.
+            # Different paths to one file are read once; a pipe has no unique path.
             identity = os.path.realpath(file) if Path(file).is_file() else file
             if identity in seen or (named and force_exclude and is_excluded(file)):
                 continue
@@ -164,7 +164,7 @@ def read_files(
 
 
 def _files(path: str, is_excluded: Callable[[str], bool], unusable: list[InputProblem]) -> Iterator[tuple[str, bool]]:
-    """The files that a path means, and whether it names them."""
+    """Yield the files of a path, and whether it names them directly."""
     if not Path(path).is_dir():
         yield path, True
         return
@@ -184,7 +184,7 @@ def _read_stdin(files: Files, name: str) -> None:
 
 
 def _read(files: Files, unusable: list[InputProblem], file: str, named: bool) -> LoadResult:
-    """Read a file, add it where it is to be judged, and give what is in it."""
+    """Read a file, add it if it is to be checked, and return its contents."""
     loaded = load_paths([file])
     stops = [problem for problem in loaded.problems if problem.code in _UNREADABLE]
     if stops:
@@ -204,12 +204,12 @@ def _read(files: Files, unusable: list[InputProblem], file: str, named: bool) ->
 
 
 def _explained(loaded: LoadResult) -> LoadResult:
-    """What is wrong with the YAML of a template is mostly that it is one."""
+    """Add the hint that a file with YAML errors may be a template."""
     return LoadResult(loaded.documents, [replace_of(one, hint=one.hint or TEMPLATE_HINT) for one in loaded.problems])
 
 
 def _source(documents: Iterable[Document], file: str) -> str:
-    """The text of a file. It is read once more only where nothing came of it, and no pipe is."""
+    """Return the text of a file; it is read again only if it was not loaded, and never from a pipe."""
     for document in documents:
         return document.origin.source
     try:

@@ -1,4 +1,4 @@
-"""``--fix`` and ``--diff``: what was mended, what was guessed, and what is left to do."""
+"""``--fix`` and ``--diff``: applies fixes, and reports what was fixed, guessed and remains."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixer import FixResult, fix
 
-#: Formats that tell what is left and have no place for a text.
+#: Formats that report only the remaining findings.
 _PROGRAMS: Final = ("json", "sarif", "github")
 
 
 def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
-    """Fix, show or write it, and tell the rest; 1 when that is as bad as ``--fail-on`` says, or a diff shows any."""
+    """Fix manifests, write or show the changes, report the rest; return 1 for a diff or by ``--fail-on``."""
     if arguments.diff and arguments.output in _PROGRAMS:
         raise Mistake(f"--diff: not available with -o {arguments.output}", "give only one of them")
 
@@ -48,7 +48,7 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
         return EXIT_FINDINGS if changed else exit_code(told, options)
     write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
     if files.stdin:
-        # What comes by standard input goes on by standard output; what there is to say, beside it.
+        # The fixed standard input goes to standard output, the report to standard error.
         screen.out.write(after.sources[files.stdin])
         screen = Screen(sys.stderr, width_of(sys.stderr), colour=False)
     if arguments.output in (*_PROGRAMS, "concise"):
@@ -63,7 +63,7 @@ def _sources(bundle: Bundle) -> dict[str, str]:
 
 
 def _by_hand(findings: Iterable[Finding], fixed: FixResult) -> list[Finding]:
-    """The findings; those whose fix could not be made offer none, and say what to do and why it was not done."""
+    """Return the findings; those whose fix failed have a hint to fix it by hand instead, with the reason."""
     reasons = {_known_by(finding): reason for finding, reason in fixed.unfixable}
     told = []
     for finding in findings:
@@ -76,7 +76,7 @@ def _by_hand(findings: Iterable[Finding], fixed: FixResult) -> list[Finding]:
 
 
 def _known_by(finding: Finding) -> tuple[str, ...]:
-    """What stays of a finding when other lines of its file change."""
+    """Return the identity of a finding, independent of line numbers."""
     return finding.code, finding.where.file, finding.subject, finding.path, finding.message
 
 
@@ -84,7 +84,7 @@ def _known_by(finding: Finding) -> tuple[str, ...]:
 
 
 def _tell(screen: Screen, told: Told) -> None:
-    """What was done in each file, what is left, and both in one sentence."""
+    """Print the fixes of each file, the remaining findings, and a summary."""
     for file, findings in _by_file(told.fixed).items():
         kinds = Counter((finding.code, finding.name) for finding in findings)
         words = [f"{number} × {code} ({name})".replace(" ", TIED) for (code, name), number in sorted(kinds.items())]
@@ -109,7 +109,7 @@ def _outcome(told: Told) -> Iterator[str]:
 
 
 def _rest(told: Told) -> str:
-    """What is left to do, as the end of a sentence."""
+    """Return the rest to do, as the end of a sentence."""
     if not told.findings:
         return f"nothing is left{f', and everything fits on {told.place}' if told.fitting else ''}."
     remain = "remains" if len(told.findings) == 1 else "remain"
@@ -125,7 +125,7 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 
 def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
-    """What was guessed among the findings of one file, each with its line as it is after mending."""
+    """Yield the guesses in one file, each with its line after the fix."""
     for finding in findings:
         if finding.fix is not None and not finding.fix.safe:
             yield f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}"
@@ -135,7 +135,7 @@ def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:
-    """Beside the diff, which another program may read, what it is of."""
+    """Print the summary of a diff on standard error."""
     if changed:
         done = f"Would fix {counted(len(told.fixed), 'finding')} in {counted(len(changed), 'file')}"
     else:

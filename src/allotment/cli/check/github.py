@@ -1,4 +1,4 @@
-"""Findings as GitHub's workflow commands, which it shows beside the lines of a pull request.
+"""Findings as GitHub workflow commands, shown as annotations on a pull request.
 
 Format and escapes: actions/toolkit, packages/core/src/command.ts.
 """
@@ -13,11 +13,11 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def commands(findings: Iterable[Finding]) -> Iterator[str]:
-    """One command each."""
+    """Yield one workflow command per finding."""
     for finding in findings:
         where = finding.where
         properties = {"file": where.file, "line": where.line, "endLine": where.end_line, "col": where.column}
-        if where.end_line == where.line:  # it takes columns of one line only
+        if where.end_line == where.line:  # columns are supported within one line only
             properties["endColumn"] = where.end_column
         properties["title"] = f"{finding.code} {finding.name}"
         listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())

@@ -1,4 +1,4 @@
-"""Findings for programs: one JSON object, whose fields stay as they are."""
+"""Findings as one JSON object with stable fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.tools.check.reference import page_link
 
 
 def data(told: Told) -> dict[str, Any]:
-    """What was found as JSON has it; lines and columns count from 1, ends are one past the last."""
+    """Return the findings as JSON data; lines and columns start at 1, ends are exclusive."""
     by_level = told.by_level
     return {
         "findings": [_finding(finding, told) for finding in told.findings],

@@ -1,4 +1,4 @@
-"""What one run is to do: the command line over the configuration, held against what is known."""
+"""The options of a run: command line and configuration combined and validated."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from allotment.vocabulary import drivers, vocabulary
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a pattern means a path, both with ``/``, relative to one folder.
+    """Return whether a pattern matches a path; both use ``/`` and are relative to one directory.
 
-    Without a slash it means every file or folder of that name; with one the path from the folder on. ``**`` is any
-    number of folders. What means a folder means everything in it.
+    A pattern without a slash matches names at any depth, with a slash the whole path. ``**``
+    matches any number of directories. A pattern that matches a directory matches everything in it.
 
     >>> matches("charts", "app/charts/gpu.yaml"), matches("charts/*.yaml", "app/charts/gpu.yaml")
     (True, False)
@@ -50,9 +50,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{expression}(?:/.*)?", re.DOTALL)
 
 
-#: The release that is meant where nothing says another.
+#: The default Kubernetes release.
 _RELEASE: Final = "1.36"
-#: Folders of other people's files.
+#: Directories of third-party files.
 _EXCLUDED: Final = ("node_modules", "site-packages", "venv")
 _LEVELS: Final = ("error", "warning", "note")
 _TRUTH: Final = {"true": True, "false": False}
@@ -60,7 +60,7 @@ _TRUTH: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What one run is to do. ``place`` is what the objects are tried on, in words; ``notes`` go before the answer."""
+    """The options of a run. ``place``: name of the cluster or hardware of fit tests; ``notes``: printed first."""
 
     settings: CheckSettings
     world: TargetCluster | None
@@ -73,7 +73,7 @@ class Options:
 
 
 def options_of(arguments: Namespace) -> Options:
-    """Raises Mistake and BadInput for what cannot be meant."""
+    """Return the options of a run. Raises Mistake and BadInput for invalid ones."""
     if arguments.unsafe_fixes and not (arguments.fix or arguments.diff):
         raise Mistake("--unsafe-fixes: requires --fix or --diff", "use --fix --unsafe-fixes, or --diff --unsafe-fixes")
     config = Configuration() if arguments.isolated else configuration(arguments.config, Path.cwd())
@@ -99,7 +99,7 @@ def options_of(arguments: Namespace) -> Options:
 
 @contextlib.contextmanager
 def _said_in(config: Configuration) -> Iterator[None]:
-    """What is wrong with a word of the configuration is told by its file, and its key without an option's dashes."""
+    """Report an invalid value of the configuration with its file, and the key without dashes."""
     try:
         yield
     except (Mistake, FleetError) as error:
@@ -109,7 +109,7 @@ def _said_in(config: Configuration) -> Iterator[None]:
 
 
 def _from(folder: Path, file: str) -> str:
-    """A file's path from a folder, with ``/``."""
+    """Return the path of a file relative to a directory, with ``/``."""
     return os.path.relpath(Path(file).absolute(), folder.absolute()).replace(os.sep, "/")
 
 
@@ -117,7 +117,7 @@ def _from(folder: Path, file: str) -> str:
 
 
 def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, TargetCluster | None, str, tuple[str, ...]]:
-    """The release and gates, the cluster if one was given, its name in words, and what to know about it."""
+    """Return the release and gates, the cluster if given, its name, and notes about it."""
     version = arguments.kube_version or config.kube_version
     gates = [*config.feature_gates, *arguments.feature_gates]
     fleet = list(arguments.fleet or ())
@@ -152,7 +152,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, Targe
 
 
 def _drivers(words: Iterable[str]) -> dict[str, str]:
-    """Releases by driver; what is not known is a mistake here, where the rules would be silent about it."""
+    """Return releases by driver. Raises Mistake for unknown ones, which the rules would ignore."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, release = (part.strip() for part in word.partition("="))
@@ -170,7 +170,7 @@ def _drivers(words: Iterable[str]) -> dict[str, str]:
 
 
 def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
-    """Gates by driver: ``MPSSupport=true`` is a gate of whichever driver has it, ``DRIVER/NAME=true`` of that one."""
+    """Return gates by driver: ``NAME=true`` applies to every driver with this gate, ``DRIVER/NAME=true`` to one."""
     known: dict[str, list[str]] = {}
     for driver in drivers():
         words_of = vocabulary(driver)
@@ -218,7 +218,7 @@ def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _excuses(config: Configuration) -> Callable[[str], tuple[str, ...]]:
-    """What a file is excused from, by its name."""
+    """Return the rules that are ignored for a file, by its path."""
     with _said_in(config):
         by_pattern: Mapping[str, tuple[str, ...]] = {
             pattern: _words("per-file-ignores", words) for pattern, words in config.per_file_ignores.items()

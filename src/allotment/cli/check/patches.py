@@ -1,6 +1,6 @@
-"""Patches of a kustomization: they look like objects and are none, for they hold only what differs from one.
+"""Recognizes patches of kustomizations, which look like objects but contain only differences.
 
-What is defined twice, or lacks a field, is so on purpose there; only what the kustomization makes can be judged.
+Duplicates and missing fields are intended there; only the output of the kustomization can be checked.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any, Final
 
 from allotment.model.loading import Document
 
-#: The names that kustomize reads.
+#: File names of kustomizations.
 _NAMES: Final = frozenset({"kustomization.yaml", "kustomization.yml"})
-#: Fields of a kustomization that list patches: each entry a file or an inline text, or a mapping with ``path``.
+#: Fields of a kustomization that list patches: each entry is a file, an inline text, or a mapping with ``path``.
 _FIELDS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
 
 
 def is_kustomization(file: str) -> bool:
-    """Whether a file is one that kustomize reads, by its name."""
+    """Return whether a file is a kustomization, by its name."""
     return PurePath(file).name in _NAMES
 
 
 def patches_of(documents: Iterable[Document]) -> Iterator[str]:
-    """The files that kustomizations name as patches, from the folder where they themselves are named from."""
+    """Return the paths of files that kustomizations list as patches."""
     for document in documents:
         folder = PurePath(document.file).parent.as_posix()
         for field in _FIELDS:

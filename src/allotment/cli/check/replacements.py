@@ -1,4 +1,4 @@
-"""A fix as pieces of files and what takes their place, for editors and for reviews that offer it."""
+"""Fixes as text replacements, for SARIF and editors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from allotment.tools.check.rule import Fix
 
 
 class Replacement(NamedTuple):
-    """A piece of a file, and the text that takes its place."""
+    """A range of a file, and the text that replaces it."""
 
     where: SourceRange
     text: str
 
 
 def replacements(fix: Fix, sources: Mapping[str, str]) -> tuple[Replacement, ...]:
-    """What a fix changes, in the order of places; nothing where it cannot be written by itself."""
+    """Return the replacements of a fix in order; empty if it cannot be applied on its own."""
     from allotment.model.editing.rewriting import rewrite
 
     by_file: dict[str, list[tuple[Document, Edit]]] = {}
@@ -39,7 +39,7 @@ def replacements(fix: Fix, sources: Mapping[str, str]) -> tuple[Replacement, ...
 
 
 def differences(file: str, before: str, after: str) -> Iterator[Replacement]:
-    """What makes one text of another: whole lines, but of a single line only the part that differs."""
+    """Return the replacements that turn one text into another: whole lines, or the part of a single line."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     for tag, begin, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -53,7 +53,7 @@ def differences(file: str, before: str, after: str) -> Iterator[Replacement]:
 
 
 def _inside(old: str, new: str) -> tuple[int, int, str]:
-    """Of two lines, the columns in which they differ, and the new text there."""
+    """Return the columns in which two lines differ, and the new text there."""
     most = min(len(old), len(new))
     start = next((n for n in range(most) if old[n] != new[n]), most)
     tail = next((n for n in range(most - start) if old[-1 - n] != new[-1 - n]), most - start)

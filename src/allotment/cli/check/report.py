@@ -1,4 +1,4 @@
-"""What a run of ``allot check`` has to say, in the format that was asked for, and its exit code."""
+"""Reports a run of ``allot check`` in the requested format, and computes its exit code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.suppressions import SuppressionResult
 
 EXIT_FINE, EXIT_FINDINGS = 0, 1
-#: Of so many documents it is asked which hardware they would fit on.
+#: Maximum number of documents for which known hardware is suggested.
 _MOST_TRIED: Final = 50
 
 
 def told_of(bundle: Bundle, judged: SuppressionResult, options: Options, files: Files) -> Told:
-    """What is to be told of a bundle."""
+    """Return the report of a bundle."""
     asks = bool(bundle.claims or bundle.pods)
     proven = options.policy.runs_simulation and asks and options.world is not None
     unproven = any(finding.code.startswith("P") for finding in (*judged.findings, *judged.suppressed))
@@ -36,7 +36,7 @@ def told_of(bundle: Bundle, judged: SuppressionResult, options: Options, files: 
 
 
 def _hardware(bundle: Bundle, judged: SuppressionResult) -> str:
-    """Known hardware on which the objects of a few files would fit; of many files it would be nobody's cluster."""
+    """Return known hardware on which the objects fit; only for few documents, because many rarely share a cluster."""
     if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in judged.findings):
         return ""
     from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
@@ -46,7 +46,7 @@ def _hardware(bundle: Bundle, judged: SuppressionResult) -> str:
 
 
 def write(screen: Screen, told: Told, output: str | None) -> None:
-    """Tell it in the format that was asked for."""
+    """Print the report in the requested format."""
     if output == "json":
         from allotment.cli.check.json_output import data
 
@@ -67,5 +67,5 @@ def write(screen: Screen, told: Told, output: str | None) -> None:
 
 
 def exit_code(told: Told, options: Options) -> int:
-    """1 when something was found that is as bad as ``--fail-on`` says."""
+    """Return 1 for findings at or above the ``--fail-on`` level, else 0."""
     return EXIT_FINDINGS if any(f.level in options.failing for f in told.findings) else EXIT_FINE

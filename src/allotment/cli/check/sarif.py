@@ -1,7 +1,7 @@
-"""Findings as SARIF 2.1.0, which code hosts and editors read.
+"""Findings as SARIF 2.1.0, for code hosts and editors.
 
-Specification: https://docs.oasis-open.org/sarif/sarif/v2.1.0/. A finding's fingerprint is made of its rule, file,
-object and field, so that it is known again when lines move.
+Specification: https://docs.oasis-open.org/sarif/sarif/v2.1.0/. The fingerprint of a finding depends on rule, file,
+object and field, so that it stays the same when lines move.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FINGERPRINT: Final = "allotment/v1"
 
 
 def log(told: Told) -> dict[str, Any]:
-    """The whole log, with one run."""
+    """Return a SARIF log with one run."""
     rules = all_rules()
     places = {rule.code: number for number, rule in enumerate(rules)}
     driver = {"name": "allot check", "version": __version__, "rules": [_rule(rule) for rule in rules]}

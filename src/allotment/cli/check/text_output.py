@@ -1,4 +1,4 @@
-"""Findings for a person: each with its line of the file, then how many there are and what can be done about them."""
+"""Findings as text: each with its source line, then a summary."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from allotment.phrases import counted, listed
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rule import Level
 
-#: Legible on light and on dark: no yellow, no bright colour.
+#: Legible on light and dark backgrounds: no yellow, no bright colours.
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
-TIED: Final = "\xa0"  # a blank at which no line ends
+TIED: Final = "\xa0"  # a non-breaking space
 _HINT: Final = "-o concise lists all of them, one a line"
 
 
 @dataclass(slots=True)
 class Told:
-    """Everything that is told of one run, for every format.
+    """The report of one run, for every format.
 
-    ``templates`` and ``patches`` are files that were left out. ``place`` is what the objects were tried on;
-    ``fitting``: everything that asks for devices gets them there. ``hardware`` is what they would fit on where nothing
-    was given to try them on. ``fixed`` is what was mended before.
+    ``templates`` and ``patches``: skipped files. ``place``: the cluster or hardware of the fit tests; ``fitting``:
+    everything that requests devices gets them there. ``hardware``: known hardware on which everything fits, if no
+    cluster was given. ``fixed``: findings that were fixed before.
     """
 
     findings: Sequence[Finding]
@@ -51,17 +51,17 @@ class Told:
 
     @property
     def by_level(self) -> Counter[Level]:
-        """How many there are of each level."""
+        """The number of findings by level."""
         return Counter(finding.level for finding in self.findings)
 
     @property
     def safe(self) -> int:
-        """How many ``--fix`` mends."""
+        """The number of findings that ``--fix`` fixes."""
         return sum(finding.fix is not None and finding.fix.safe for finding in self.findings)
 
     @property
     def unsafe(self) -> int:
-        """How many more ``--fix --unsafe-fixes`` mends."""
+        """The number of additional findings that ``--fix --unsafe-fixes`` fixes."""
         return sum(finding.fix is not None and not finding.fix.safe for finding in self.findings)
 
 
@@ -69,14 +69,14 @@ class Told:
 
 
 def tell(screen: Screen, told: Told) -> None:
-    """All findings with their frames, then the summary."""
+    """Print all findings with their code frames, then the summary."""
     tell_findings(screen, told)
     for line in summary(told):
         say(screen, line)
 
 
 def tell_findings(screen: Screen, told: Told) -> None:
-    """All findings with their frames; on a terminal no more than somebody reads."""
+    """Print the findings with their code frames; on a terminal only the first ones."""
     shown = told.findings if screen.width is None else told.findings[:MOST_SHOWN]
     for finding in shown:
         for line in _finding(screen, finding, told.lines(finding.where.file)):
@@ -88,7 +88,7 @@ def tell_findings(screen: Screen, told: Told) -> None:
 
 
 def tell_concisely(screen: Screen, told: Told) -> None:
-    """One line each, then the summary."""
+    """Print one line per finding, then the summary."""
     for finding in told.findings:
         first = (finding.message.splitlines() or [""])[0]
         screen.line(_painted(screen, finding, f"{_head(finding)} {first}"))
@@ -97,14 +97,14 @@ def tell_concisely(screen: Screen, told: Told) -> None:
 
 
 def _head(finding: Finding) -> str:
-    """Place, code, whether it can be mended, and the level where it is not the usual one."""
+    """Return location, code, fix marker, and the level if it is not the default."""
     place = finding.where.file if finding.name in WHOLE_FILE else str(finding.where)
     mark = {None: "", True: " [*]", False: " [?]"}[finding.fix.safe if finding.fix else None]
     return f"{place} {finding.code}{mark}{'' if finding.level == 'error' else f' {finding.level}:'}"
 
 
 def _painted(screen: Screen, finding: Finding, line: str) -> str:
-    """The first line with its place and code in colours."""
+    """Return the first line with location and code in colours."""
     place, code, rest = line.partition(f" {finding.code}")
     if not screen.colour or not code:
         return line
@@ -125,7 +125,7 @@ def _finding(screen: Screen, finding: Finding, lines: list[str]) -> Iterator[str
     begin, *rest = folded(f"{_head(finding)} {first}", screen.width)
     yield _painted(screen, finding, begin)
     yield from rest
-    if more:  # a compiler's own picture of the expression
+    if more:  # the compiler's own code frame
         yield from compiler_frame(more, width)
     end = where.end_column if where.end_line == where.line else _length(lines, where.line) + 1
     framed = frame(lines, where.line, where.column, end, width)
@@ -145,7 +145,7 @@ def _length(lines: list[str], line: int) -> int:
 
 
 def say(screen: Screen, text: str, indent: str = "") -> None:
-    """A sentence in as many lines as it needs."""
+    """Print a sentence, folded."""
     for line in folded(text, screen.width, indent):
         screen.line(line.replace(TIED, " "))
 
@@ -154,7 +154,7 @@ def say(screen: Screen, text: str, indent: str = "") -> None:
 
 
 def summary(told: Told) -> Iterator[str]:
-    """How many there are; what can be mended; what was left out."""
+    """Yield the number of findings, those with fixes, and what was skipped."""
     if told.findings:
         files = len({finding.where.file for finding in told.findings})
         yield f"Found {by_level(told)} in {counted(files, 'file')}.{_mending(told.safe, told.unsafe)}"
@@ -169,7 +169,7 @@ def summary(told: Told) -> Iterator[str]:
 
 
 def left_out(told: Told) -> Iterator[str]:
-    """Known hardware that would do; what was not told, and what was not looked at."""
+    """Yield known hardware that fits, suppressed findings, and skipped files."""
     if told.hardware:
         yield f"Fits on: {told.hardware} (--fleet SPEC tests your own)."
     if told.silenced:
@@ -178,7 +178,7 @@ def left_out(told: Told) -> Iterator[str]:
 
 
 def by_level(told: Told) -> str:
-    """How many there are of each level, in words."""
+    """Return the number of findings by level, as text."""
     return listed([counted(told.by_level[level], level) for level in LEVELS if told.by_level[level]])
 
 

@@ -1,1 +1,1 @@
-"""Completion of command lines: what argparse's parsers and a cluster know, in the protocol of kubectl's own."""
+"""Shell completion from argparse's parsers and a cluster's objects, in the protocol of kubectl's completion."""

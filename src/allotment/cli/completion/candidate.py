@@ -1,4 +1,4 @@
-"""A word that may stand on a command line."""
+"""A completion candidate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Candidate(NamedTuple):
-    """The whole word, and what it is; that may be empty."""
+    """A completed word, and its description, which may be empty."""
 
     value: str
     description: str = ""

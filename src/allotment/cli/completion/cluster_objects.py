@@ -1,4 +1,4 @@
-"""Names of a cluster's objects. A cluster that does not answer at once is as good as none: somebody waits for a key."""
+"""Completion of the names of a cluster's objects. A cluster that does not answer within a second is ignored."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 
 Work: TypeAlias = "Callable[[HttpClient, Target], Awaitable[list[Candidate]]]"
 
-#: How long a cluster has to answer.
-PATIENCE_SECONDS = 1.0
-#: More names than this nobody reads.
+#: Timeout for the cluster.
+TIMEOUT_SECONDS = 1.0
+#: Maximum number of names.
 _MOST: Final = 500
-#: Objects without what they are, from servers that can.
+#: Requests metadata only, if the server supports it.
 _NAMES_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-#: What ``allot explain`` is asked about, in the words that it understands, and the resource of each.
+#: The prefixes that ``allot explain`` accepts, and the resource of each.
 _EXPLAINED: Final = {
     "pod": "pods", "claim": "resourceclaims", "deploy": "deployments", "sts": "statefulsets", "ds": "daemonsets",
     "job": "jobs", "cronjob": "cronjobs",
 }  # fmt: skip
-#: Other words for the same.
+#: Aliases of resources.
 _CLAIMS: Final = {"claim": "resourceclaims", "claims": "resourceclaims"}
 
 
 def namespaces(line: Line) -> list[Candidate]:
-    """Of the cluster."""
+    """Return the namespaces of the cluster."""
     return _named(line, ["namespaces"])
 
 
 def nodes(line: Line) -> list[Candidate]:
-    """Of the cluster."""
+    """Return the nodes of the cluster."""
     return _named(line, ["nodes"])
 
 
 def device_classes(line: Line) -> list[Candidate]:
-    """Of the cluster."""
+    """Return the device classes of the cluster."""
     return _named(line, ["deviceclasses"])
 
 
 def named(line: Line) -> list[Candidate]:
-    """``KIND``, ``KIND NAME …`` or ``KIND/NAME …``, as kubectl has it."""
+    """Return kinds and names for ``KIND``, ``KIND NAME …`` and ``KIND/NAME …``, as kubectl does."""
     kind, slash, _ = line.word.partition("/")
     said = line.given.get("objects", [])
     if slash:
@@ -62,7 +62,7 @@ def named(line: Line) -> list[Candidate]:
 
 
 def explained(line: Line) -> Iterable[Candidate]:
-    """Pods, claims and workloads, in every namespace unless one is named."""
+    """Return pods, claims and workloads of all namespaces, or of the one given."""
     if line.given.get("cluster") or line.given.get("fleet"):
         return ()
     kind, slash, _ = line.word.partition("/")
@@ -76,13 +76,13 @@ def explained(line: Line) -> Iterable[Candidate]:
 
 
 def logged(line: Line) -> list[Candidate]:
-    """Pods, and workloads by ``KIND/NAME``."""
+    """Return pods, and workloads for ``KIND/``."""
     kind, slash, _ = line.word.partition("/")
     return _named(line, [kind], f"{kind}/") if slash else _named(line, ["pods"])
 
 
 def containers(line: Line) -> list[Candidate]:
-    """Of the pod that the line names."""
+    """Return the containers of the pod on the command line."""
 
     async def work(client: HttpClient, way: Target) -> list[Candidate]:
         from allotment.cli.live.tables import path_of
@@ -100,7 +100,7 @@ def containers(line: Line) -> list[Candidate]:
 
 
 def _named(line: Line, words: Sequence[str], before: str = "", everywhere: bool = False) -> list[Candidate]:
-    """The objects of kinds, in the namespace that is meant."""
+    """Return the objects of kinds, in the selected namespace."""
 
     async def work(client: HttpClient, way: Target) -> list[Candidate]:
         from allotment.cli.live.resource_arguments import kinds_of
@@ -119,7 +119,7 @@ def _named(line: Line, words: Sequence[str], before: str = "", everywhere: bool 
 
 
 def _kinds(line: Line, ending: str) -> list[Candidate]:
-    """What the cluster serves, by the shortest word that means it; behind a comma another one."""
+    """Return the kinds that the cluster serves, by their shortest unambiguous name; also after a comma."""
     before, comma, _ = line.word.rpartition(",")
 
     async def work(client: HttpClient, way: Target) -> list[Candidate]:
@@ -152,9 +152,9 @@ def _namespace(line: Line, way: Target) -> str:
 
 
 def _asked(line: Line, work: Work) -> list[Candidate]:
-    """What the cluster that is meant answers within a second; nothing if it does not.
+    """Run a query on the selected cluster; return nothing if it takes longer than a second.
 
-    In a thread that nobody waits for: the resolver of names, and programs that make credentials, cannot be interrupted.
+    It runs in a daemon thread, because name resolution and credential plugins cannot be interrupted.
     """
     from allotment.cli.live.connection import on_cluster
 
@@ -168,8 +168,10 @@ def _asked(line: Line, work: Work) -> list[Candidate]:
             found.extend(on_cluster(arguments, work))
 
     with suppress(ImportError):
-        import_module("allotment.cluster.remote.http_client")  # most of the work: the second is the cluster's
+        import_module(
+            "allotment.cluster.remote.http_client"
+        )  # imports take most of the time; the timeout is for the cluster
     thread = Thread(target=ask, daemon=True)
     thread.start()
-    thread.join(PATIENCE_SECONDS)
+    thread.join(TIMEOUT_SECONDS)
     return list(found)

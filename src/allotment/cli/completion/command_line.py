@@ -1,6 +1,6 @@
-"""What a command line that is not finished has said so far, and what its last word is to be.
+"""Parses an incomplete command line: the values so far, and what the last word completes.
 
-argparse answers for whole lines only. Words are taken here as it takes them: what begins with ``-`` is an option, an
+argparse parses complete lines only. Words are interpreted here as it does: a word with ``-`` is an option, an
 option with ``nargs="+"`` takes what follows, a command's own parser takes the rest.
 """
 
@@ -16,22 +16,22 @@ _MANY = ("*", "+")
 
 
 class Line(NamedTuple):
-    """``word`` is to be completed: as a value of ``action``, as an option if there is none, of ``command``."""
+    """``word`` is to be completed: as a value of ``action``, or without one as an option of ``command``."""
 
     parser: Parser
     command: str
     word: str
     action: argparse.Action | None
-    #: The values of each option and argument, by its ``dest``; options without a value have none.
+    #: The values of options and arguments by ``dest``; empty for options without a value.
     given: dict[str, list[str]]
 
     def last(self, dest: str) -> str:
-        """What was said last of an option; empty if nothing was."""
+        """Return the last value of an option, or an empty string."""
         return next(reversed(self.given.get(dest, ())), "")
 
 
 def read_line(parser: Parser, words: Sequence[str]) -> Line | None:
-    """The line of these words, the last of which is to be completed; None where no word can be right."""
+    """Parse words, the last of which is to be completed; return None if no completion is possible."""
     *before, word = words or ("",)
     reader = _Reader(parser)
     for one in before:
@@ -43,8 +43,8 @@ class _Reader:
     def __init__(self, parser: Parser) -> None:
         self._commands: list[str] = []
         self._given: dict[str, list[str]] = {}
-        self._option: argparse.Action | None = None  # the last one, while it takes values
-        self._only_arguments = False  # behind ``--``
+        self._option: argparse.Action | None = None  # the last option, while it accepts values
+        self._only_arguments = False  # after ``--``
         self._lost = False
         self._enter(parser)
 
@@ -54,7 +54,7 @@ class _Reader:
         self._arguments = [action for action in parser._actions if not action.option_strings]
 
     def take(self, word: str) -> None:
-        """A word that is finished."""
+        """Process a complete word."""
         if self._is_option(word):
             self._take_option(word)
         elif self._option is not None:
@@ -73,7 +73,7 @@ class _Reader:
                 del self._arguments[0]
 
     def line(self, word: str) -> Line | None:
-        """What is known before the last word."""
+        """Return the state before the last word."""
         if self._lost:
             return None
         action = self._option or next(iter(self._arguments), None)

@@ -1,7 +1,7 @@
 """``allot __complete WORDS…`` and ``kubectl_complete-allot WORDS…``: cobra's protocol.
 
-The last word is the one to complete, empty if it has not begun. A line for each candidate, a tab before what it is; the
-last line is ``:`` and the directive, a number. That is what kubectl asks of its plugins, and our scripts of ``allot``:
+The last word is to be completed; it may be empty. The output has a line per candidate, its description after a tab;
+the last line is ``:`` and the directive, a number. kubectl expects this of its plugins, and so do Allotment's scripts:
 https://github.com/kubernetes/kubectl/blob/master/pkg/cmd/plugin/plugin_completion.go
 """
 
@@ -22,7 +22,7 @@ from allotment.cli.parser import Parser
 
 
 class Directive(IntFlag):
-    """What a shell is told beside candidates, in cobra's numbers."""
+    """Instructions for the shell, with cobra's values."""
 
     FILES = 0
     NO_SPACE = 2
@@ -31,14 +31,14 @@ class Directive(IntFlag):
 
 
 class Offer(NamedTuple):
-    """Candidates, in order, and what the shell is to do with them."""
+    """Candidates in order, and the directive for the shell."""
 
     candidates: tuple[Candidate, ...] = ()
     directive: Directive = Directive.NO_FILES
 
 
 def offer(line: Line | None) -> Offer:
-    """What fits a line that is not finished; for one that cannot be right, nothing."""
+    """Return the candidates for an incomplete line; none for an invalid one."""
     if line is None:
         return Offer()
     if line.action is None:
@@ -53,7 +53,7 @@ def offer(line: Line | None) -> Offer:
 
 
 def _of(line: Line, candidates: Iterable[Candidate], directive: Directive = Directive.NO_FILES) -> Offer:
-    """Those that begin as the word does. Where all of them want something behind, no space follows."""
+    """Return the candidates with the word as prefix; no space follows if all of them need a continuation."""
     found = {one.value: one for one in candidates if one.value.startswith(line.word)}
     if found and all(value.endswith(("/", "=")) for value in found):
         directive |= Directive.NO_SPACE
@@ -61,7 +61,7 @@ def _of(line: Line, candidates: Iterable[Candidate], directive: Directive = Dire
 
 
 def _in_list(line: Line, kind: Wanted) -> Iterator[Candidate]:
-    """Values of a list with commas: what stands before the last comma stays, and is not offered again."""
+    """Yield values for the last item of a comma-separated list; earlier items are not offered again."""
     before, comma, _ = line.word.rpartition(",")
     there = before.split(",")
     for one in kind.known(line):
@@ -70,7 +70,7 @@ def _in_list(line: Line, kind: Wanted) -> Iterator[Candidate]:
 
 
 def _options(line: Line) -> Iterator[Candidate]:
-    """Options that have not been said, unless they may be said again; none that excludes one that was."""
+    """Yield the options that can still be given: unused or repeatable ones, without conflicts with those given."""
     said = {
         other.dest
         for group in line.parser._mutually_exclusive_groups
@@ -89,7 +89,7 @@ def _options(line: Line) -> Iterator[Candidate]:
 
 
 def answer(parser: Parser, words: Sequence[str]) -> str:
-    """What is printed. Whatever goes wrong, nothing is offered: nobody wants to read of it while typing."""
+    """Return the output. Errors are suppressed, because they would disturb typing."""
     found = Offer()
     with suppress(Exception, KeyboardInterrupt):
         found = offer(read_line(parser, words))
@@ -97,11 +97,9 @@ def answer(parser: Parser, words: Sequence[str]) -> str:
 
 
 def run(parser: Parser, words: Sequence[str]) -> None:
-    """Print it and end at once: whoever still waits for a cluster is not waited for."""
+    """Print the candidates and exit immediately, without waiting for threads that query the cluster."""
     with suppress(OSError):
-        sys.stdout.buffer.write(
-            answer(parser, words).encode(errors="surrogateescape")
-        )  # whatever the terminal's locale
+        sys.stdout.buffer.write(answer(parser, words).encode(errors="surrogateescape"))  # independent of the locale
         sys.stdout.buffer.flush()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Clusters that this machine knows: contexts of kubectl's configuration, and labs."""
+"""Completion of kubeconfig contexts and labs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.cli.completion.command_line import Line
 
 
 def contexts(line: Line) -> Iterator[Candidate]:
-    """Of the configuration that is meant."""
+    """Yield the contexts of the selected kubeconfig."""
     from allotment.cluster.remote.kubeconfig import contexts as read
 
     file = line.last("kubeconfig")
@@ -19,7 +19,7 @@ def contexts(line: Line) -> Iterator[Candidate]:
 
 
 def labs(line: Line) -> Iterator[Candidate]:
-    """That run."""
+    """Yield the running labs."""
     from allotment.lab.state import Register
 
     return (Candidate(lab.name, ",".join(lab.fleet)) for lab in Register().running())

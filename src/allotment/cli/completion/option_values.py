@@ -1,6 +1,6 @@
-"""Which values an option or argument takes: by its choices, else by the name that it has or that its value has.
+"""Maps options and arguments to their completions: by choices, else by option name or metavar.
 
-Nothing is read here: each function imports what it needs when it is asked.
+Functions import what they need when they are called.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _nothing(line: Line) -> Iterable[Candidate]:
 
 
 class Wanted(NamedTuple):
-    """What is known of a value; whether it is a list with commas, or may be a path."""
+    """The completion of a value: a function, and whether it is a comma-separated list or a path."""
 
     known: Known = _nothing
     several: bool = False
@@ -34,7 +34,7 @@ _HARDWARE: Final = Wanted(packaged_names.hardware)
 _TYPES: Final = Wanted(packaged_names.instance_types)
 _OBJECTS: Final = Wanted(cluster_objects.named)
 
-#: By option (``--context``) or by what help calls the value (``FILE``); where that says too little, with the command.
+#: By option (``--context``) or metavar (``FILE``), with the command as prefix where that is ambiguous.
 VALUES: Final[Mapping[str, Wanted]] = {
     "FILE": _FILES,
     "DIR": _FOLDERS,
@@ -81,7 +81,7 @@ VALUES: Final[Mapping[str, Wanted]] = {
 
 
 def wanted(line: Line) -> Wanted:
-    """What the last word of a line may be, as a value."""
+    """Return the completion of the value that the last word of a line is."""
     action = line.action
     assert action is not None
     if action.nargs == 0:
@@ -94,7 +94,7 @@ def wanted(line: Line) -> Wanted:
 
 
 def _switched(line: Line) -> Iterable[Candidate]:
-    """``true`` and ``false``, of a switch that may be written so."""
+    """Yield ``true`` and ``false`` for a boolean option that accepts them."""
     assert line.action is not None
     for name in line.parser._option_string_actions:
         switch, _, value = name.partition("=")

@@ -1,4 +1,4 @@
-"""Words that Allotment brings itself: rules, checks, hardware, instance types, drivers, parts."""
+"""Completion of packaged names: rules, checks, hardware, instance types, drivers, components."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONDITIONS: Final = ("condition=", "jsonpath=", "create", "delete")
 
 
 def rules(line: Line) -> Iterator[Candidate]:
-    """Of ``allot check``, by code, and their families."""
+    """Yield the rules of ``allot check`` by code, and their families."""
     from allotment.tools.check.catalog import FAMILIES, all_rules
     from allotment.tools.check.reference import headline
 
@@ -24,14 +24,14 @@ def rules(line: Line) -> Iterator[Candidate]:
 
 
 def checks(line: Line) -> Iterator[Candidate]:
-    """Of ``allot doctor``."""
+    """Yield the checks of ``allot doctor``."""
     from allotment.tools.doctor.checks import CHECKS
 
     return (Candidate(check.code, check.summary) for check in CHECKS)
 
 
 def hardware(line: Line) -> Iterator[Candidate]:
-    """Servers and accelerators."""
+    """Yield servers and accelerators."""
     from allotment.fleet import accelerators, servers
     from allotment.fleet import hardware as machine
 
@@ -42,7 +42,7 @@ def hardware(line: Line) -> Iterator[Candidate]:
 
 
 def instance_types(line: Line) -> Iterator[Candidate]:
-    """Of the packaged catalogue."""
+    """Yield the types of the packaged catalog."""
     from allotment.fleet.catalog import catalog
 
     for one in catalog():
@@ -51,31 +51,31 @@ def instance_types(line: Line) -> Iterator[Candidate]:
 
 
 def providers(line: Line) -> Iterator[Candidate]:
-    """Clouds of the packaged catalogue."""
+    """Yield the providers of the packaged catalog."""
     from allotment.fleet.catalog import catalog
 
     return (Candidate(name) for name in dict.fromkeys(one.provider for one in catalog()))
 
 
 def parts(line: Line) -> Iterator[Candidate]:
-    """That have permissions of their own."""
+    """Yield the components that have permissions."""
     from allotment.tools.permissions.components import COMPONENTS
 
     return (Candidate(name, part.summary) for name, part in COMPONENTS.items())
 
 
 def examples(line: Line) -> Iterator[Candidate]:
-    """Packaged manifests."""
+    """Yield the packaged examples."""
     from allotment.cli.examples import examples as known
 
     for example in known():
         yield Candidate(example.name, example.title)
     if line.command == "demo":
-        yield Candidate("sharing", "many workloads draw on one GPU")
+        yield Candidate("sharing", "many workloads share one GPU")
 
 
 def drivers(line: Line) -> Iterator[Candidate]:
-    """Whose words are known."""
+    """Yield the known drivers."""
     from allotment.vocabulary import drivers as known
     from allotment.vocabulary import vocabulary
 
@@ -85,7 +85,7 @@ def drivers(line: Line) -> Iterator[Candidate]:
 
 
 def drivers_and_vendors(line: Line) -> Iterator[Candidate]:
-    """And those who make them."""
+    """Yield the known drivers and their vendors."""
     from allotment.vocabulary import vendors
 
     yield from (Candidate(vendor, ", ".join(names)) for vendor, names in vendors().items())
@@ -93,7 +93,7 @@ def drivers_and_vendors(line: Line) -> Iterator[Candidate]:
 
 
 def driver_releases(line: Line) -> Iterator[Candidate]:
-    """``gpu.nvidia.com=25.8``."""
+    """Yield driver releases, as ``gpu.nvidia.com=25.8``."""
     from allotment.vocabulary import drivers as known
     from allotment.vocabulary import vocabulary
 
@@ -103,50 +103,50 @@ def driver_releases(line: Line) -> Iterator[Candidate]:
 
 
 def kinds_of_schemas(line: Line) -> Iterator[Candidate]:
-    """That ``allot schema`` is asked for."""
+    """Yield the kinds that ``allot schema`` supports."""
     from allotment.tools.schema import DEFAULT_KINDS
 
     return (Candidate(kind) for kind in (*DEFAULT_KINDS, "Pod"))
 
 
 def programs(line: Line) -> Iterator[Candidate]:
-    """Of a lab."""
+    """Yield the components of a lab."""
     from allotment.lab.programs import NAMES
 
     return map(Candidate, NAMES)
 
 
 def policies(line: Line) -> Iterator[Candidate]:
-    """Of a replay."""
+    """Yield the policies of a replay."""
     from allotment.tools.replay.policies import POLICIES
 
     return (Candidate(policy.name, policy.summary) for policy in POLICIES)
 
 
 def traces(line: Line) -> Iterable[Candidate]:
-    """That are packaged."""
+    """Yield the packaged traces."""
     return (Candidate("sample", "a small packaged trace"),)
 
 
 def releases(line: Line) -> Iterator[Candidate]:
-    """Of Kubernetes."""
+    """Yield the supported Kubernetes releases."""
     from allotment.model.features import RELEASES
 
     return map(Candidate, RELEASES)
 
 
 def gates(line: Line) -> Iterator[Candidate]:
-    """Of Kubernetes, on and off."""
+    """Yield feature gates, on and off."""
     from allotment.model.features import GATES
 
     return (Candidate(f"{name}={value}") for name in GATES for value in ("true", "false"))
 
 
 def forms_of_objects(line: Line) -> Iterator[Candidate]:
-    """As ``get`` prints them."""
+    """Yield the output formats of ``get``."""
     return map(Candidate, _FORMS)
 
 
 def conditions(line: Line) -> Iterator[Candidate]:
-    """That ``wait`` waits for."""
+    """Yield the conditions of ``wait``."""
     return map(Candidate, _CONDITIONS)

@@ -1,4 +1,4 @@
-"""``allot completion``: what a shell has to know, which is to call ``allot __complete`` and to show what it says."""
+"""``allot completion``: prints shell scripts that call ``allot __complete``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from argparse import Namespace
 from typing import Final
 
-# Of a word with ``=`` or ``:`` readline replaces what stands behind it only, and COMP_WORDS has it in pieces: words are
-# cut at blanks here. Several candidates are shown with what they are; common to them is only what is to be inserted.
+# readline replaces only the part of a word after ``=`` or ``:``, and COMP_WORDS is split there: words are
+# split at blanks here. Several candidates are shown with descriptions; only their common prefix is inserted.
 _BASH: Final = r"""# bash completion for allot
 _allot() {
     local line=${COMP_LINE:0:COMP_POINT} words=() out=() one before directive i value wide=0

@@ -1,1 +1,1 @@
-"""The demo: packaged examples explained, applied in a lab, mended, bought machines for, and sharing a GPU."""
+"""``allot demo``: packaged examples explained, applied in a lab, fixed, autoscaled, and sharing a GPU."""

@@ -1,7 +1,7 @@
-"""The devices that the claims of a lab were allocated, also of claims that are gone by now.
+"""Records the devices allocated to the claims of a lab, including deleted claims.
 
 When a pod ends, its generated claim is deallocated and deleted (KEP-4381); the pods of a Job end within a fraction of a
-second here. So a claim cannot be read after its pod was listed: its allocation is taken from the watch, which shows
+second here. A claim may be gone when its pod is listed, so its allocation is taken from the watch, which shows
 every state.
 """
 
@@ -14,7 +14,7 @@ from allotment.model.trees import Tree
 
 
 class Allocations:
-    """Follows the claims of a lab from now on."""
+    """A watch on the claims of a lab."""
 
     def __init__(self, lab: Lab) -> None:
         claims = lab.resource("resourceclaims")
@@ -25,7 +25,7 @@ class Allocations:
         self._events = lab.client.watch(claims, revision=listing.revision)
 
     def of(self, namespace: str, name: str) -> Sequence[Tree]:
-        """The device results of a claim of a pod that was bound: the claim is allocated before its pod is bound."""
+        """Return the device results of a claim of a bound pod; the claim is allocated before its pod is bound."""
         while (namespace, name) not in self._results:
             self._note(next(self._events).object)
         return self._results[namespace, name]

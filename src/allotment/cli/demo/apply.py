@@ -1,4 +1,4 @@
-"""Applies the demo's manifests as a user would: with kubectl if there is a recent one, else with ``allot apply``."""
+"""Applies the demo's manifests with kubectl if a recent one is installed, else with ``allot apply``."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-#: The oldest kubectl that speaks resource.k8s.io/v1 in all its commands.
+#: The oldest kubectl that supports resource.k8s.io/v1 in all its commands.
 _OLDEST: Final = (1, 34)
-_PATIENCE_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 30.0
 _VERSION_SECONDS: Final = 5.0
 
 
 class Applied(NamedTuple):
-    """What became of a manifest. ``errors`` is what the tool wrote about objects that were refused."""
+    """The result of applying a manifest. ``errors``: the tool's messages about rejected objects."""
 
     accepted: bool
     errors: str
 
 
 class Tool(NamedTuple):
-    """What applies. ``apply`` takes a file and the namespace for its objects; empty where they name their own."""
+    """A tool to apply manifests. ``apply`` takes a file and a default namespace, or none if the objects name theirs."""
 
     name: str
     apply: Callable[[str, str], Applied]
 
 
 def tool(kubeconfig: Path, home: Path) -> Tool:
-    """The best that is there. ``home`` is a folder for what kubectl caches."""
+    """Return the best available tool. ``home``: a directory for kubectl's caches."""
     for program in _kubectls():
         version = _version(program)
         numbers = re.match(r"v(\d+)\.(\d+)", version)
@@ -44,7 +44,7 @@ def tool(kubeconfig: Path, home: Path) -> Tool:
 
 
 def _kubectls() -> Iterator[str]:
-    """Each kubectl on the PATH: the first may be one that a system brought long ago."""
+    """Yield every kubectl on the PATH; the first may be an old one of the operating system."""
     seen = set()
     for folder in os.get_exec_path():
         found = shutil.which("kubectl", path=folder)
@@ -54,7 +54,7 @@ def _kubectls() -> Iterator[str]:
 
 
 def _version(program: str) -> str:
-    """The version of a kubectl, or nothing if it does not tell."""
+    """Return the version of a kubectl, or nothing if it does not print one."""
     command = [program, "version", "--client", "--output=json"]
     try:
         done = subprocess.run(command, check=True, capture_output=True, timeout=_VERSION_SECONDS)
@@ -71,7 +71,7 @@ class _Kubectl:
     def __call__(self, path: str, namespace: str) -> Applied:
         command = [*self._command, *_into(namespace), "--filename", path]
         done = subprocess.run(
-            command, check=False, capture_output=True, timeout=_PATIENCE_SECONDS, env=self._environment
+            command, check=False, capture_output=True, timeout=_TIMEOUT_SECONDS, env=self._environment
         )
         return Applied(done.returncode == 0, done.stderr.decode(errors="replace"))
 
@@ -93,7 +93,7 @@ def _into(namespace: str) -> list[str]:
     return ["--namespace", namespace] if namespace else []
 
 
-#: What stands in front of the words that say what is wrong: which object of which type, and where in it.
+#: The prefix of error messages: object, type and path.
 _IN_FRONT = re.compile(
     r".*(strict decoding error: |ERROR: <input>:\d+:\d+: |failed to create typed patch object .*?\): "
     r"|: Invalid value: |(?=no matches for kind ))"
@@ -101,7 +101,7 @@ _IN_FRONT = re.compile(
 
 
 def words_of(errors: str) -> str:
-    """Of all that a tool says about refused objects, what is wrong.
+    """Return the errors in a tool's messages, without the prefix that names the object.
 
     >>> words_of('error when creating "a.yaml": strict decoding error: unknown field "spec.x", unknown field "spec.y"')
     'unknown field "spec.x", unknown field "spec.y"'

@@ -1,7 +1,7 @@
-"""The demo where there is no machine at all: what each example needs at least, by provider, and then it is bought.
+"""The autoscaling demo: plans the cheapest machines of each example by provider, and provisions them in an empty lab.
 
-A second lab has no node and an autoscaler with the prices of two providers. Each example must end on the very type
-that ``allot plan`` names for it.
+A second lab has no nodes, and an autoscaler with the prices of two providers. Each example must run on the type
+that ``allot plan`` selects for it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.planning import plan
 from allotment.tools.plan.report import PlannedMachine
 
-#: What the lab's cloud sells.
+#: The providers of the lab's simulated cloud.
 SOLD: Final = ("aws", "gcp")
-#: The articles' cases: whole, time-slicing, MPS, MIG.
+#: The cases of the articles: whole GPU, time-slicing, MPS, MIG.
 _FIRST: Final = 4
 _WIDTH: Final = 80
-#: A space at which no line ends.
+#: A non-breaking space.
 _TIED: Final = "\u00a0"
 _TYPE: Final = "node.kubernetes.io/instance-type"
 
 
 class Offer(NamedTuple):
-    """The cheapest of one provider; no machines: none of its types will do."""
+    """The cheapest plan with one provider; no machines if none of its types fits."""
 
     provider: str
     machines: tuple[PlannedMachine, ...]
@@ -52,7 +52,7 @@ class Offer(NamedTuple):
 
 
 class Bought(NamedTuple):
-    """An example, what it costs with each provider, and what became of it in the lab: the types of its machines."""
+    """An example with its offers by provider, and its result in the lab: the types of its machines."""
 
     offers: tuple[Offer, ...]
     outcome: Outcome
@@ -60,19 +60,19 @@ class Bought(NamedTuple):
 
     @property
     def planned(self) -> Offer:
-        """What the lab's autoscaler ought to buy."""
+        """The offer that the lab's autoscaler is expected to order."""
         able = [offer for offer in self.offers if offer.machines and offer.provider in SOLD]
         return min(able, key=lambda offer: offer.usd)
 
     @property
     def as_planned(self) -> bool:
-        """Whether every pod runs, on the types that the plan named."""
+        """Whether every pod runs, on the planned types."""
         wanted = sorted(machine.instance.partition("/")[2] for machine in self.planned.machines)
         return self.outcome.runs and sorted(self.types) == wanted
 
 
 def buy(chosen: Sequence[Example], home: Path, speed: float) -> list[Bought]:
-    """Price the first examples, and run them in a lab that has nothing."""
+    """Price the first examples, and run them in a lab without nodes."""
     first = chosen[:_FIRST]
     prices = [tuple(_offers(example)) for example in first]
     with Lab((), name="demo-cloud", speed=speed, autoscale=",".join(SOLD)) as lab:
@@ -104,7 +104,7 @@ def _offers(example: Example) -> Iterator[Offer]:
 
 
 def lines(screen: Screen, bought: Sequence[Bought]) -> Iterator[str]:
-    """What it costs, and what ran."""
+    """Yield lines with the prices and results."""
     width = screen.width or _WIDTH
     yield screen.paint("Cheapest machines for an empty cluster (allot plan, USD per hour):", "green")
     for prices, alike in itertools.groupby(bought, key=lambda one: tuple(_priced(one.offers))):
@@ -126,7 +126,7 @@ def lines(screen: Screen, bought: Sequence[Bought]) -> Iterator[str]:
 
 
 def _priced(offers: Sequence[Offer]) -> Iterator[str]:
-    """The cheapest first."""
+    """Return the offers for an example, the cheapest first."""
     for offer in sorted((one for one in offers if one.machines), key=lambda one: one.usd):
         yield f"{_named(offer)}{_TIED}{offer.usd:.2f}"
     unable = [offer.provider for offer in offers if not offer.machines]

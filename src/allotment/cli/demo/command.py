@@ -1,4 +1,4 @@
-"""``allot demo``: the packaged examples in a lab; or, without starting anything, explained."""
+"""``allot demo``: runs the packaged examples in a lab, or explains them without one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.extras import MissingExtraError, require
 
 
 def run(arguments: Namespace) -> int:
-    """Show the examples; 0 when all came out as intended."""
+    """Show the examples; return 0 if all have the expected result."""
     if arguments.example == ["sharing"]:
         require("running a lab", "lab")
         from allotment.cli.demo.sharing import run as share

@@ -1,4 +1,4 @@
-"""Examples on their way through a lab: applied, and what became of their pods."""
+"""Runs examples in a lab, and collects the results of their pods."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from allotment.model.loading import load_text
 from allotment.model.resource import Device
 from allotment.model.trees import Tree, to_value
 
-#: Nothing takes nearly as long; a demo that hangs would be worse than one that fails.
-PATIENCE_SECONDS = 30.0
+#: Timeout in seconds, far above the normal time.
+TIMEOUT_SECONDS = 30.0
 LOOK_SECONDS = 0.01
 _GAP = "   "
-#: Devices of a pod by name, before the rest is only counted.
+#: Number of devices shown by name; the rest is counted.
 _NAMES = 4
 
 
 @dataclass(slots=True)
 class Group:
-    """Pods of one workload on one node, and what they have."""
+    """Pods of one workload on one node, with their devices."""
 
     workload: str
     node: str
@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of an example: its groups of pods, the pending pod with what it is told, or what was refused."""
+    """The result of an example: groups of running pods, the pending pod's message, or the rejection."""
 
     example: Example
     groups: list[Group] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Outcome:
 
     @property
     def number(self) -> int:
-        """The example's."""
+        """The number of the example."""
         return int(self.example.name.partition("-")[0])
 
     @property
@@ -67,7 +67,7 @@ class Outcome:
 
     @property
     def as_intended(self) -> bool:
-        """Whether the example does what its header says."""
+        """Whether the result is the one expected by the example's header."""
         expected = self.example.expect
         if self.refused:
             return expected == ("selector-invalid" if "overload" in self.refused else "invalid-manifest")
@@ -78,7 +78,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Trial:
-    """An example on its way: where its objects are, and how many pods each of its workloads has."""
+    """A running example: the namespace of its objects, and the number of pods per workload."""
 
     outcome: Outcome
     spaces: set[str] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Trial:
 
 
 def applied(lab: Lab, applying: Tool, example: Example, prefix: str = "example") -> Trial:
-    """Apply an example in a namespace of its own, unless it names one."""
+    """Apply an example in its own namespace, unless it names one."""
     trial = Trial(Outcome(example))
     trees = [document.tree for document in load_text(example.text).documents]
     own = {str(tree["metadata"]["namespace"]) for tree in trees if tree["metadata"].get("namespace")}
@@ -105,7 +105,7 @@ def decide(
     lab: Lab, trial: Trial, allocations: Allocations, known: Mapping[tuple[str, str, str], str], *,
     patient: bool = False,
 ) -> None:  # fmt: skip
-    """Wait for what becomes of the pods; ``patient``: until they run, even if they are expected to wait."""
+    """Wait for the result of the pods; ``patient``: until they run, even if they are expected to be pending."""
     outcome = trial.outcome
     if outcome.refused:
         return
@@ -121,24 +121,24 @@ def decide(
 
 
 def _pods_of(tree: Tree) -> int:
-    """How many pods an object stands for."""
+    """Return the number of pods that an object creates."""
     if tree["kind"] == "Deployment":
         return int(tree["spec"].get("replicas", 1))
     return int(tree["kind"] in ("Pod", "Job"))
 
 
 def gives(told: str, code: str) -> bool:
-    """Whether a pod's message gives this reason."""
+    """Return whether a pod's message has this reason."""
     return f"({code})" in told.partition("\n")[0]
 
 
 def _decided(lab: Lab, trial: Trial, patient: bool) -> list[tuple[Tree, str]]:
-    """The pods, once each has a node or reports the expected reason for having none; with what each reports.
+    """Return the pods when each has a node or reports the expected reason for having none; with their messages.
 
-    Any other reason may be of a moment: that the claim is not created yet, or that a cache is behind.
+    Any other reason may be temporary: the claim is not created yet, or a cache is stale.
     """
     count, expected = sum(trial.workloads.values()), trial.outcome.example.expect
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         pods = [pod for space in sorted(trial.spaces) for pod in lab.list("pods", namespace=space)]
         answers = [(pod, message_of(lab, pod)) for pod in pods]
@@ -160,14 +160,14 @@ def _runs(pod: Tree) -> bool:
 
 
 def message_of(lab: Lab, pod: Tree) -> str:
-    """Why a pod has no node, as it reports; empty where it has one, or reports nothing yet."""
+    """Return why a pod has no node; empty if it has one, or has no message yet."""
     if _placed(pod):
         return ""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     for condition in conditions:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition["message"])
-    # Kubernetes writes no condition for a pod whose claims are not there; there is an event.
+    # Kubernetes sets no condition for a pod whose claims do not exist, but creates an event.
     meta = pod["metadata"]
     fields = f"involvedObject.name={meta['name']},reason=FailedScheduling"
     events = lab.list("events", namespace=meta["namespace"], fields=fields)
@@ -178,7 +178,7 @@ def message_of(lab: Lab, pod: Tree) -> str:
 def seat(
     outcome: Outcome, workload: str, pod: Tree, allocations: Allocations, known: Mapping[tuple[str, str, str], str]
 ) -> None:
-    """Note where a pod is, and its devices; ``known``: what each device is."""
+    """Record the node and devices of a pod; ``known``: product by device."""
     node = str(pod["spec"]["nodeName"])
     group = next((one for one in outcome.groups if (one.workload, one.node) == (workload, node)), None)
     if group is None:
@@ -199,7 +199,7 @@ def seat(
 
 
 def devices_in(lab: Lab) -> dict[tuple[str, str, str], str]:
-    """What each device is."""
+    """Return the product of each device."""
     found = {}
     for tree in lab.list("resourceslices"):
         spec = tree["spec"]
@@ -210,7 +210,7 @@ def devices_in(lab: Lab) -> dict[tuple[str, str, str], str]:
 
 
 def given(group: Group) -> str:
-    """The devices of a group in words."""
+    """Return the devices of a group as text."""
     kinds = kinds_of(kind for kind in group.kinds if kind)
     shared = ", shared" if len(group.claims) < group.pods else ""
     names = [name for devices in group.given for name in devices]
@@ -221,7 +221,7 @@ def given(group: Group) -> str:
 
 
 def table(rows: Sequence[tuple[str, str, str, str]], width: int) -> Iterator[str]:
-    """Number, pods, where, devices: the last column is folded."""
+    """Return the table of example number, pods, node and devices; the last column is folded."""
     first_width, second_width = (max(len(row[column]) for row in rows) for column in (1, 2))
     for row in rows:
         front = f"{row[0]:>2}  {row[1]:<{first_width}}{_GAP}{row[2]:<{second_width}}{_GAP}"

@@ -1,7 +1,7 @@
-"""The demo in a lab: every packaged example is applied, then it is shown who got which devices, and why others wait.
+"""The demo in a lab: applies every packaged example, and shows which pods got which devices and why others are pending.
 
-Examples are applied one by one, each in a namespace of its own; after one that takes devices the next one waits until
-it has them. So the same pods get the same devices each time.
+Examples are applied in order, each in its own namespace; the next one follows when the pods of one that fits
+have their devices, so that the result is the same each time.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from allotment.tools.check.fixer import fix
 
 
 class Mended(NamedTuple):
-    """An example after its fixes, in a file of its own, and what was mended, in the order in which it was."""
+    """A fixed example in a file, and the findings that were fixed, in order."""
 
     example: Example
     fixed: tuple[Finding, ...]
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Code and name of each rule that found something, once."""
+        """Code and name of each rule with findings, without duplicates."""
         return tuple(dict.fromkeys(f"{finding.code} {finding.name}" for finding in self.fixed))
 
 
 def mend(example: Example, cluster: Cluster, kube: str, folder: Path) -> Mended | None:
-    """The example mended for a cluster, as a file of ``folder``; None when nothing about it can be."""
+    """Fix an example for a cluster and write it to ``folder``; return None if nothing can be fixed."""
     name = f"{example.name}.yaml"
     loaded = load_text(example.text, name)
     world = TargetCluster((*cluster.nodes, *cluster.slices, *cluster.classes), fleet_only=True)
@@ -59,15 +59,15 @@ def mend(example: Example, cluster: Cluster, kube: str, folder: Path) -> Mended 
     return Mended(replace(example, text=text, expect="fits", path=str(path)), fixed.applied)
 
 
-#: A simulated second passes in so much less.
+#: Speed-up of simulated durations.
 _SPEED = 20.0
 _WIDTH = 80
-#: A space at which no line ends.
+#: A non-breaking space.
 _TIED = "\u00a0"
 
 
 def run() -> int:
-    """Show the examples; 0 when all came out as intended."""
+    """Show the examples; return 0 if all have the expected result."""
     screen = open_screen()
     progress = Progress(screen)
     chosen = examples()
@@ -109,7 +109,7 @@ def run() -> int:
             if mended is not None:
                 progress(f"fixed and applied again: {mended.example.title}")
                 second = applied(lab, applying, mended.example, "mended")
-                # A pod that is there before its template is told so, and runs a moment later.
+                # A pod created before its template reports that, and runs a moment later.
                 decide(lab, second, allocations, known, patient=True)
                 again.append((mended, second.outcome))
         progress("empty cluster: plan, provision, run")
@@ -131,7 +131,7 @@ def run() -> int:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """A control plane that starts and stops has things to say that are no one's concern here."""
+    """Suppress the log messages of a control plane that starts and stops."""
     logger = logging.getLogger("allotment")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -142,7 +142,7 @@ def quiet() -> Iterator[None]:
 
 
 class Progress:
-    """One line of a terminal that is written over; nothing anywhere else."""
+    """A progress line that is overwritten on a terminal; no output elsewhere."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -150,14 +150,14 @@ class Progress:
         self._shown = False
 
     def __call__(self, text: str) -> None:
-        """Show what is done now."""
+        """Show the current step."""
         if self._live:
             self._shown = True
             self._screen.out.write("\r\x1b[K" + self._screen.paint(shorten(text, self._screen.width or _WIDTH), "dim"))
             self._screen.out.flush()
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             self._shown = False
             self._screen.out.write("\r\x1b[K")
@@ -195,7 +195,7 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
 
 
 def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator[str]:
-    """What ``allot check`` found in those that could not work, and what became of them once they were mended."""
+    """Yield the findings of ``allot check`` in examples that did not run, and their results after the fixes."""
     width = screen.width or _WIDTH
     yield screen.paint("Fixed by allot check --fix --unsafe-fixes, and applied again:", "green")
     yield from _table([outcome for _, outcome in again], width)
@@ -217,7 +217,7 @@ def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
 
 
 def _reason(told: str) -> Iterator[str]:
-    """Of what a pod is told the cause, the nearest miss and the change."""
+    """Yield the cause, the nearest miss and the suggested change from a pod's message."""
     first, *more = told.splitlines()
     yield first
     for line in more:

@@ -1,6 +1,6 @@
-"""``allot demo --offline`` and ``allot demo 9``: packaged examples explained on one mixed cluster, nothing started.
+"""``allot demo --offline`` and ``allot demo 9``: explains packaged examples on a mixed cluster without a lab.
 
-The outcome of each is compared with what its header says; the demo ends well only if all came out as intended.
+Each result is compared with the header of the example; the exit code is 0 only if all match.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from allotment.model.problems import InputProblem
 from allotment.phrases import counted
 from allotment.tools.explain import Answer, Explanation, explain
 
-#: T4 first, so that a node that will not do is always tried.
+#: T4 first, so that an unsuitable node is always tried.
 FLEET = (
     "t4=t4-4x-pcie",
     "a100=dgx-a100-40gb",
@@ -45,7 +45,7 @@ _INDENT = " " * 10
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One example's outcome: an explanation, or what keeps its manifest from being accepted at all."""
+    """The result of an example: an explanation, or the errors for which its manifest is rejected."""
 
     example: Example
     explanation: Explanation | None
@@ -53,7 +53,7 @@ class Shown:
 
     @property
     def code(self) -> str:
-        """``fits``, or the code of the first refusal."""
+        """``fits``, or the code of the first reason."""
         if self.explanation is None:
             invalid = any(problem.code == "selector-invalid" for problem in self.problems)
             return "selector-invalid" if invalid else "invalid-manifest"
@@ -62,12 +62,12 @@ class Shown:
 
     @property
     def as_intended(self) -> bool:
-        """Whether the example does what its header says."""
+        """Whether the result is the one expected by the example's header."""
         return self.code == self.example.expect
 
 
 def run(arguments: Namespace) -> int:
-    """Show the examples; 0 when all came out as intended."""
+    """Show the examples; return 0 if all have the expected result."""
     screen = open_screen()
     chosen = [find(word) for word in arguments.example] or list(examples())
     features = Features(kube=KUBE)
@@ -133,7 +133,7 @@ def _compact(shown: Shown) -> Iterator[str]:
     if shown.explanation is None:
         problem = shown.problems[0]
         more = f" (and {len(shown.problems) - 1} more)" if len(shown.problems) > 1 else ""
-        # Of a compiler's message the end says it; path and place in the expression are for `allot demo N`.
+        # The end of a compiler message is sufficient here; `allot demo N` shows path and position.
         words = re.sub(r".*ERROR: <input>:[0-9]+:[0-9]+: ", "", problem.message.splitlines()[0])
         yield f"line {problem.position.line}: {words}{more}"
         if problem.hint:
@@ -147,7 +147,7 @@ def _compact(shown: Shown) -> Iterator[str]:
 
 
 def _given(answers: Iterable[Answer]) -> Iterator[str]:
-    """Pods and their devices; pods that share devices on one line, and so do the replicas of one owner."""
+    """Yield pods with their devices; pods that share devices, and replicas of one owner, are on one line."""
     groups: dict[tuple[str, ...], tuple[list[str], list[str], str]] = {}
     for answer in answers:
         if not answer.fits:
@@ -183,7 +183,7 @@ def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:
     no = len(outcomes) - fit - errors
     ending = "all as intended" if not missed else f"{len(missed)} not as intended"
     if len(outcomes) == 1 and not missed:
-        return  # its own words are enough
+        return  # the message is sufficient
     yield ""
     for shown in missed:
         yield f"not as intended: {shown.example.name} gives {shown.code}, expected {shown.example.expect}"

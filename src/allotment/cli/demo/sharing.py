@@ -1,7 +1,7 @@
-"""``allot demo sharing``: the same application on four A100s, each shared in another way, and how much each way gives.
+"""``allot demo sharing``: measures one application on four A100 GPUs that are shared in different ways.
 
-The containers are processes of this machine, which draw pictures on simulated GPUs that hold them to their shares: a
-picture is done when the hardware would have been. So what is printed was measured, by the applications themselves.
+The containers are local processes that draw pictures on simulated GPUs, which enforce their shares: a
+picture is done when the hardware would be done. The printed numbers are measured by the applications.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COLUMNS: Final = 7
 
 
 class Replica(NamedTuple):
-    """What a replica says of itself."""
+    """The report of a replica."""
 
     pod: str
     node: str
@@ -43,24 +43,24 @@ class Replica(NamedTuple):
 
     @property
     def per_minute(self) -> float:
-        """Pictures a minute, as it measured them."""
+        """Pictures per minute, as it measured them."""
         return float(self.stats["per_minute"])
 
 
 class Measured(NamedTuple):
-    """A case and its replicas, fastest first."""
+    """A case and its replicas, the fastest first."""
 
     case: Case
     replicas: Sequence[Replica]
 
     @property
     def per_minute(self) -> float:
-        """Of all together."""
+        """Pictures per minute of all replicas."""
         return sum(replica.per_minute for replica in self.replicas)
 
 
 def run(arguments: Namespace) -> int:
-    """Measure and show; 0 when every replica drew."""
+    """Measure and show the cases; return 0 if every replica drew pictures."""
     folder = examples_folder()
     if folder is None:
         raise Mistake(
@@ -95,7 +95,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _ready(lab: Lab) -> dict[Case, list[Tree]]:
-    """The pods of each case, once all are ready."""
+    """Return the pods of each case when all are ready."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         pods = {case: list(lab.list("pods", namespace=case.namespace)) for case in CASES}
@@ -126,7 +126,7 @@ def _replicas(lab: Lab, pods: Sequence[Tree]) -> list[Replica]:
 
 
 def shown(screen: Screen, measured: Sequence[Measured], seconds: float) -> Iterator[str]:
-    """The table: the sum of each case as a bar, and what each replica has of it."""
+    """Return the table: the sum of each case as a bar, and the share of each replica."""
     product = measured[0].replicas[0].stats["device"]
     yield f"Four simulated {product}, one application, four claims."
     yield "Pictures a minute:"
@@ -159,13 +159,13 @@ def _lesson(measured: Sequence[Measured]) -> str:
 
 
 def _bar(part: float) -> str:
-    """A bar of eighths of a character."""
+    """Return a bar with a resolution of an eighth of a character."""
     eighths = round(part * _BAR * 8)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def _write(folder: Path, measured: Sequence[Measured], sheets: ModuleType) -> Path:
-    """Every replica's last picture, and all of them on one sheet. ``sheets``: the application's module of sheets."""
+    """Write the last picture of every replica, and a sheet of all. ``sheets``: the application's module for it."""
     folder.mkdir(parents=True, exist_ok=True)
     groups = []
     for one in measured:

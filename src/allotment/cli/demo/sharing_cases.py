@@ -1,7 +1,7 @@
-"""What ``allot demo sharing`` compares: one application on an A100 by itself, in turns, by MPS and on MIG devices.
+"""The cases of ``allot demo sharing``: an application on an A100 alone, with time-slicing, MPS, and MIG devices.
 
-The claims are those of the packaged examples 1 to 4, word for word. Their Deployments get the same container, the
-application of the source tree, told to draw without a pause; nothing else of them is changed.
+The claims are those of the packaged examples 1 to 4. Their Deployments get the same container, the
+application of the source tree, set to draw continuously; nothing else is changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from allotment.model.trees import Tree
 
 
 class Case(NamedTuple):
-    """One way to share. ``example``: the packaged one whose claim it is; ``namespace``: where it runs."""
+    """A sharing mode. ``example``: the packaged example with its claim; ``namespace``: where it runs."""
 
     title: str
     short: str
@@ -30,22 +30,22 @@ CASES: Final = (
     Case("seven on MIG devices 1g.5gb", "MIG devices 1g.5gb", "4", "mig"),
 )
 
-#: A GPU for each case: three of them whole, one that can be cut.
+#: A GPU for each case: three whole ones, one that supports MIG.
 FLEET: Final = ("a100=3xa100-40gb", "a100-mig=a100-40gb/dynamic-mig")
 
-#: The application that the articles share GPUs with; the ``process`` runtime has ours in its place.
+#: The image of the articles; the ``process`` runtime runs Allotment's application instead.
 IMAGE: Final = "ghcr.io/castai/gpu-demo-app:latest"
 PORT: Final = 5000
 
-#: Of a picture: seconds of one multiprocessor, and how many it can use at once. Alone on a GPU it takes a second.
+#: The work of a picture in multiprocessor seconds, and its maximum parallelism. Alone on a GPU it takes a second.
 WORK: Final = 32
 BREADTH: Final = 32
-#: The processor draws beside the simulated GPU; small pictures do not hold it up.
+#: The CPU draws the picture; small pictures do not delay the simulated GPU.
 _WIDTH, _HEIGHT = 240, 150
 
 
 def objects(case: Case) -> Iterator[Tree]:
-    """What is applied for a case."""
+    """Return the objects of a case."""
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.namespace}}
     for document in load_text(find(case.example).text).documents:
         yield _with_application(document.tree) if document.tree["kind"] == "Deployment" else document.tree

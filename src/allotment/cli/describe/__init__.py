@@ -1,1 +1,1 @@
-"""Objects in detail, laid out as ``kubectl describe`` does: one module for each kind that has a layout of its own."""
+"""``allot describe``: details of objects in the layout of ``kubectl describe``; one module per layout."""

@@ -1,4 +1,4 @@
-"""Claims, their templates and DeviceClasses: what is asked for, in the order in which one reads it."""
+"""Describes claims, claim templates and DeviceClasses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.model.trees import Tree
 
 
 def claim(page: Page, tree: Tree) -> None:
-    """A ResourceClaim: state, requests, what it has got, who may use it."""
+    """Describe a ResourceClaim: state, requests, allocation, consumers."""
     page.head(tree)
     page.field(0, "Created", full(tree["metadata"].get("creationTimestamp")))
     if deleted := tree["metadata"].get("deletionTimestamp"):
@@ -37,7 +37,7 @@ def _state(tree: Tree, allocated: bool, used: bool) -> str:
 
 
 def template(page: Page, tree: Tree) -> None:
-    """A ResourceClaimTemplate: the claim that each pod gets."""
+    """Describe a ResourceClaimTemplate: the claim that each pod gets."""
     page.head(tree)
     page.field(0, "Created", full(tree["metadata"].get("creationTimestamp")))
     spec = tree.get("spec") or {}
@@ -48,7 +48,7 @@ def template(page: Page, tree: Tree) -> None:
 
 
 def device_class(page: Page, tree: Tree) -> None:
-    """A DeviceClass: what it selects, and what it brings along."""
+    """Describe a DeviceClass: selectors and configuration."""
     page.head(tree, namespaced=False)
     page.field(0, "Created", full(tree["metadata"].get("creationTimestamp")))
     spec = tree.get("spec") or {}
@@ -58,7 +58,7 @@ def device_class(page: Page, tree: Tree) -> None:
 
 
 def add_spec(page: Page, depth: int, devices: Tree) -> None:
-    """Requests, constraints and configuration."""
+    """Add requests, constraints and configuration."""
     page.line(depth, "Requests:", *([] if devices.get("requests") else [NONE]))
     for request in devices.get("requests") or ():
         page.line(depth + 1, f"{request.get('name')}:")
@@ -95,7 +95,7 @@ def _add_request(page: Page, depth: int, request: Tree) -> None:
 
 
 def _expressions(selectors: Any) -> list[str]:
-    """CEL, each line of it on a line."""
+    """Add CEL expressions, keeping their lines."""
     texts = [str((one.get("cel") or {}).get("expression", "")).strip() for one in selectors or ()]
     return [line for text in texts for line in text.split("\n")]
 
@@ -121,7 +121,7 @@ def _add_config(page: Page, depth: int, entries: Any) -> None:
 
 
 def add_allocation(page: Page, allocation: Tree, statuses: Any) -> None:
-    """The devices that a claim has, and where they can be used."""
+    """Add the allocated devices of a claim, and the nodes that can use them."""
     page.field(0, "Node", node_of(allocation))
     results = (allocation.get("devices") or {}).get("results") or ()
     page.line(0, "Devices:", *([] if results else [NONE]))
@@ -150,7 +150,7 @@ def _share(result: Tree) -> str:
 
 
 def node_of(allocation: Tree) -> str:
-    """The nodes on which a claim's devices are, in short."""
+    """Return the nodes of a claim's devices in short form."""
     selector = allocation.get("nodeSelector")
     if not selector:
         return "any"

@@ -1,6 +1,6 @@
-"""``allot describe``: objects in detail, with what happened to them.
+"""``allot describe``: shows details and events of objects.
 
-Pods, nodes and the kinds of DRA have layouts of their own, which show what kubectl's leave out: the devices.
+Pods, nodes and the kinds of DRA have their own layouts, which add the devices that kubectl does not show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
 
 
-#: Layouts that need nothing but the object.
+#: Layouts that need only the object.
 _LAYOUTS: dict[str, Callable[[Page, Tree], None]] = {
     "ResourceClaim": claims.claim,
     "ResourceClaimTemplate": claims.template,
@@ -43,7 +43,7 @@ _LAYOUTS: dict[str, Callable[[Page, Tree], None]] = {
 
 
 def run(arguments: Namespace) -> int:
-    """Describe; 1 if some of it is not there."""
+    """Describe objects; return 1 if one is not found."""
     return on_cluster(arguments, lambda client, way: _describe(arguments, client, namespace_of(arguments, way)))
 
 
@@ -72,7 +72,7 @@ async def _describe(arguments: Namespace, client: HttpClient, namespace: str) ->
 
 
 async def _trees(client: HttpClient, one: Asked, place: str, labels: str) -> list[Tree]:
-    """The object of a name, else those whose names begin so, as with kubectl; or all."""
+    """Return the object of a name, else those with this prefix, as kubectl does; or all."""
     resource = one.served.resource
     if not one.name:
         return list((await client.list(resource, place, labels=labels)).items)
@@ -89,7 +89,7 @@ async def _trees(client: HttpClient, one: Asked, place: str, labels: str) -> lis
 
 
 async def described(client: HttpClient, tree: Tree) -> str:
-    """One object's page."""
+    """Return the description of an object."""
     page = Page(datetime.now(UTC))
     kind, group = tree["kind"], str(tree.get("apiVersion", "")).rpartition("/")[0]
     events = asyncio.create_task(events_of(client, tree))
@@ -108,7 +108,7 @@ async def described(client: HttpClient, tree: Tree) -> str:
 
 
 async def _claims(client: HttpClient, tree: Tree) -> dict[str, Tree]:
-    """The claims of a pod that exist and that we may see."""
+    """Return the claims of a pod that exist and are readable."""
     extended = ((tree.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
     names = [name for _, name, _ in claims_of(tree)] + [extended or ""]
     found: dict[str, Tree] = {}

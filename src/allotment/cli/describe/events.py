@@ -1,4 +1,4 @@
-"""What happened to an object, as the last part of its description."""
+"""Describes the events of an object."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from allotment.model.trees import Tree
 
 
 async def events_of(client: Client, tree: Tree) -> list[Tree] | None:
-    """The events about an object, the oldest first; None if we may not see them."""
+    """Return the events of an object, the oldest first, or None if reading them is forbidden."""
     metadata, kind = tree["metadata"], tree.get("kind", "")
     wanted = {"name": metadata["name"], "kind": kind}
-    # Kubelets name a node by its name where its uid should be.
+    # Kubelets set the uid of a node to its name.
     wanted |= {"namespace": metadata.get("namespace", ""), "uid": metadata.get("uid", "")} if kind != "Node" else {}
     fields = ",".join(f"involvedObject.{key}={value}" for key, value in wanted.items() if value)
     try:
@@ -24,7 +24,7 @@ async def events_of(client: Client, tree: Tree) -> list[Tree] | None:
 
 
 def add_events(page: Page, events: list[Tree] | None) -> None:
-    """The events; of a message of several lines the rest stands below."""
+    """Add the events; further lines of a message are indented below it."""
     if not events:
         page.line(0, "Events:", NONE if events is not None else UNKNOWN)
         return

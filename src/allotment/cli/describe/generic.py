@@ -1,4 +1,4 @@
-"""Any object, field by field: what there is of kinds that have no layout of their own."""
+"""Describes objects of any kind field by field."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managed
 
 
 def generic(page: Page, tree: Tree) -> None:
-    """Everything that the object says, keys in order."""
+    """Describe all fields of an object, keys in order."""
     page.head(tree)
     metadata = {key: value for key, value in tree["metadata"].items() if key not in _SHOWN_ABOVE}
     _fields(page, 0, {**tree, "metadata": metadata})
 
 
 def add_fields(page: Page, depth: int, tree: Tree) -> None:
-    """The fields of a part of an object."""
+    """Add the fields of a nested object."""
     _fields(page, depth, tree)
 
 
@@ -50,7 +50,7 @@ def _text(value: Any) -> str:
 
 
 def label(key: str) -> str:
-    """A field's name as words; keys that are no plain names stay as they are.
+    """Return a field's name as words; keys that are not plain names are unchanged.
 
     >>> label("deviceClassName"), label("uid"), label("example.com/x")
     ('Device Class Name', 'UID', 'example.com/x')

@@ -1,4 +1,4 @@
-"""Nodes: what they have, which pods are on them, and how much is asked of them."""
+"""Describes nodes: capacity, devices, pods, and the sum of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROLE = "node-role.kubernetes.io/"
 
 
 def node(page: Page, tree: Tree, pods: Sequence[Tree], devices: NodeReport | None) -> None:
-    """A node, the pods on it, and its devices."""
+    """Describe a node with its pods and devices."""
     metadata, spec, status = tree["metadata"], tree.get("spec") or {}, tree.get("status") or {}
     labels = metadata.get("labels") or {}
     page.field(0, "Name", metadata.get("name", ""))
@@ -54,7 +54,7 @@ def taint(one: Tree) -> str:
 
 
 def _add_devices(page: Page, report: NodeReport | None) -> None:
-    """The devices that its drivers publish, which kubectl does not show."""
+    """Add the devices that drivers publish, which kubectl does not show."""
     if report is None or not report.devices:
         page.line(0, "Devices:", NONE)
         return
@@ -76,7 +76,7 @@ def _add_devices(page: Page, report: NodeReport | None) -> None:
 
 def _add_pods(page: Page, pods: Sequence[Tree], allocatable: Tree) -> None:
     page.field(0, "Non-terminated Pods", f"({len(pods)} in total)")
-    # In force while a pod is resized, as the scheduler counts it.
+    # Applies during a resize, as the scheduler counts it.
     each = [(pod_requests(spec, status), pod_limits(spec, status)) for spec, status in map(_parts, pods)]
     whole = (sum_amounts(requests for requests, _ in each), sum_amounts(limits for _, limits in each))
     kinds = ["Requests", "Limits"]

@@ -1,4 +1,4 @@
-"""A page of labels and values: the pieces that every description is made of."""
+"""A page of labels and values, in which objects are described."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN = "<unknown>"
 
 
 class Page:
-    """Lines of cells, each at a depth; :meth:`text` aligns them, those of a table by themselves."""
+    """Lines of cells with indentation; :meth:`text` aligns them, and each table separately."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -22,13 +22,13 @@ class Page:
         self._before: list[str] = []
 
     def line(self, depth: int, *cells: str) -> None:
-        """One line; the cells but the last stand under those of the lines around."""
-        # A line break within a value would tear the page.
+        """Add a line; its cells except the last are aligned with adjacent lines."""
+        # A line break within a value would break the alignment.
         first, *rest = [cell.replace("\r", " ") for cell in cells] or [""]
         self._lines.append(["  " * depth + first, *rest])
 
     def field(self, depth: int, label: str, value: Any) -> None:
-        """``Label:  value``; the lines of a long text stand below the label."""
+        """Add ``Label:  value``; a multi-line text is below the label."""
         text = str(value)
         if "\n" not in text:
             self.line(depth, f"{label}:", text)
@@ -38,7 +38,7 @@ class Page:
             self.line(depth + 2, line)
 
     def mapping(self, depth: int, label: str, values: Mapping[str, Any] | None, sign: str = "=") -> None:
-        """``Labels:  a=b``, each entry on a line of its own."""
+        """Add ``Labels:  a=b``, one line per entry."""
         if not values:
             self.line(depth, f"{label}:", NONE)
             return
@@ -54,13 +54,13 @@ class Page:
             head = ""
 
     def several(self, depth: int, label: str, values: Iterable[str]) -> None:
-        """Values below each other, the label before the first."""
+        """Add values below each other, the label before the first."""
         listed = list(values) or [NONE]
         for number, value in enumerate(listed):
             self.line(depth, f"{label}:" if number == 0 else "", value)
 
     def table(self, depth: int, headers: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-        """Headers, a line of dashes below each, and rows."""
+        """Add a table: headers, dashes below each, and rows."""
         names = list(headers)
         self.cut()
         self.line(depth, *names)
@@ -70,19 +70,19 @@ class Page:
         self.cut()
 
     def cut(self) -> None:
-        """What follows has columns of its own."""
+        """Start a new alignment block."""
         self._before += aligned(self._lines, 2)
         self._lines = []
 
     def text(self) -> str:
-        """The page."""
+        """Return the page as text."""
         self.cut()
         return "".join(line.rstrip() + "\n" for line in self._before)
 
     # --- what every object has
 
     def head(self, tree: Tree, namespaced: bool = True) -> None:
-        """Name, namespace, labels, annotations."""
+        """Add name, namespace, labels and annotations."""
         metadata = tree["metadata"]
         self.field(0, "Name", metadata.get("name", ""))
         if namespaced:
@@ -91,19 +91,19 @@ class Page:
         self.annotations(tree)
 
     def annotations(self, tree: Tree) -> None:
-        """Annotations, but for what kubectl keeps for itself."""
+        """Add annotations, except kubectl's last-applied configuration."""
         annotations = tree["metadata"].get("annotations") or {}
         shown = {k: v for k, v in annotations.items() if k != "kubectl.kubernetes.io/last-applied-configuration"}
         self.mapping(0, "Annotations", shown, ": ")
 
     def controller(self, tree: Tree) -> None:
-        """Who made it."""
+        """Add the controller that owns the object."""
         for owner in tree["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
                 self.field(0, "Controlled By", f"{owner.get('kind')}/{owner.get('name')}")
 
     def conditions(self, tree: Tree, wide: bool = False) -> None:
-        """The conditions of the status; ``wide`` with times and reasons."""
+        """Add the conditions of the status; ``wide``: with times and reasons."""
         listed = (tree.get("status") or {}).get("conditions") or ()
         if not listed:
             return
@@ -127,7 +127,7 @@ class Page:
         )  # fmt: skip
 
     def age(self, stamp: str | None) -> str:
-        """How long ago."""
+        """Return the time since a timestamp."""
         moment = parsed(stamp)
         return UNKNOWN if moment is None else ago((self.now - moment).total_seconds())
 
@@ -138,7 +138,7 @@ def _one_line(text: str) -> str:
 
 
 def parsed(stamp: str | None) -> datetime | None:
-    """A time of an object."""
+    """Parse a timestamp."""
     try:
         return datetime.fromisoformat(stamp).astimezone(UTC) if stamp else None
     except ValueError:
@@ -146,7 +146,7 @@ def parsed(stamp: str | None) -> datetime | None:
 
 
 def full(stamp: str | None) -> str:
-    """A time as kubectl writes it out.
+    """Format a timestamp as kubectl does.
 
     >>> full("2026-01-02T03:04:05Z")
     'Fri, 02 Jan 2026 03:04:05 +0000'
@@ -159,7 +159,7 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def ago(seconds: float) -> str:
-    """A length of time, the longer the coarser, as kubectl shows ages.
+    """Format a duration in seconds with decreasing precision, as kubectl shows ages.
 
     >>> [ago(s) for s in (5, 130, 3599, 7300, 100_000, 400_000_000)]
     ['5s', '2m10s', '59m', '121m', '27h', '12y']
@@ -176,7 +176,7 @@ def ago(seconds: float) -> str:
 
 
 _S, _M, _H, _D, _Y = (1, "s"), (_MINUTE, "m"), (_HOUR, "h"), (_DAY, "d"), (_YEAR, "y")
-#: Up to so many seconds: the unit, and the smaller one that is still told.
+#: Upper limit in seconds: the unit, and the smaller unit that is still shown.
 _STEPS: tuple[tuple[int, tuple[int, str], tuple[int, str] | None], ...] = (
     (2 * _MINUTE, _S, None), (10 * _MINUTE, _M, _S), (3 * _HOUR, _M, None), (8 * _HOUR, _H, _M), (2 * _DAY, _H, None),
     (8 * _DAY, _D, _H), (2 * _YEAR, _D, None), (8 * _YEAR, _Y, _D),

@@ -1,4 +1,4 @@
-"""Pods: where it runs, its containers, its claims with their devices, and what keeps it from running."""
+"""Describes pods: node, containers, claims with their devices, conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.model.trees import Tree
 
 
 def pod(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
-    """A pod; ``claims`` are those that exist of the ones that it names."""
+    """Describe a pod; ``claims``: its existing claims."""
     metadata, spec, status = tree["metadata"], tree.get("spec") or {}, tree.get("status") or {}
     page.field(0, "Name", metadata.get("name", ""))
     page.field(0, "Namespace", metadata.get("namespace", ""))
@@ -148,7 +148,7 @@ def _mount(one: Tree) -> str:
 
 
 def _add_claims(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
-    """The pod's claims and their devices, which kubectl does not show."""
+    """Add the pod's claims and their devices, which kubectl does not show."""
     entries = [(entry.get("name", ""), name, template) for entry, name, template in claims_of(tree)]
     extended = ((tree.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
     entries += [("extended resources", extended, "")] if extended else []
@@ -167,7 +167,7 @@ def _add_claims(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
 
 
 def claims_of(tree: Tree) -> list[tuple[Tree, str, str]]:
-    """Each entry of a pod, the claim that it stands for (if there is one yet) and its template."""
+    """Yield each claim entry of a pod with its claim, if it exists, and its template."""
     made = {one.get("name"): one for one in (tree.get("status") or {}).get("resourceClaimStatuses") or ()}
     found = []
     for entry in (tree.get("spec") or {}).get("resourceClaims") or ():
@@ -199,7 +199,7 @@ def _add_volumes(page: Page, volumes: Any) -> None:
 
 
 def toleration(one: Tree) -> str:
-    """A toleration in a line, as kubectl writes it.
+    """Format a toleration as kubectl does.
 
     >>> toleration({"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
     'gpu:NoExecute op=Exists for 300s'

@@ -1,4 +1,4 @@
-"""ResourceSlices: a table of their devices, of which the common attributes are told once."""
+"""Describes ResourceSlices: a table of their devices, with common attributes shown once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.phrases import counted
 
 
 def resource_slice(page: Page, tree: Tree) -> None:
-    """A ResourceSlice: where its devices are, what they have in common, and each of them."""
+    """Describe a ResourceSlice: its nodes, common attributes, and devices."""
     page.head(tree, namespaced=False)
     spec = tree.get("spec") or {}
     pool = spec.get("pool") or {}
@@ -57,7 +57,7 @@ def _add_counters(page: Page, sets: Sequence[Tree]) -> None:
 
 
 def _common(devices: Sequence[Tree]) -> dict[str, str]:
-    """What all devices of several say alike."""
+    """Return the properties that all devices share."""
     if len(devices) < 2:
         return {}
     first, *rest = [_facts(device) for device in devices]
@@ -65,7 +65,7 @@ def _common(devices: Sequence[Tree]) -> dict[str, str]:
 
 
 def _facts(device: Tree) -> dict[str, str]:
-    """Everything that a device publishes, by name."""
+    """Return all properties of a device, by name."""
     facts: dict[str, str] = {}
     for name, attribute in sorted((device.get("attributes") or {}).items()):
         facts[name] = ", ".join(_value(value) for value in attribute.values())

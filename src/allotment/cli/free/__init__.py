@@ -1,1 +1,1 @@
-"""The tables of ``allot free``."""
+"""``allot free``: tables of free and used devices."""

@@ -1,7 +1,7 @@
-"""``allot free``: the report of `allotment.tools.free` as tables.
+"""``allot free``: prints the report of `allotment.tools.free` as tables.
 
-The first line answers the question; a table per node and kind follows, then whatever needs attention. What would be
-longer than a screen is summed up. ``-o wide`` lists every device.
+The first line is the total; tables by node and kind follow, then problems. Long tables are
+summarized. ``-o wide`` lists every device.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _state(arguments: Namespace) -> ClusterState:
-    """The cluster of a file, of hardware, or (by its context) one that runs."""
+    """Return the state of a snapshot, of hardware, or of a live cluster."""
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, "resourceslices", "resourceclaims")
     state = ClusterState.of(inputs)
@@ -78,7 +78,7 @@ def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
 
 
 def headline(report: FreeReport) -> str:
-    """The answer in one sentence.
+    """Return the total in one sentence.
 
     >>> headline(FreeReport())
     'No node publishes devices.'
@@ -95,7 +95,7 @@ def headline(report: FreeReport) -> str:
 def _section(
     screen: Screen, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *cut: str, whole: bool = True
 ) -> None:
-    """A table with its title, if it has rows; unless ``whole``, no more of them than a screen takes."""
+    """Print a table with a title, if it has rows; truncated unless ``whole``."""
     if rows:
         screen.line()
         screen.line(screen.paint(title, "bold"))
@@ -106,7 +106,7 @@ def _section(
 
 
 def _in_use(screen: Screen, report: FreeReport, whole: bool) -> None:
-    """The devices that each claim holds; one that is shared stands with each of its claims."""
+    """Print the devices of each claim; a shared device is listed for each of its claims."""
     held: dict[tuple[str, str, str], dict[str, None]] = {}
     for node in report.nodes:
         for device in node.devices:
@@ -166,7 +166,7 @@ def _blockers(device: DeviceReport) -> str:
 
 
 def _counters(screen: Screen, report: FreeReport, whole: bool) -> None:
-    """Counter sets that something draws from; the untouched ones are only counted."""
+    """Print the counter sets in use; unused ones are only counted."""
     rows, untouched = [], 0
     for node in report.nodes:
         for counter_set in node.counter_sets:
@@ -182,7 +182,7 @@ def _counters(screen: Screen, report: FreeReport, whole: bool) -> None:
 
 
 def users(holder: DeviceHolder) -> str:
-    """The pods of a claim that holds devices, or that nobody has it.
+    """Return the pods of a claim with devices, or that it has none.
 
     >>> users(DeviceHolder("ml/train", ("train-0", "train-1"))), users(DeviceHolder("ml/old", set_aside=True))
     ('train-0,train-1', '(contested, unused)')
@@ -191,12 +191,12 @@ def users(holder: DeviceHolder) -> str:
 
 
 def amounts(capacity: Iterable[RemainingAmount]) -> str:
-    """``memory 24Gi of 40Gi``, comma separated."""
+    """Return amounts as ``memory 24Gi of 40Gi``, separated by commas."""
     return ", ".join(f"{amount.name} {amount.left} of {amount.total}" for amount in capacity)
 
 
 def counters_left(counter_set: CounterSetReport) -> str:
-    """What is left of a set; numbered counters (memory-slice-0, -1, …) are counted together.
+    """Return the remaining counters of a set; numbered ones (memory-slice-0, -1, …) are added.
 
     >>> from allotment.model.quantity import Quantity
     >>> one, none = Quantity.of_int(1), Quantity.of_int(0)

@@ -1,7 +1,7 @@
-"""Devices summed up: by node, by nodes that are alike, by what the devices are.
+"""Summarizes devices by node, by groups of equal nodes, or by product.
 
-Five hundred equal nodes are no five hundred answers: where they would fill more than a screen, nodes with the same
-devices in the same states are one row, so that the row with most free devices is where the next pod can go.
+If the table would be long, nodes with the same
+devices in the same states share a row; the rows with most free devices are first.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 from allotment.tools.free import STATES, DeviceReport, FreeReport, NodeReport
 
 ANY_NODE: Final = "<any>"
-#: Rows that are taken in at a glance; from there on they are summed up.
+#: Maximum number of rows without a summary.
 SCREEN: Final = 20
 
 
 class Table(NamedTuple):
-    """Headers and rows, and what a reader has to know of them."""
+    """A table, and a note about it."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -26,17 +26,17 @@ class Table(NamedTuple):
 
 
 def name(node: NodeReport) -> str:
-    """The node as tables show it."""
+    """Return the node's name in tables."""
     return node.node or ANY_NODE
 
 
 def kind(device: DeviceReport) -> str:
-    """What a device is, in few words."""
+    """Return a short name of a device's product."""
     return (device.kind or device.driver).removeprefix("NVIDIA ")
 
 
 def summed(report: FreeReport, by: str | None = None) -> Table:
-    """How many devices there are in which state: by "node" or "product", or as is read most easily."""
+    """Count devices by state, per "node" or "product", or in the shortest form."""
     states = [state for state in STATES if state in ("free", "in-use") or report.count(state)]
     if by == "product":
         return _by_product(report, states)
@@ -45,7 +45,7 @@ def summed(report: FreeReport, by: str | None = None) -> Table:
 
 
 def _counts(node: NodeReport) -> dict[str, Counter[str]]:
-    """States by kind of device."""
+    """Count states by kind of device."""
     found: dict[str, Counter[str]] = {}
     for device in node.devices:
         found.setdefault(kind(device), Counter())[device.state] += 1
@@ -68,7 +68,7 @@ def _by_node(report: FreeReport, states: Sequence[str]) -> Table:
 
 
 def _alike(report: FreeReport, states: Sequence[str]) -> Table:
-    """Nodes with as many devices of each kind in each state; the same hardware together, what has most free first."""
+    """Group nodes with the same number of devices of each kind and state; most free devices first."""
     groups: dict[object, tuple[list[str], dict[str, Counter[str]]]] = {}
     hardware: dict[object, int] = {}
     for node in report.nodes:
@@ -116,7 +116,7 @@ def _by_product(report: FreeReport, states: Sequence[str]) -> Table:
 
 
 def by_namespace(report: FreeReport) -> Table:
-    """Who holds devices, by the namespaces of their claims; most devices first."""
+    """Count devices in use by the namespaces of their claims; most devices first."""
     claims: dict[str, set[str]] = {}
     pods: dict[str, set[str]] = {}
     devices: Counter[str] = Counter()

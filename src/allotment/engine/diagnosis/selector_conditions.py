@@ -382,7 +382,7 @@ def _value_mismatch(
         return ConditionFinding(code, summary, nearest, tuple(repairs))
     finding = _plain(conjunct, of_class, nearest, repairs)
     different = sorted({value_text(value) for _, value in valued})
-    summary = f"no device has {path[-1]} {_WORDS[operator]}{value_text(wanted)}; here it is {first_few(different, 4)}"
+    summary = f"no device has {path[-1]} {_WORDS[operator]}{value_text(wanted)}; the devices have {first_few(different, 4)}"
     return ConditionFinding(finding.code, summary, nearest, finding.repairs)
 
 

@@ -1,4 +1,4 @@
-"""The alerts, as Prometheus and its operator read them."""
+"""The alerts as a Prometheus rule file and as a PrometheusRule object."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from allotment.exporter.alerts.cluster import CLUSTER
 from allotment.exporter.alerts.components import COMPONENTS
 from allotment.model.trees import Tree
 
-#: Where the page with what to do is, unless somebody says otherwise.
+#: Default location of the page that explains what to do for each alert.
 RUNBOOKS: Final = "docs/metrics.md"
-#: By the name of their group.
+#: By group name.
 ALERTS: Final[Mapping[str, tuple[Alert, ...]]] = {"allotment-cluster": CLUSTER, "allotment-components": COMPONENTS}
 
 
 def rules(runbooks: str = RUNBOOKS) -> Tree:
-    """The rule file, as ``rule_files`` of Prometheus names it."""
+    """Return the rule file for ``rule_files`` of Prometheus."""
     return {
         "groups": [
             {"name": name, "rules": [_rule(alert, runbooks) for alert in alerts]} for name, alerts in ALERTS.items()
@@ -26,7 +26,7 @@ def rules(runbooks: str = RUNBOOKS) -> Tree:
 
 
 def prometheus_rule(runbooks: str = RUNBOOKS) -> Tree:
-    """The same as an object for Prometheus' operator."""
+    """Return the rules as an object for the Prometheus operator."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
@@ -39,7 +39,7 @@ def _rule(alert: Alert, runbooks: str) -> Tree:
     return {
         "alert": alert.name,
         "expr": alert.expression,
-        "for": alert.lasting,
+        "for": alert.duration,
         "labels": {"severity": alert.severity},
         "annotations": {
             "summary": alert.summary,

@@ -1,4 +1,4 @@
-"""An alert: what somebody should look at, when, and what to do about it."""
+"""The definition of an alert: expression, severity, texts, and advice for the page."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ Severity: TypeAlias = Literal["critical", "warning", "info"]
 
 
 class Alert(NamedTuple):
-    """``lasting``: how long it must be so. ``advice``: what to do, for the page. ``description`` may quote labels."""
+    """``duration``: how long the expression must hold. ``advice``: what to do, for the page. ``description`` may use
+    labels.
+    """
 
     name: str
     severity: Severity
     expression: str
-    lasting: str
+    duration: str
     summary: str
     description: str
     advice: str
 
 
 def alert(
-    name: str, severity: Severity, expression: str, lasting: str, summary: str, description: str, advice: str
+    name: str, severity: Severity, expression: str, duration: str, summary: str, description: str, advice: str
 ) -> Alert:
-    """An alert whose expression asks for what there is. Raises UnknownName."""
-    return Alert(name, severity, query(expression).expression, lasting, summary, description, advice)
+    """Return an alert with a checked expression. Raises UnknownName."""
+    return Alert(name, severity, query(expression).expression, duration, summary, description, advice)

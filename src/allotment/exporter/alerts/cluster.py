@@ -1,4 +1,4 @@
-"""What may be wrong with a cluster's devices, claims and pods."""
+"""Alerts about a cluster's devices, claims and pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLUSTER: Final = (
         "All devices that class {{ $labels.device_class }} selects are held, tainted or blocked. The next pod will "
         "wait.",
         "Nothing, if the cluster is meant to be full. `allot free` says who holds the devices; claims that are "
-        "allocated but not reserved hold them for nobody (`allotment_claims{state=\"allocated\"}`).",
+        "allocated but not reserved hold them without a consumer (`allotment_claims{state=\"allocated\"}`).",
     ),
     alert(
         "AllotmentPoolNotUsable", "warning",
@@ -41,14 +41,14 @@ CLUSTER: Final = (
         "Driver {{ $labels.driver }} or a DeviceTaintRule taints devices on node {{ $labels.node }} with effect "
         "{{ $labels.effect }}.",
         "`allot free -o wide` shows the taints. A driver's taint is a fault that it has found (on an NVIDIA GPU: an "
-        "XID); a rule's is somebody's decision (`kubectl get devicetaintrules`).",
+        "XID); a rule's is an administrator's decision (`kubectl get devicetaintrules`).",
     ),
     alert(
         "AllotmentDeviceAllocatedTwice", "critical", "allotment_devices_allocated_twice > 0", "1m",
         "{{ $value }} device(s) of {{ $labels.driver }} are allocated twice",
         "Several claims hold the same device although it cannot be shared: their pods run on the same hardware.",
         "`allot free` names both claims. Delete one of the pods and its claim. This should never happen: two "
-        "schedulers saw different states, or somebody wrote a claim's status by hand. Please report it.",
+        "schedulers saw different states, or a user wrote a claim's status by hand. Please report it.",
     ),
     alert(
         "AllotmentDevicesMissing", "warning", "allotment_devices_missing > 0", "15m",

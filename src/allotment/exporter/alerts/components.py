@@ -1,4 +1,4 @@
-"""What may be wrong with Allotment's own parts."""
+"""Alerts about Allotment's own components."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.exporter.alerts.alert import alert
 COMPONENTS: Final = (
     alert(
         "AllotmentExporterSilent", "warning", "time() - allotment_exporter_last_contact_timestamp_seconds > 300", "5m",
-        "The exporter has not heard from the API server for {{ $value | humanizeDuration }}",
+        "The exporter has not received anything from the API server for {{ $value | humanizeDuration }}",
         "The metrics it serves are as old as that.",
         "Check its log: it may lack permission to list or watch a resource (`allot rbac exporter`), or cannot reach "
         "the server.",
@@ -31,7 +31,7 @@ COMPONENTS: Final = (
     alert(
         "AllotmentNoLeader", "critical", "max by (lease) (allotment_leader) < 1", "2m",
         "No leader for {{ $labels.lease }}",
-        "All replicas of the component stand by, and its work is not done.",
+        "All replicas of the component are on standby, and none does its work.",
         "`kubectl -n kube-system get lease` shows the holder. A replica that died keeps its Lease until it expires; "
         "longer than that, no replica is allowed to write it (`allot rbac`), or their clocks are far apart.",
     ),

@@ -1,4 +1,4 @@
-"""The dashboards, by the name of their file."""
+"""The dashboards, by file name."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,4 +9,6 @@ from allotment.exporter.dashboards.nodes import NODES
 from allotment.exporter.dashboards.overview import OVERVIEW
 from allotment.exporter.panels import Dashboard
 
-DASHBOARDS: Final[Mapping[str, Dashboard]] = {f"{one.uid}.json": one for one in (OVERVIEW, NODES, COST, COMPONENTS)}
+DASHBOARDS: Final[Mapping[str, Dashboard]] = {
+    f"{dashboard.uid}.json": dashboard for dashboard in (OVERVIEW, NODES, COST, COMPONENTS)
+}

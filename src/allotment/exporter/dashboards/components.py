@@ -1,10 +1,10 @@
-"""How Allotment's own parts are."""
+"""The dashboard of Allotment's own components."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.exporter.panels import Dashboard, Row, lines, quantile, stat
+from allotment.exporter.panels import Dashboard, PanelRow, lines, quantile, stat
 from allotment.exporter.queries import query
 
 _NOW: Final = (
@@ -18,7 +18,7 @@ _NOW: Final = (
         "sum(increase(allotment_program_restarts_total[1h])) or vector(0)", width=6, bad=True,
     ),
     stat(
-        "Last contact", "Time since the exporter last heard from the API server.",
+        "Last contact", "Time since the exporter last received anything from the API server.",
         "time() - min(allotment_exporter_last_contact_timestamp_seconds)", unit="s", width=6,
     ),
 )  # fmt: skip
@@ -53,7 +53,7 @@ _SERVER: Final = (
 )  # fmt: skip
 _EXPORTER: Final = (
     lines(
-        "Duration", "Of computing the metrics, and of finding out why pods wait.",
+        "Duration", "Of computing the metrics, and of diagnosing pending pods.",
         query("max(allotment_exporter_build_seconds)", "values"),
         query("max(allotment_exporter_diagnosis_seconds)", "causes"), unit="s",
     ),
@@ -67,5 +67,10 @@ COMPONENTS: Final = Dashboard(
     "allotment-components",
     "Allotment / Components",
     "Allotment's own components: throughput, durations, leaders, and answers of the API server.",
-    (Row("Now", _NOW), Row("Work", _WORK), Row("The API server", _SERVER), Row("The exporter", _EXPORTER)),
+    (
+        PanelRow("Now", _NOW),
+        PanelRow("Work", _WORK),
+        PanelRow("The API server", _SERVER),
+        PanelRow("The exporter", _EXPORTER),
+    ),
 )

@@ -1,10 +1,10 @@
-"""What nodes cost, and who has which part of that."""
+"""The dashboard of node costs and who accounts for them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.exporter.panels import Dashboard, Row, Variable, bars, lines, stat, table
+from allotment.exporter.panels import Dashboard, PanelRow, Variable, bars, lines, stat, table
 from allotment.exporter.queries import query
 
 _DOLLARS: Final = "currencyUSD"
@@ -14,7 +14,7 @@ _NOW: Final = (
         unit=_DOLLARS, width=6,
     ),
     stat("Held", "By claims.", "sum(allotment_claims_cost_dollars_per_hour)", unit=_DOLLARS, width=6),
-    stat("Idle", "Held by nobody.", "sum(allotment_idle_cost_dollars_per_hour)", unit=_DOLLARS, width=6),
+    stat("Idle", "Not held by any claim.", "sum(allotment_idle_cost_dollars_per_hour)", unit=_DOLLARS, width=6),
     stat(
         "Claims without a price", "The catalogue has no price for their nodes.",
         'sum(allotment_claims_priced{price="unknown"}) or vector(0)', width=6,
@@ -66,6 +66,6 @@ COST: Final = Dashboard(
     "allotment-cost",
     "Allotment / Cost",
     "What nodes cost by the catalogue, and how much of that claims hold. Unknown prices are left out.",
-    (Row("Now, per hour", _NOW), Row("Who pays", _WHO), Row("Prices", _KNOWN)),
+    (PanelRow("Now, per hour", _NOW), PanelRow("Who pays", _WHO), PanelRow("Prices", _KNOWN)),
     (Variable("namespace", "Namespace", "allotment_claims_cost_dollars_per_hour"),),
 )

@@ -1,10 +1,10 @@
-"""The devices of nodes."""
+"""The dashboard of each node's devices."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.exporter.panels import Dashboard, Row, Variable, lines, table
+from allotment.exporter.panels import Dashboard, PanelRow, Variable, lines, table
 from allotment.exporter.queries import query
 
 _DEVICES: Final = (
@@ -35,11 +35,11 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Shares", "Of devices that several claims may use at once.",
+        "Shares", "Of devices that several claims can share.",
         query('sum by (node) (allotment_device_shares{node=~"$node"})', "{{node}}"),
     ),
     lines(
-        "Shared capacity in use", "Of devices that several claims may use at once.",
+        "Shared capacity in use", "Of devices that several claims can share.",
         query(
             'sum by (node, capacity) (allotment_shared_capacity_used{node=~"$node"})'
             ' / (sum by (node, capacity) (allotment_shared_capacity{node=~"$node"}) > 0)',
@@ -83,6 +83,6 @@ NODES: Final = Dashboard(
     "allotment-nodes",
     "Allotment / Nodes",
     "Devices by node: state, memory, counters, taints, pools and prices.",
-    (Row("Devices", _DEVICES), Row("Problems", _WRONG), Row("Cost", _COST)),
+    (PanelRow("Devices", _DEVICES), PanelRow("Problems", _WRONG), PanelRow("Cost", _COST)),
     (Variable("node", "Node", "allotment_devices"),),
 )

@@ -1,10 +1,10 @@
-"""What there is, who has it, and why pods wait."""
+"""The dashboard of all devices, their holders, and pending pods."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.exporter.panels import Dashboard, Row, Variable, lines, quantile, stat, table
+from allotment.exporter.panels import Dashboard, PanelRow, Variable, lines, quantile, stat, table
 from allotment.exporter.queries import query
 
 _NOW: Final = (
@@ -45,7 +45,7 @@ _WHO: Final = (
 )  # fmt: skip
 _WHY: Final = (
     lines(
-        "By cause", "The codes are those of `allot explain`; none: the devices are there.",
+        "By cause", "The codes are those of `allot explain`; none: devices are available.",
         query('sum by (cause) (allotment_pending_pods{namespace=~"$namespace"})', "{{cause}}"), stacked=True,
     ),
     lines(
@@ -68,8 +68,8 @@ _WHY: Final = (
 _CLAIMS: Final = (
     lines(
         "By state",
-        "allocated: devices, but no consumer. contested: two schedulers gave away the same devices, and this claim was "
-        "set aside.",
+        "allocated: devices, but no consumer. contested: two schedulers allocated the same devices, and this claim was "
+        "detached.",
         query('sum by (state) (allotment_claims{namespace=~"$namespace"})', "{{state}}"), stacked=True,
     ),
     lines(
@@ -85,7 +85,7 @@ _CLAIMS: Final = (
 OVERVIEW: Final = Dashboard(
     "allotment-overview",
     "Allotment / Devices",
-    "Devices of a cluster: how many are free, who holds the rest, and why pods wait.",
-    (Row("Now", _NOW), Row("Devices", _WHO), Row("Why pods wait", _WHY), Row("Claims", _CLAIMS)),
+    "Devices of a cluster: how many are free, who holds the rest, and why pods are pending.",
+    (PanelRow("Now", _NOW), PanelRow("Devices", _WHO), PanelRow("Pending pods", _WHY), PanelRow("Claims", _CLAIMS)),
     (Variable("namespace", "Namespace", "allotment_claims"),),
 )

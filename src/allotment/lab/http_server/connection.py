@@ -19,7 +19,7 @@ from allotment.apiserver.http_messages import Application, Response, Streaming, 
 from allotment.lab.http_server import response_heads
 from allotment.lab.http_server.handshake import agree
 from allotment.lab.http_server.limits import Limits
-from allotment.lab.http_server.request_parser import Asked, BodyBudget, Reader, Refused, Upgrading
+from allotment.lab.http_server.request_parser import ParsedRequest, BodyBudget, Reader, RequestRejected, UpgradeRequested
 from allotment.lab.http_server.streaming import pump
 from allotment.lab.http_server.tls import peer_of
 from allotment.lab.http_server.websocket import RawSocket, WebSocket
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Host) -> None:
         self._server = server
         self._limits = server.limits
-        self._pending: deque[Asked | Response] = deque()
+        self._pending: deque[ParsedRequest | Response] = deque()
         self._task: asyncio.Task[None] | None = None
         self._wake: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
@@ -144,9 +144,9 @@ class Connection(asyncio.Protocol):
     def _feed(self, data: bytes) -> None:
         try:
             self._reader.feed(data)
-        except Upgrading as upgrading:
+        except UpgradeRequested as upgrading:
             self._rest = bytearray(upgrading.rest)
-        except Refused as refused:
+        except RequestRejected as refused:
             if not self._deaf:  # what follows a request that closes the connection is nobody's
                 self._refuse(refused.response)
             return
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
         if len(self._pending) > self._limits.pipelined:
             self.hold(True)
 
-    def _deliver(self, asked: Asked) -> None:
+    def _deliver(self, asked: ParsedRequest) -> None:
         if self._deaf:
             self._give_back(asked)
             return
@@ -183,8 +183,8 @@ class Connection(asyncio.Protocol):
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def _give_back(self, asked: Asked | Response) -> None:
-        if isinstance(asked, Asked):
+    def _give_back(self, asked: ParsedRequest | Response) -> None:
+        if isinstance(asked, ParsedRequest):
             self._server.bodies.left += len(asked.request.body)
 
     # --- answering
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
             _log.exception("a connection failed")
             self._transport.abort()
 
-    async def _answer(self, asked: Asked | Response) -> None:
+    async def _answer(self, asked: ParsedRequest | Response) -> None:
         if isinstance(asked, Response):
             self._respond(asked, head_only=False, keep_alive=False)
             self._close(linger=True)
@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
 
-    async def _stream(self, answer: Streaming, asked: Asked, keep_alive: bool) -> bool:
+    async def _stream(self, answer: Streaming, asked: ParsedRequest, keep_alive: bool) -> bool:
         """Send a stream; whether the connection may go on after it."""
         bare = asked.request.method == "HEAD" or not response_heads.has_body(answer.code)
         chunked = asked.chunks and not bare

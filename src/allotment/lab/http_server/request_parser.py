@@ -12,7 +12,7 @@ from allotment.lab.http_server.limits import Limits
 from allotment.lab.http_server.response_heads import bad_request, refusal, too_large
 
 
-class Asked(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A request and what of HTTP its answer must heed."""
 
     request: Request
@@ -30,7 +30,7 @@ class BodyBudget:
         self.left = left
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """What came cannot be answered by the API; the answer is ``response``, and nothing after it can be read."""
 
     def __init__(self, response: Response) -> None:
@@ -38,7 +38,7 @@ class Refused(Exception):
         self.response = response
 
 
-class Upgrading(Exception):
+class UpgradeRequested(Exception):
     """The request just delivered asks for another protocol; ``rest`` may be its first bytes."""
 
     def __init__(self, rest: bytes) -> None:
@@ -54,7 +54,7 @@ class Reader:
         "_refusal", "_size", "_url", "continue_due", "stage",
     )  # fmt: skip
 
-    def __init__(self, deliver: Callable[[Asked], None], peer: Peer | None, limits: Limits, budget: BodyBudget) -> None:
+    def __init__(self, deliver: Callable[[ParsedRequest], None], peer: Peer | None, limits: Limits, budget: BodyBudget) -> None:
         self._deliver = deliver
         self._peer = peer
         self._limits = limits
@@ -83,15 +83,15 @@ class Reader:
             rest = data[upgrade.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
             if self.stage == "between":
-                raise Upgrading(rest) from None
+                raise UpgradeRequested(rest) from None
             self.feed(self._without_upgrade() + rest)
         except httptools.HttpParserError as error:
-            raise Refused(self._refusal or bad_request(f"malformed HTTP request: {error}")) from None
+            raise RequestRejected(self._refusal or bad_request(f"malformed HTTP request: {error}")) from None
         # A line without end calls nobody. The chunk in which it began is not counted: other requests may share it.
         if self.stage == "head" and not self._began:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.head_bytes:
-                raise Refused(self._head_too_large())
+                raise RequestRejected(self._head_too_large())
 
     def release(self) -> None:
         """Give back what the budget lent to a body that will never be complete."""
@@ -168,7 +168,7 @@ class Reader:
         self.stage = "between"
         self.continue_due = False
         self._size = 0
-        self._deliver(Asked(request, parser.should_keep_alive(), parser.get_http_version() != "1.0"))
+        self._deliver(ParsedRequest(request, parser.should_keep_alive(), parser.get_http_version() != "1.0"))
 
     def _is_cut(self) -> bool:
         """Whether the parser took the body for another protocol's first bytes (curl's h2c has such)."""
@@ -203,7 +203,7 @@ class Reader:
 
     def _refuse(self, response: Response) -> None:
         self._refusal = response
-        raise Refused(response)
+        raise RequestRejected(response)
 
 
 _METHODS = {m.encode(): m for m in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")}

@@ -11,19 +11,19 @@ from collections.abc import Callable, Set
 from allotment.node_fit.filters.node_eligibility import node_affinity, schedulable, taints
 from allotment.node_fit.filters.ports import ports
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.filters.resources import room
-from allotment.node_fit.nodes import Machine
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.filters.resources import resources
+from allotment.node_fit.nodes import CachedNode
+from allotment.node_fit.pod_requirements import PodRequirements
 
-Filter = Callable[[Demand, Machine], Refusal | None]
+Filter = Callable[[PodRequirements, CachedNode], Refusal | None]
 
 FILTERS: tuple[Filter, ...] = (schedulable, taints, node_affinity, ports)
 
 
-def judge(demand: Demand, machine: Machine, by_devices: Set[str] = frozenset()) -> Refusal | None:
+def run_filters(requirements: PodRequirements, node: CachedNode, dra_resources: Set[str] = frozenset()) -> Refusal | None:
     """The first refusal, or None if the node would do as far as it alone is concerned."""
     for filter in FILTERS:
-        refusal = filter(demand, machine)
+        refusal = filter(requirements, node)
         if refusal is not None:
             return refusal
-    return room(demand, machine, by_devices)
+    return resources(requirements, node, dra_resources)

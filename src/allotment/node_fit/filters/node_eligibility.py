@@ -6,41 +6,41 @@ from collections.abc import Iterable
 
 from allotment.model.core import Taint, Toleration
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.nodes import UNSCHEDULABLE, Machine
-from allotment.node_fit.pod_requirements import Demand, admits
+from allotment.node_fit.nodes import UNSCHEDULABLE, CachedNode
+from allotment.node_fit.pod_requirements import PodRequirements, selector_matches
 
 _CORDONED = Refusal(("node(s) were unschedulable",), cause="unschedulable")
 _TAINTED = Refusal(("node(s) had untolerated taint(s)",), cause="taint")
 _NOT_SELECTED = Refusal(("node(s) didn't match Pod's node affinity/selector",), cause="affinity")
 
 
-def schedulable(demand: Demand, machine: Machine) -> Refusal | None:
+def schedulable(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
     """A cordoned node takes only pods that tolerate it."""
-    if machine.unschedulable and not tolerates(demand.tolerations, UNSCHEDULABLE):
+    if node.unschedulable and not tolerates(requirements.tolerations, UNSCHEDULABLE):
         return _CORDONED
     return None
 
 
-def taints(demand: Demand, machine: Machine) -> Refusal | None:
+def taints(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
     """Every taint that keeps pods away must be tolerated."""
-    return _TAINTED if untolerated(demand, machine) is not None else None
+    return _TAINTED if untolerated(requirements, node) is not None else None
 
 
-def node_affinity(demand: Demand, machine: Machine) -> Refusal | None:
+def node_affinity(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
     """The pod's node selector, and what its node affinity requires."""
-    labels = machine.facts.labels
-    for key, value in demand.node_selector:
+    labels = node.facts.labels
+    for key, value in requirements.node_selector:
         if labels.get(key) != value:
             return _NOT_SELECTED
-    if demand.required is not None and not admits(demand.required, machine.facts):
+    if requirements.required is not None and not selector_matches(requirements.required, node.facts):
         return _NOT_SELECTED
     return None
 
 
-def untolerated(demand: Demand, machine: Machine) -> Taint | None:
+def untolerated(requirements: PodRequirements, node: CachedNode) -> Taint | None:
     """The first taint that keeps the pod away."""
-    for taint in machine.taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(demand.tolerations, taint):
+    for taint in node.taints:
+        if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(requirements.tolerations, taint):
             return taint
     return None
 

@@ -1,1 +1,1 @@
-"""The binding cycle: writes and settles claims, waits for devices, binds the pod; on an error everything is reverted."""
+"""The binding cycle: writes and settles claims, waits for devices, binds the pod; reverts everything on an error."""

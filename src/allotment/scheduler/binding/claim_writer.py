@@ -100,7 +100,7 @@ class ClaimWriter:
         return str(tree["metadata"].get("resourceVersion", ""))
 
     def _is_done(self, claim: CachedClaim, tree: Tree, pod: QueuedPod, allocation: Tree | None) -> bool:
-        """Whether an earlier write, whose response was lost, succeeded. Raises BindError if the write cannot succeed."""
+        """Whether an earlier write, whose response was lost, succeeded. Raises BindError if it never can."""
         metadata, status = tree["metadata"], tree.get("status") or {}
         there = status.get("allocation")
         decided = allocation if allocation is not None else claim.allocation
@@ -160,7 +160,7 @@ class ClaimWriter:
         return done and await self.delete(claim)
 
     async def deallocate(self, claim: CachedClaim, pod: QueuedPod) -> bool:
-        """Free a claim whose devices the pod cannot use, unless it has another consumer; return whether that succeeded."""
+        """Free a claim whose devices the pod cannot use, unless it has another consumer; return the success."""
 
         def freed(status: Tree) -> Tree | None:
             if any(user.get("uid") != pod.uid for user in status.get("reservedFor") or ()):

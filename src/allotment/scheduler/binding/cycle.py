@@ -9,8 +9,8 @@ from typing import Any, Final
 from allotment.cluster.cache import Cache
 from allotment.cluster.instrumentation import Observing
 from allotment.cluster.shutdown import Left
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.attempt import NodeAssignment
 from allotment.scheduler.binding.binder import Binder
 from allotment.scheduler.binding.errors import BindError
@@ -38,12 +38,12 @@ class BindingCycle:
         assumed: dict[str, QueuedPod],
         binder: Binder,
         pending_pods: PendingPods,
-        machines: Machines,
+        machines: NodeCache,
         ledger: ClaimLedger,
         idle_bindings: IdleBindings,
         monitor: CoexistenceMonitor,
         pods: Cache[Any],
-        demands: Demands,
+        demands: PodRequirementsCache,
         observing: Observing,
         events: PendingEvents,
         start: StartTask,
@@ -71,7 +71,7 @@ class BindingCycle:
     def start(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
         """Book a decision and start its binding."""
         self._binder.plan(pod, chosen)
-        self._machines.seat(pod.resident, chosen.node)
+        self._machines.assign_pod(pod.resident, chosen.node)
         self._pending_pods.node_assigned(pod)
         self.pods[pod.uid] = pod
         self._start(self._run(pod, chosen), f"bind {pod.key}")
@@ -116,7 +116,7 @@ class BindingCycle:
         item = self._known.item(pod.key.namespace, pod.key.name)
         if item is not None and item.uid == pod.uid and item.spec.get("nodeName"):
             return  # it is bound, here or by another scheduler
-        self._machines.unseat(pod.uid)
+        self._machines.remove_pod(pod.uid)
         self._events.add(ClusterEvent.POD_GONE)
         if item is None or item.uid != pod.uid or item.deleting:
             return
@@ -125,5 +125,5 @@ class BindingCycle:
         self._pending_pods.back_off(again, text)
 
     def _leave(self, pod: QueuedPod) -> None:
-        if self._machines.unseat(pod.uid) is not None:
+        if self._machines.remove_pod(pod.uid) is not None:
             self._events.add(ClusterEvent.POD_GONE)

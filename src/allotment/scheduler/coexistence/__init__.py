@@ -1,1 +1,1 @@
-"""Coexistence with other schedulers that allocate the same devices: detection, double allocations and their resolution."""
+"""Coexistence with other schedulers that allocate the same devices: detection and resolution of double allocations."""

@@ -111,7 +111,7 @@ class CoexistenceMonitor:
         return bool(pod.spec.get("schedulerName", _DEFAULT_SCHEDULER) == self._name)
 
     def _is_own_claim(self, claim: CachedClaim) -> bool:
-        """Whether all its consumers are pods of this scheduler, so that this scheduler or a predecessor allocated it."""
+        """Whether all its consumers are pods of this scheduler, so this scheduler or a predecessor allocated it."""
         users = list(self._users(claim))
         return len(users) == len(claim.users) > 0 and all(map(self._is_own_pod, users))
 

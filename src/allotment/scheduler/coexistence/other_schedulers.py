@@ -1,10 +1,10 @@
 """Detects other schedulers that allocate devices, and estimates how long a decision must settle next to them.
 
-Another scheduler decides on the state it has seen and writes shortly after. Its writes before ours are visible; a write
-after ours that did not see ours must follow soon, and the settling period waits for it. Its length is estimated from
-observable behavior: between the allocation of a pod's claims and its binding there is one request, as there are a few
-between the decision and the allocation. A scheduler slowed down by client-side limits (50 requests a second by default)
-shows it there.
+Another scheduler decides on the state it has seen and writes shortly after. Writes before the
+decision's own are visible; one after it that did not see it must follow soon: the settling period waits for it. Its
+length is estimated from observable behavior: between the allocation of a pod's claims and its binding there is one
+request, as there are a few between the decision and the allocation. A scheduler slowed down by client-side limits (50
+requests a second by default) shows it there.
 
 If no pod that may want devices waits for another scheduler, and none was allocated devices recently, no other scheduler
 is active and there is no settling period.

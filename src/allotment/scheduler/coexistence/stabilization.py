@@ -6,8 +6,8 @@ allocation without binding the pod, waits until its view of all claims includes 
 `contested_claims` for how, without misleading the other scheduler) and the pod is scheduled again. Pods settle
 concurrently while others are scheduled: this costs latency, not throughput.
 
-Guarantees: a write of another scheduler before this one's, in the order of the API server, is always seen. A write after ours
-is seen if it happens during the settling period. A later write that is based on an older state cannot be
+Guarantees: a write of another scheduler before this one's, in the order of the API server, is always seen. A write
+after it is seen if it happens during the settling period. A later write that is based on an older state cannot be
 prevented, because the other scheduler does not check again. It is detected: the pod of this scheduler is evicted if no
 container of it has started (see `eviction`); otherwise both keep their devices, and an event reports it. To exclude
 this, separate the schedulers: by node, with a label or taint, or by DeviceClass.

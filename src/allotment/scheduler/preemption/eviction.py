@@ -12,7 +12,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
-from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.reporting.reporter import StatusReporter
 
@@ -32,7 +32,7 @@ class PreemptionEvictor:
         self._pods = pods
         self._name = name
 
-    async def preempt(self, victim: Resident, pod: QueuedPod, node: str) -> bool:
+    async def preempt(self, victim: AssignedPod, pod: QueuedPod, node: str) -> bool:
         """Mark a pod as preempted by another one and delete it; return False if that failed and must be retried."""
         item = self._pods.item(victim.namespace, victim.name)
         if item is None or item.uid != victim.uid or item.deleting:

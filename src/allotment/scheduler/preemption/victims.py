@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.model.trees import Tree, to_value
-from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.label_selectors import matcher
-from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.node_fit.podspec import LabelSelector
 from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL, count_texts
 
@@ -28,7 +28,7 @@ class Victims(NamedTuple):
     """Pods to evict from a node."""
 
     node: str
-    pods: tuple[Resident, ...]
+    pods: tuple[AssignedPod, ...]
     violations: int
 
     def earliest_start(self) -> str:
@@ -53,12 +53,12 @@ class Preemption(NamedTuple):
     reasons: Mapping[str, int]
 
 
-RefusalCheck = Callable[[Machine], Refusal | None]
+RefusalCheck = Callable[[CachedNode], Refusal | None]
 """Returns why the pod does not fit on a node in its current (possibly simulated) state, or None."""
 
 
 def select_victims(
-    pod: Resident, refusals: Mapping[int, Refusal], machines: Machines, budgets: Sequence[Tree], refuses: RefusalCheck
+    pod: AssignedPod, refusals: Mapping[int, Refusal], machines: NodeCache, budgets: Sequence[Tree], refuses: RefusalCheck
 ) -> Preemption:
     """Try every node on which preemption may help; return the victims with the lowest cost."""
     texts: list[str] = []
@@ -80,29 +80,29 @@ def select_victims(
 
 
 def _on_node(
-    pod: Resident, machine: Machine, machines: Machines, budgets: Sequence[Tree], refuses: RefusalCheck
+    pod: AssignedPod, machine: CachedNode, machines: NodeCache, budgets: Sequence[Tree], refuses: RefusalCheck
 ) -> Victims | tuple[str, ...]:
     lower = [other for other in machine.pods.values() if other.priority < pod.priority]
     if not lower:
         return (NO_VICTIMS,)
     # Most important first: these are reprieved first.
     lower.sort(key=lambda other: (-other.priority, other.started))
-    gone: dict[str, Resident] = {}
+    gone: dict[str, AssignedPod] = {}
     try:
         for other in lower:
-            machines.unseat(other.uid)
+            machines.remove_pod(other.uid)
             gone[other.uid] = other
         refusal = refuses(machine)
         if refusal is not None:
             return refusal.texts
         violating = _violating(lower, budgets)
-        evicted: list[Resident] = []
+        evicted: list[AssignedPod] = []
         violations = 0
         for other in (*(o for o in lower if o.uid in violating), *(o for o in lower if o.uid not in violating)):
-            machines.seat(other, machine.name)
+            machines.assign_pod(other, machine.name)
             del gone[other.uid]
             if refuses(machine) is not None:
-                machines.unseat(other.uid)
+                machines.remove_pod(other.uid)
                 gone[other.uid] = other
                 evicted.append(other)
                 violations += other.uid in violating
@@ -110,10 +110,10 @@ def _on_node(
         return Victims(machine.name, tuple(evicted), violations)
     finally:
         for other in gone.values():
-            machines.seat(other, machine.name)
+            machines.assign_pod(other, machine.name)
 
 
-def _violating(pods: Sequence[Resident], budgets: Sequence[Tree]) -> frozenset[str]:
+def _violating(pods: Sequence[AssignedPod], budgets: Sequence[Tree]) -> frozenset[str]:
     """Return the uids of pods whose eviction would violate a PodDisruptionBudget."""
     left = [int((b.get("status") or {}).get("disruptionsAllowed") or 0) for b in budgets]
     selectors = [_selector(b) for b in budgets]

@@ -12,7 +12,7 @@ from allotment.engine.refusal import AllocationRefusal, Diagnosis, NodeReason
 from allotment.model.core import Pod
 from allotment.model.trees import to_value
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.nodes import UNSCHEDULABLE, Machine
+from allotment.node_fit.nodes import UNSCHEDULABLE, CachedNode
 from allotment.scheduler.pods import QueuedPod
 from allotment.scheduler.reporting import resource_shortage
 from allotment.tools.explain import messages
@@ -31,18 +31,18 @@ _RESERVED = (
 )
 #: Maximum number of nodes for which changes are searched.
 _MAX_TRIED = 8
-Holds = Callable[[Machine], bool]
+Holds = Callable[[CachedNode], bool]
 _PARTS = ("nodeName", "nodeSelector", "affinity", "tolerations")
 
 
-def exclusion_lines(pod: QueuedPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> list[str]:
+def exclusion_lines(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], has_devices: Holds) -> list[str]:
     """Return the lines of `messages.diagnosis_lines`; empty if another cause is more relevant."""
     if not refused or any(refusal.cause not in _EXCLUSION_CAUSES for _, refusal in refused):
         return []
     summary = resource_shortage.shortage_lines(pod.demand, refused)[0]
     way = nearest_node(pod, refused, has_devices)
     changes = way.refused.changes if way is not None else ()
-    if not changes and (coming := [machine for machine, _ in refused if machine.coming]):
+    if not changes and (coming := [machine for machine, _ in refused if machine.is_provisioning]):
         closed = [machine.name for machine in coming if machine.unschedulable]
         what, until = _INITIALIZING if closed else _RESERVED
         names = resource_shortage.summarize_names(closed or [machine.name for machine in coming])
@@ -52,9 +52,9 @@ def exclusion_lines(pod: QueuedPod, refused: list[tuple[Machine, Refusal]], has_
     )
 
 
-def nearest_node(pod: QueuedPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> NodeReason | None:
+def nearest_node(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], has_devices: Holds) -> NodeReason | None:
     """Return the node that the pod can use with the fewest changes, among those that have its devices."""
-    good = [m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.coming and has_devices(m)]
+    good = [m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning and has_devices(m)]
     value = _pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     rows = []
@@ -67,7 +67,7 @@ def nearest_node(pod: QueuedPod, refused: list[tuple[Machine, Refusal]], has_dev
     return easiest_fix(rows)
 
 
-def _eligibility_node(machine: Machine) -> EligibilityNode:
+def _eligibility_node(machine: CachedNode) -> EligibilityNode:
     return EligibilityNode(machine.facts, machine.taints + ((UNSCHEDULABLE,) if machine.unschedulable else ()))
 
 

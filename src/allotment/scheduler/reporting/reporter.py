@@ -27,7 +27,7 @@ from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.node_fit.device_table import DEVICE_CAUSES
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.nodes import Machine
+from allotment.node_fit.nodes import CachedNode
 from allotment.scheduler import extended_resources
 from allotment.scheduler.attempt import SchedulingAlgorithm
 from allotment.scheduler.pods import QueuedPod
@@ -271,14 +271,14 @@ class StatusReporter:
             return [*cause_lines, *(f"  {line}" for line in lines if line not in cause_lines[0])]
         return [*lines[:1], *(f"  {line}" for line in lines[1:])]
 
-    def _has_devices(self, verdict: Verdict) -> Callable[[Machine], bool]:
+    def _has_devices(self, verdict: Verdict) -> Callable[[CachedNode], bool]:
         """Return a predicate: whether the pod's claims fit on a node."""
         if not verdict.pending:
             return lambda machine: True
         fits = self._algorithm.devices.of(verdict.pending).fits
-        return lambda machine: bool(fits >> machine.place & 1)
+        return lambda machine: bool(fits >> machine.index & 1)
 
-    def _has_all(self, verdict: Verdict) -> Callable[[Machine], bool]:
+    def _has_all(self, verdict: Verdict) -> Callable[[CachedNode], bool]:
         """Return a predicate: whether the pod's allocated claims are usable on a node and the others fit there."""
         keys = (ObjectKey(*name.split("/", 1)) for name in verdict.unreachable_claims)
         claims = [self._algorithm.ledger.known.get(key) for key in keys]
@@ -287,7 +287,7 @@ class StatusReporter:
             fits(machine) and all(claim is not None and claim.is_usable_on(machine.facts) for claim in claims)
         )
 
-    def _unserved(self, pod: QueuedPod, refused: list[tuple[Machine, Refusal]]) -> list[str]:
+    def _unserved(self, pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]]) -> list[str]:
         """Return lines for an extended resource without any provider, if resources are why nodes were refused."""
         if not any(refusal.cause == "resources" for _, refusal in refused):
             return []
@@ -301,10 +301,10 @@ class StatusReporter:
         namespace, _, claim_name = name.partition("/")
         claim = self._algorithm.ledger.known.get(ObjectKey(namespace, claim_name))
         if claim is None:
-            return f"claim {name} is allocated on a node that excludes the pod"
+            return f"claim {name} is allocated where the pod may not run"
         where = [m.name for m in self._algorithm.machines if claim.is_usable_on(m.facts)]
         there = resource_shortage.summarize_names(where) if where else "an unknown node"
-        return f"claim {name} is allocated on {there}, which excludes the pod"
+        return f"claim {name} is allocated on {there}, where the pod may not run"
 
     def _diagnose(self, pod: QueuedPod, verdict: Verdict, nodes: list[str], way: NodeReason | None) -> list[str]:
         inventory, ledger = self._algorithm.allocator.inventory, self._algorithm.ledger
@@ -326,7 +326,7 @@ class StatusReporter:
         diagnosis, cached_names = found
         if way is not None:
             inside = inventory.node_mask(nodes)
-            ended = bool(self._algorithm.devices.of(verdict.pending).stops & inside)
+            ended = bool(self._algorithm.devices.of(verdict.pending).errors & inside)
             diagnosis = with_excluded(diagnosis, (way,), ended)
         lines = messages.diagnosis_lines(str(pod.key), diagnosis)
         return _with_claim_names(lines, {old: new for old, new in zip(cached_names, names, strict=True) if old != new})

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from allotment.model.quantity import Quantity
 from allotment.node_fit.filters.node_eligibility import untolerated
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.nodes import Machine
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.nodes import CachedNode
+from allotment.node_fit.pod_requirements import PodRequirements
 
 #: Names listed before the rest is only counted.
 _NAMES = 3
 
-RefusedNodes = list[tuple[Machine, Refusal]]
+RefusedNodes = list[tuple[CachedNode, Refusal]]
 
 
-def shortage_lines(demand: Demand, refused: Iterable[tuple[Machine, Refusal]]) -> list[str]:
+def shortage_lines(demand: PodRequirements, refused: Iterable[tuple[CachedNode, Refusal]]) -> list[str]:
     """Return one line for each kind of refusal, the causes that are nearest to fitting first."""
     by_cause: dict[tuple[str, str], RefusedNodes] = {}
     for machine, refusal in refused:
@@ -39,7 +39,7 @@ _RANK: Mapping[str, int] = {
 }  # fmt: skip
 
 
-def _line(demand: Demand, cause: str, text: str, machines: list[Machine]) -> str:
+def _line(demand: PodRequirements, cause: str, text: str, machines: list[CachedNode]) -> str:
     where = summarize_names(machine.name for machine in machines)
     if cause == "resources" and text.startswith("Insufficient "):
         resource = text.removeprefix("Insufficient ")
@@ -63,11 +63,11 @@ def _line(demand: Demand, cause: str, text: str, machines: list[Machine]) -> str
     return f"{text}: {where}"
 
 
-def _unmatched(demand: Demand, machines: list[Machine], where: str) -> str:
+def _unmatched(demand: PodRequirements, machines: list[CachedNode], where: str) -> str:
     if not demand.node_selector:
         return f"node affinity of the pod excludes {where}"
 
-    def missing(machine: Machine) -> list[tuple[str, str]]:
+    def missing(machine: CachedNode) -> list[tuple[str, str]]:
         return [(k, v) for k, v in demand.node_selector if machine.facts.labels.get(k) != v]
 
     nearest = min(machines, key=lambda m: len(missing(m)))

@@ -21,7 +21,7 @@ from allotment.model.resource import (
     ResourceClaim,
     ResourceClaimSpec,
 )
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.tools.explain.extended_requests import IMPLICIT_PREFIX, device_requests, extended_resources
 from allotment.tools.explain.extended_requests import is_extended as is_extended
 from allotment.tools.explain.obstacles import refused_everywhere
@@ -76,7 +76,7 @@ def extended_claim(
     )
 
 
-def served_by_classes(classes: Mapping[str, DeviceClass], demand: Demand, features: Features) -> frozenset[str]:
+def served_by_classes(classes: Mapping[str, DeviceClass], demand: PodRequirements, features: Features) -> frozenset[str]:
     """The pod's extended resources that a DeviceClass provides."""
     if not demand.extended or not features.enabled("DRAExtendedResource"):
         return frozenset()

@@ -198,7 +198,7 @@ class _Run:
     def _aborts(self, requested: PodClaims, eligible: list[str]) -> bool:
         """Whether an error on a node ends the attempt, even if allocated claims of the pod cannot be used there."""
         pending = tuple(requested.pending)
-        return bool(pending and self.tables.of(pending).stops & self.inventory.node_mask(eligible))
+        return bool(pending and self.tables.of(pending).errors & self.inventory.node_mask(eligible))
 
     def _plugin_resources(
         self, pod: Pod, where: tuple[str, str], eligible: list[str]
@@ -286,7 +286,7 @@ class _Run:
 
     def _placed(self, claims: tuple[ResourceClaim, ...], among: int) -> Placed | None:
         """The first node on which claims fit; None if no node fits or an error on a node ends the attempt."""
-        if self.tables.of(claims).stops & among:
+        if self.tables.of(claims).errors & among:
             return None
         placed = self.allocator.place(claims, among=among)
         return placed if isinstance(placed, Placed) else None

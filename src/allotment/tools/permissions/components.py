@@ -167,7 +167,7 @@ _CLAIMS: Final = ComponentPermissions(
         ),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups",), (*_WATCH, "get"),
-            "PodGroups with claims (gate DRAWorkloadResourceClaims)",
+            "claims of PodGroups (gate DRAWorkloadResourceClaims)",
         ),
         PermissionRule(
             ("scheduling.k8s.io",), ("podgroups/status",), ("patch",),
@@ -206,7 +206,7 @@ _MACHINES: Final = (
     PermissionRule(_CORE, ("events",), _LIST, "reasons of failed NodeClaims"),
     PermissionRule(
         _CORE, ("configmaps",), ("create", "get", "patch"),
-        "MIG layouts of new machines; not needed with --mig-config none",
+        "layouts of new machines with MIG; not needed with --mig-config none",
         names=("allotment-mig-parted-config",),
     ),
 )  # fmt: skip

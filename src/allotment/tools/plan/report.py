@@ -1,6 +1,7 @@
 """The result of planning: machines, pod placements, cost and lower bound, unserved pods, and a verdict for each type.
 
-Prices are in USD per hour, as exact decimals. The CLI output, the charts and the autoscaler are built from these values.
+Prices are in USD per hour, as exact decimals. The CLI output, the charts and the autoscaler are built from these
+values.
 """
 
 from __future__ import annotations

@@ -57,6 +57,6 @@ def run_experiment(
     else:
         events, shape_of = random_arrivals(workload, capacity_of(experiment.nodes), experiment.share, seed)
     capacity, nodes = capacity_of(experiment.nodes), experiment.nodes
-    tell = None if progress is None else lambda point: progress(curve_point(point, capacity))
-    done = run(workload, shape_of, events, nodes, policy, seed, progress=tell)
-    return curve_points(done, experiment.prices)
+    report_point = None if progress is None else lambda point: progress(curve_point(point, capacity))
+    result = run(workload, shape_of, events, nodes, policy, seed, progress=report_point)
+    return curve_points(result, experiment.prices)

@@ -79,32 +79,32 @@ def objects_of(pods: Iterable[TracePod], products: Mapping[str, tuple[str, ...]]
     >>> claim.spec.devices.requests[0].exactly.selectors[0].cel.expression
     "device.attributes['gpu.nvidia.com'].productName in ['Tesla T4']"
     """
-    found: list[Object] = []
-    for one in pods:
-        tree = pod_tree(one)
-        found.append(to_value(tree, Pod))
-        if one.gpus:
-            found.append(claim_of(one, products))
-    return tuple(found)
+    objects: list[Object] = []
+    for each in pods:
+        tree = pod_tree(each)
+        objects.append(to_value(tree, Pod))
+        if each.gpus:
+            objects.append(claim_of(each, products))
+    return tuple(objects)
 
 
 def nodes_of(nodes: Iterable[TraceNode]) -> tuple[Object, ...]:
     """The nodes of a trace with the slices of their GPUs, and the DeviceClasses that claims name."""
-    found: list[Object] = []
-    for one in nodes:
-        found.append(to_value(node_tree(one), Node))
-        if one.gpus:
-            found.append(slice_of(one))
-    return (*found, *(each for each in CLASSES["nvidia"] if each.metadata.name == CLASS))
+    objects: list[Object] = []
+    for each in nodes:
+        objects.append(to_value(node_tree(each), Node))
+        if each.gpus:
+            objects.append(slice_of(each))
+    return (*objects, *(each for each in CLASSES["nvidia"] if each.metadata.name == CLASS))
 
 
-def name_of(one: TracePod | TraceNode) -> str:
+def name_of(each: TracePod | TraceNode) -> str:
     """Its name as Kubernetes allows it.
 
     >>> name_of(TracePod("instance_7", 1, 1, 0, 0))
     'instance-7'
     """
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in one.name.lower()).strip("-.")
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in each.name.lower()).strip("-.")
 
 
 def pod_tree(pod: TracePod) -> Tree:

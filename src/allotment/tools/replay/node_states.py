@@ -1,9 +1,8 @@
-"""How the nodes stand: equal nodes are one state, with a column of numbers for each thing that matters.
+"""The states of a trace's nodes: equal nodes share one state, stored in numeric columns.
 
-A fleet of a thousand nodes has some hundred different states at a time. Each placement takes one node out of a state
-and puts it into another, so that what is known of the others stays true. A state that no node is in any more is
-forgotten; when one like it comes again it is a new one: numbers only grow, and what was worked out up to a number
-never changes.
+A fleet of a thousand nodes has about a hundred different states at a time. A placement moves one node from one state to
+another, so that results computed for other states stay valid. A state without nodes is dropped; an equal state gets a new
+number later. Numbers only grow, and the columns of a number never change.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Memory of a node that does not say how much it has: it keeps nobody away.
+#: The memory of a node whose memory is unknown: it fits every pod.
 UNKNOWN_MEMORY: Final = 1 << 50
 _NO_NODE: Final = 1 << 40
 
 
 class RemainingCapacity(NamedTuple):
-    """What a node has left. ``pattern``: of its GPUs, by number; ``apps``: how many pods of limited applications."""
+    """The remaining capacity of a node. ``pattern``: number of the GPU pattern; ``apps``: pods of limited applications."""
 
     model: int
     cpu: int
@@ -38,83 +37,84 @@ class RemainingCapacity(NamedTuple):
 
 
 class GpuRequest(NamedTuple):
-    """What a shape takes of GPUs: so many, and so much of each."""
+    """The GPU request of a shape: a number of GPUs, and thousandths of each."""
 
     gpus: int
     milli: int
 
 
-#: GPUs by their place in a pattern.
+#: Indices of GPUs in a pattern.
 GpuSelection = tuple[int, ...]
 
 
 class GpuPatterns:
-    """What the GPUs of a node have left, by number, and in which ways something can be taken of them.
+    """Patterns of idle GPU capacity by number, and the possible selections of GPUs for a request.
 
-    ``ordered``: which GPU it is matters; otherwise nodes that differ only in that are alike, and patterns are sorted.
+    ``ordered``: the order of GPUs matters; otherwise patterns are sorted, so that nodes that differ only in the order are
+    equal.
     """
 
     def __init__(self, ordered: bool) -> None:
         self.ordered = ordered
         self.values: list[tuple[int, ...]] = []
         self.idle: Ints = np.zeros(1024, np.int64)
-        """By pattern, what all of its GPUs have left together."""
+        """By pattern, the total idle capacity of its GPUs."""
         self._numbers: dict[tuple[int, ...], int] = {}
         self._selections: dict[GpuRequest, dict[int, tuple[GpuSelection, ...]]] = {}
         self._after: dict[tuple[int, GpuRequest, GpuSelection], int] = {}
 
-    def number(self, left: tuple[int, ...]) -> int:
+    def number(self, free: tuple[int, ...]) -> int:
         """The pattern's number."""
-        key = left if self.ordered else tuple(sorted(left))
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self.values)
-            if found == len(self.idle):
+        key = free if self.ordered else tuple(sorted(free))
+        result = self._numbers.get(key)
+        if result is None:
+            result = self._numbers[key] = len(self.values)
+            if result == len(self.idle):
                 self.idle = np.concatenate([self.idle, np.zeros_like(self.idle)])
-            self.idle[found] = sum(key)
+            self.idle[result] = sum(key)
             self.values.append(key)
-        return found
+        return result
 
-    def selections(self, number: int, need: GpuRequest) -> tuple[GpuSelection, ...]:
-        """The ways to take what is needed; of ways that are alike one; the tightest first.
+    def selections(self, number: int, request: GpuRequest) -> tuple[GpuSelection, ...]:
+        """The distinct selections of GPUs for a request, the tightest first.
 
-        Where the order of the GPUs matters there is one: the first that will do.
+        If the order of the GPUs matters, the only selection is the first GPUs that fit.
         """
-        known = self._selections.setdefault(need, {})
-        found = known.get(number)
-        if found is None:
-            found = known[number] = tuple(self._find_selections(self.values[number], need))
-        return found
+        known = self._selections.setdefault(request, {})
+        result = known.get(number)
+        if result is None:
+            result = known[number] = tuple(self._find_selections(self.values[number], request))
+        return result
 
-    def _find_selections(self, left: tuple[int, ...], need: GpuRequest) -> list[GpuSelection]:
-        fitting = [place for place, free in enumerate(left) if free >= need.milli]
-        if len(fitting) < need.gpus:
+    def _find_selections(self, free: tuple[int, ...], request: GpuRequest) -> list[GpuSelection]:
+        fitting = [index for index, milli in enumerate(free) if milli >= request.milli]
+        if len(fitting) < request.gpus:
             return []
-        if self.ordered or need.gpus != 1:
-            return [tuple(fitting[: need.gpus])]
-        return [(place,) for n, place in enumerate(fitting) if n == 0 or left[place] != left[fitting[n - 1]]]
+        if self.ordered or request.gpus != 1:
+            return [tuple(fitting[: request.gpus])]
+        return [(index,) for n, index in enumerate(fitting) if n == 0 or free[index] != free[fitting[n - 1]]]
 
-    def after(self, number: int, need: GpuRequest, way: GpuSelection) -> int:
-        """The pattern when that was taken."""
-        key = (number, need, way)
-        found = self._after.get(key)
-        if found is None:
-            left = list(self.values[number])
-            for place in way:
-                left[place] -= need.milli
-            found = self._after[key] = self.number(tuple(left))
-        return found
+    def after(self, number: int, request: GpuRequest, selection: GpuSelection) -> int:
+        """The pattern after allocating the selection."""
+        key = (number, request, selection)
+        result = self._after.get(key)
+        if result is None:
+            free = list(self.values[number])
+            for index in selection:
+                free[index] -= request.milli
+            result = self._after[key] = self.number(tuple(free))
+        return result
 
 
 class NodeStates:
-    """The nodes by state. Columns have a row for each state that there ever was; ``count`` is 0 where it is past."""
+    """The nodes by state. Columns have a row for every state that ever existed; ``count`` is 0 for dropped ones."""
 
     def __init__(self, nodes: Sequence[TraceNode], ordered: bool = False) -> None:
         self.patterns = GpuPatterns(ordered)
         self.state_of: list[int] = []
-        """By node, its state."""
+        """State number by node."""
         self.left: list[list[int]] = []
-        """By node, what each of its GPUs has left."""
+        """By node, the idle capacity of each GPU."""
         self.states: list[RemainingCapacity] = []
         self.size = 0
         self.cpu, self.memory = _column(), _column()
@@ -122,59 +122,59 @@ class NodeStates:
         self.count, self.first = _column(), _column()
         self._current: dict[RemainingCapacity, int] = {}
         self._members: list[list[int]] = []
-        """By state, its nodes as a heap, and some that have left."""
+        """By state, a heap of its nodes, which may contain nodes that left the state."""
         numbers: dict[str, int] = {}
-        for place, node in enumerate(nodes):
+        for index, node in enumerate(nodes):
             memory = UNKNOWN_MEMORY if node.memory_mib is None else node.memory_mib
-            left = [WHOLE] * node.gpus
+            free = [WHOLE] * node.gpus
             model = numbers.setdefault(node.model, len(numbers))
-            self.left.append(left)
+            self.left.append(free)
             self.state_of.append(-1)
-            self._enter(place, RemainingCapacity(model, node.cpu_milli, memory, self.patterns.number(tuple(left))))
+            self._enter(index, RemainingCapacity(model, node.cpu_milli, memory, self.patterns.number(tuple(free))))
         self.models = tuple(numbers)
 
-    def take(self, node: int, shape: PodShape, way: GpuSelection) -> tuple[int, ...]:
-        """Put a pod on a node; the GPUs that it got, by their place on the node."""
-        state = self.states[self.state_of[node]]
-        left = self.left[node]
-        places = way if self.patterns.ordered else self._gpus_matching(left, self.patterns.values[state.pattern], way)
-        for place in places:
-            left[place] -= shape.milli
-        pattern = self.patterns.after(state.pattern, GpuRequest(shape.gpus, shape.milli), way) if way else state.pattern
-        apps = _updated_apps(state.apps, shape, 1)
-        self._move(node, RemainingCapacity(state.model, state.cpu - shape.cpu, state.memory - shape.memory, pattern, apps))
-        return places
+    def take(self, node: int, shape: PodShape, selection: GpuSelection) -> tuple[int, ...]:
+        """Place a pod on a node; returns the indices of its GPUs on the node."""
+        capacity = self.states[self.state_of[node]]
+        free = self.left[node]
+        gpus = selection if self.patterns.ordered else self._gpus_matching(free, self.patterns.values[capacity.pattern], selection)
+        for index in gpus:
+            free[index] -= shape.milli
+        pattern = self.patterns.after(capacity.pattern, GpuRequest(shape.gpus, shape.milli), selection) if selection else capacity.pattern
+        apps = _updated_apps(capacity.apps, shape, 1)
+        self._move(node, RemainingCapacity(capacity.model, capacity.cpu - shape.cpu, capacity.memory - shape.memory, pattern, apps))
+        return gpus
 
-    def release(self, node: int, shape: PodShape, places: tuple[int, ...]) -> None:
-        """A pod goes, from these GPUs."""
-        state = self.states[self.state_of[node]]
-        left = self.left[node]
-        for place in places:
-            left[place] += shape.milli
-        pattern = self.patterns.number(tuple(left)) if places else state.pattern
-        apps = _updated_apps(state.apps, shape, -1)
-        self._move(node, RemainingCapacity(state.model, state.cpu + shape.cpu, state.memory + shape.memory, pattern, apps))
+    def release(self, node: int, shape: PodShape, gpus: tuple[int, ...]) -> None:
+        """Remove a pod from a node and these GPUs."""
+        capacity = self.states[self.state_of[node]]
+        free = self.left[node]
+        for index in gpus:
+            free[index] += shape.milli
+        pattern = self.patterns.number(tuple(free)) if gpus else capacity.pattern
+        apps = _updated_apps(capacity.apps, shape, -1)
+        self._move(node, RemainingCapacity(capacity.model, capacity.cpu + shape.cpu, capacity.memory + shape.memory, pattern, apps))
 
-    def nodes_in_state(self, state: int) -> list[int]:
-        """The nodes in a state, in order."""
-        return sorted({node for node in self._members[state] if self.state_of[node] == state})
+    def nodes_in_state(self, capacity: int) -> list[int]:
+        """The nodes in a state, in ascending order."""
+        return sorted({node for node in self._members[capacity] if self.state_of[node] == capacity})
 
     @staticmethod
-    def _gpus_matching(left: list[int], pattern: tuple[int, ...], way: GpuSelection) -> tuple[int, ...]:
-        """The GPUs that have just as much left as those of the pattern."""
-        found: list[int] = []
-        for at in way:
-            place = left.index(pattern[at])
-            while place in found:
-                place = left.index(pattern[at], place + 1)
-            found.append(place)
-        return tuple(found)
+    def _gpus_matching(free: list[int], pattern: tuple[int, ...], selection: GpuSelection) -> tuple[int, ...]:
+        """The indices of GPUs with the idle capacities of the selected ones in the pattern."""
+        result: list[int] = []
+        for position in selection:
+            index = free.index(pattern[position])
+            while index in result:
+                index = free.index(pattern[position], index + 1)
+            result.append(index)
+        return tuple(result)
 
     # --- states --------------------------------------------------------------------------------------------------
 
-    def _move(self, node: int, state: RemainingCapacity) -> None:
+    def _move(self, node: int, capacity: RemainingCapacity) -> None:
         before = self.state_of[node]
-        self._enter(node, state)
+        self._enter(node, capacity)
         self.count[before] -= 1
         if not self.count[before]:
             del self._current[self.states[before]]
@@ -184,25 +184,25 @@ class NodeStates:
             heappop(members)
         self.first[before] = members[0]
 
-    def _enter(self, node: int, state: RemainingCapacity) -> None:
-        number = self._current.get(state)
+    def _enter(self, node: int, capacity: RemainingCapacity) -> None:
+        number = self._current.get(capacity)
         if number is None:
-            number = self._current[state] = self._add_state(state)
+            number = self._current[capacity] = self._add_state(capacity)
         self.state_of[node] = number
         heappush(self._members[number], node)
         self.count[number] += 1
         self.first[number] = min(int(self.first[number]), node)
 
-    def _add_state(self, state: RemainingCapacity) -> int:
+    def _add_state(self, capacity: RemainingCapacity) -> int:
         if self.size == len(self.cpu):
             for name in ("cpu", "memory", "model", "pattern", "count", "first"):
                 column: Ints = getattr(self, name)
                 setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
         number = self.size
-        self.cpu[number], self.memory[number] = state.cpu, state.memory
-        self.model[number], self.pattern[number] = state.model, state.pattern
+        self.cpu[number], self.memory[number] = capacity.cpu, capacity.memory
+        self.model[number], self.pattern[number] = capacity.model, capacity.pattern
         self.first[number] = _NO_NODE
-        self.states.append(state)
+        self.states.append(capacity)
         self._members.append([])
         self.size += 1
         return number
@@ -212,9 +212,9 @@ def _column() -> Ints:
     return np.zeros(1024, np.int64)
 
 
-def _updated_apps(apps: tuple[tuple[str, int], ...], shape: PodShape, by: int) -> tuple[tuple[str, int], ...]:
+def _updated_apps(apps: tuple[tuple[str, int], ...], shape: PodShape, amount: int) -> tuple[tuple[str, int], ...]:
     if shape.per_node is None:
         return apps
     counts = dict(apps)
-    counts[shape.app] = counts.get(shape.app, 0) + by
+    counts[shape.app] = counts.get(shape.app, 0) + amount
     return tuple(sorted((app, count) for app, count in counts.items() if count))

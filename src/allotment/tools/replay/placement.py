@@ -1,7 +1,7 @@
-"""Where the next pod goes: what a policy thinks of each state is asked once per shape, and the best is looked up.
+"""Places pods by a policy. The policy's cost of each state is computed once per shape and cached in a column.
 
-A placement makes at most one new state, so a pod costs one look through a column of numbers and not one through all
-nodes; only states that came up since a shape was last there are shown to the policy.
+A placement adds at most one new state, so that placing a pod costs one search through a column instead of all nodes. The
+policy is evaluated only for states that appeared since the shape was last placed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IMPOSSIBLE: Final = float("inf")
 
 
 class Placement(NamedTuple):
-    """Where a pod went, and which of the node's GPUs it got; node -1: nowhere."""
+    """The node of a pod, -1 if it is unplaced, and the indices of its GPUs on the node."""
 
     node: int
     gpus: tuple[int, ...] = ()
@@ -31,7 +31,7 @@ UNPLACED: Final = Placement(-1)
 
 
 class _CostColumn:
-    """For one shape the cost of its best way on each state up to ``seen``; infinite where there is none."""
+    """For one shape, the cost of its best selection on each state below ``seen``; infinite if it does not fit."""
 
     __slots__ = ("costs", "seen")
 
@@ -41,7 +41,7 @@ class _CostColumn:
 
 
 class PodPlacer:
-    """Places pods on nodes as a policy wants it. ``seed`` is that of policies that leave something to chance."""
+    """Places pods on nodes by a policy. ``seed``: for random policies."""
 
     def __init__(self, workload: Workload, nodes: Sequence[TraceNode], policy: PlacementPolicy, seed: int) -> None:
         self.states = NodeStates(nodes, policy.is_ordered)
@@ -53,98 +53,98 @@ class PodPlacer:
         self._accepted: dict[frozenset[str], Bools] = {}
 
     def place(self, shape: PodShape) -> Placement:
-        """Put one pod where the policy wants it, if it fits anywhere."""
-        standing = self.states
-        row = self._row(shape)
-        costs = np.where(standing.count[: standing.size] > 0, row.costs[: standing.size], _IMPOSSIBLE)
+        """Place a pod on the node with the lowest cost; `UNPLACED` if it fits none."""
+        states = self.states
+        column = self._row(shape)
+        costs = np.where(states.count[: states.size] > 0, column.costs[: states.size], _IMPOSSIBLE)
         least = costs.min(initial=_IMPOSSIBLE)
         if least == _IMPOSSIBLE:
             return UNPLACED
         equal: Ints = np.flatnonzero(costs == least)
         if self._is_random:
-            node, way = self._random_node(shape, equal)
+            node, selection = self._random_node(shape, equal)
         else:
-            state = int(equal[np.argmin(standing.first[equal])])
-            node, way = int(standing.first[state]), self._best_selection(shape, state)
-        return Placement(node, standing.take(node, shape, way))
+            state = int(equal[np.argmin(states.first[equal])])
+            node, selection = int(states.first[state]), self._best_selection(shape, state)
+        return Placement(node, states.take(node, shape, selection))
 
     def _random_node(self, shape: PodShape, equal: Ints) -> tuple[int, GpuSelection]:
-        """Any node of these states, and any of its GPUs that will do."""
-        standing = self.states
-        counts = np.cumsum(standing.count[equal])
+        """A random node of these states, and random GPUs of it that fit."""
+        states = self.states
+        counts = np.cumsum(states.count[equal])
         drawn = self._random.randrange(int(counts[-1]))
         state = int(equal[np.searchsorted(counts, drawn, side="right")])
-        nodes = standing.nodes_in_state(state)
+        nodes = states.nodes_in_state(state)
         node = nodes[self._random.randrange(len(nodes))]
-        left = standing.patterns.values[standing.states[state].pattern]
-        fitting = [place for place, free in enumerate(left) if free >= shape.milli]
+        free = states.patterns.values[states.states[state].pattern]
+        fitting = [index for index, milli in enumerate(free) if milli >= shape.milli]
         return node, tuple(sorted(self._random.sample(fitting, shape.gpus)))
 
     def _best_selection(self, shape: PodShape, state: int) -> GpuSelection:
-        """Of the ways to take what the shape needs on a node of a state the best, of equals the tightest."""
+        """The selection of GPUs with the lowest cost on a node of a state; the tightest of equal ones."""
         if not shape.gpus:
             return ()
         patterns = self.states.patterns
-        ways = patterns.selections(self.states.states[state].pattern, GpuRequest(shape.gpus, shape.milli))
-        if len(ways) == 1:
-            return ways[0]
-        return ways[int(np.argmin(self._cost_function(shape, self._candidates(shape, np.array([state])))))]
+        selections = patterns.selections(self.states.states[state].pattern, GpuRequest(shape.gpus, shape.milli))
+        if len(selections) == 1:
+            return selections[0]
+        return selections[int(np.argmin(self._cost_function(shape, self._candidates(shape, np.array([state])))))]
 
-    # --- what the policy thinks ----------------------------------------------------------------------------------
+    # --- costs ---------------------------------------------------------------------------------------------------
 
     def _row(self, shape: PodShape) -> _CostColumn:
-        """The shape's row, with the states that have come up since it was last looked at."""
-        standing = self.states
-        row = self._rows.get(shape)
-        if row is None:
-            row = self._rows[shape] = _CostColumn()
-        if len(row.costs) < standing.size:
-            row.costs = np.concatenate([row.costs, np.full(standing.size, _IMPOSSIBLE)])
-        if row.seen < standing.size:
-            states = row.seen + np.flatnonzero(standing.count[row.seen : standing.size])
-            states = states[self._fits(shape, states)]
-            if len(states):
-                candidates = self._candidates(shape, states)
+        """The shape's cost column, updated with the states that appeared since its last use."""
+        states = self.states
+        column = self._rows.get(shape)
+        if column is None:
+            column = self._rows[shape] = _CostColumn()
+        if len(column.costs) < states.size:
+            column.costs = np.concatenate([column.costs, np.full(states.size, _IMPOSSIBLE)])
+        if column.seen < states.size:
+            state_numbers = column.seen + np.flatnonzero(states.count[column.seen : states.size])
+            state_numbers = state_numbers[self._fits(shape, state_numbers)]
+            if len(state_numbers):
+                candidates = self._candidates(shape, state_numbers)
                 starts: Ints = np.flatnonzero(np.diff(candidates.state, prepend=-1))
-                row.costs[states] = np.minimum.reduceat(self._cost_function(shape, candidates), starts)
-            row.seen = standing.size
-        return row
+                column.costs[state_numbers] = np.minimum.reduceat(self._cost_function(shape, candidates), starts)
+            column.seen = states.size
+        return column
 
-    def _fits(self, shape: PodShape, states: Ints) -> Bools:
-        standing = self.states
-        fits: Bools = (standing.cpu[states] >= shape.cpu) & (standing.memory[states] >= shape.memory)
+    def _fits(self, shape: PodShape, state_numbers: Ints) -> Bools:
+        states = self.states
+        fits: Bools = (states.cpu[state_numbers] >= shape.cpu) & (states.memory[state_numbers] >= shape.memory)
         if shape.gpus:
-            fits &= self._accepted_models(shape.models)[standing.model[states]]
-            fits &= self._sufficient_patterns(GpuRequest(shape.gpus, shape.milli))[standing.pattern[states]]
+            fits &= self._accepted_models(shape.models)[states.model[state_numbers]]
+            fits &= self._sufficient_patterns(GpuRequest(shape.gpus, shape.milli))[states.pattern[state_numbers]]
         if shape.per_node is not None:
-            most = shape.per_node
-            fits &= np.array([dict(standing.states[n].apps).get(shape.app, 0) < most for n in states], np.bool_)
+            limit = shape.per_node
+            fits &= np.array([dict(states.states[n].apps).get(shape.app, 0) < limit for n in state_numbers], np.bool_)
         return fits
 
     def _accepted_models(self, accepted: frozenset[str]) -> Bools:
-        """By model, whether it is accepted."""
-        found = self._accepted.get(accepted)
-        if found is None:
+        """By model number, whether it is accepted."""
+        result = self._accepted.get(accepted)
+        if result is None:
             models = [not accepted or model in accepted for model in self.states.models]
-            found = self._accepted[accepted] = np.array(models, np.bool_)
-        return found
+            result = self._accepted[accepted] = np.array(models, np.bool_)
+        return result
 
-    def _sufficient_patterns(self, need: GpuRequest) -> Bools:
-        """By pattern, whether there are GPUs enough."""
-        known = self._sufficient.get(need, np.zeros(0, np.bool_))
+    def _sufficient_patterns(self, request: GpuRequest) -> Bools:
+        """By pattern number, whether it has enough GPUs for the request."""
+        known = self._sufficient.get(request, np.zeros(0, np.bool_))
         values = self.states.patterns.values
         if len(known) < len(values):
-            new = [sum(free >= need.milli for free in left) >= need.gpus for left in values[len(known) :]]
-            known = self._sufficient[need] = np.concatenate([known, np.array(new, np.bool_)])
+            new = [sum(milli >= request.milli for milli in free) >= request.gpus for free in values[len(known) :]]
+            known = self._sufficient[request] = np.concatenate([known, np.array(new, np.bool_)])
         return known
 
-    def _candidates(self, shape: PodShape, states: Ints) -> Candidates:
-        """Every way to put the shape on nodes of these states."""
-        standing = self.states
-        after = standing.pattern[states]
+    def _candidates(self, shape: PodShape, state_numbers: Ints) -> Candidates:
+        """Every selection of GPUs for the shape on nodes of these states."""
+        states = self.states
+        after = states.pattern[state_numbers]
         if shape.gpus:
-            need, patterns = GpuRequest(shape.gpus, shape.milli), standing.patterns
-            ways = [(number, patterns.selections(number, need)) for number in after.tolist()]
-            states = np.repeat(states, [len(each) for _, each in ways])
-            after = np.array([patterns.after(number, need, way) for number, each in ways for way in each], np.int64)
-        return Candidates(states, standing.cpu[states] - shape.cpu, standing.memory[states] - shape.memory, after)
+            request, patterns = GpuRequest(shape.gpus, shape.milli), states.patterns
+            selections = [(number, patterns.selections(number, request)) for number in after.tolist()]
+            state_numbers = np.repeat(state_numbers, [len(each) for _, each in selections])
+            after = np.array([patterns.after(number, request, selection) for number, each in selections for selection in each], np.int64)
+        return Candidates(state_numbers, states.cpu[state_numbers] - shape.cpu, states.memory[state_numbers] - shape.memory, after)

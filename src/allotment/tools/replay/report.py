@@ -1,7 +1,7 @@
-"""What came of runs, as curves: mean and spread over the seeds, by how much was asked for so far, as CSV and in short.
+"""Results of replay runs as curves: mean, minimum and maximum over the seeds, by requested GPUs; CSV export.
 
-Shares are per cent of all GPUs. A cost is that of the nodes that have any pod, and is unknown where the price of any
-of them is.
+Shares are in percent of all GPUs. The cost is that of the nodes with pods; it is unknown if the price of any of them is
+unknown.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from msgspec.structs import replace
 
 from allotment.tools.replay.simulation import ReplayRun, RunPoint
 
-#: Where policies are compared: when as much was asked for as there is.
+#: The point at which policies are compared: requests equal to all GPUs, in percent.
 FULL_DEMAND: Final = 100.0
 
 
 class CurvePoint(msgspec.Struct, frozen=True, array_like=True):
-    """A point of a curve. ``at``: per cent, of the GPUs asked for so far, or of the run where pods go.
+    """A point of a curve. ``at``: requested GPUs in percent, or progress of a run with departures.
 
-    ``refused``: per cent of what was asked for that found no place. ``usd``: per hour; None if it is not known.
+    ``refused``: percentage of the requested GPUs that could not be placed. ``usd``: per hour; None if unknown.
     """
 
     at: float
@@ -38,7 +38,7 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunOutcome(msgspec.Struct, frozen=True):
-    """One run, as it is kept in a file. ``fingerprint`` is that of all that it depends on."""
+    """The result of one run, as stored in a file. ``fingerprint``: a hash of all inputs."""
 
     fingerprint: str
     policy: str
@@ -48,7 +48,7 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Mean, least and most over seeds."""
+    """Mean, minimum and maximum over seeds."""
 
     mean: float
     least: float
@@ -57,7 +57,7 @@ class Range(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CurveStep:
-    """All runs of a policy at one point. ``usd``: None where any run's is."""
+    """All runs of a policy at one point. ``usd``: None if it is unknown for any run."""
 
     at: float
     runs: int
@@ -70,18 +70,18 @@ class CurveStep:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A policy's runs together."""
+    """The curve of a policy over all its runs."""
 
     policy: str
     seconds: float
     steps: tuple[CurveStep, ...]
 
     def at(self, share: float) -> CurveStep:
-        """The step nearest to so many per cent."""
+        """The step nearest to a percentage."""
         return min(self.steps, key=lambda step: abs(step.at - share))
 
     def throughout(self) -> CurveStep:
-        """The mean over the whole run; what was refused is that of the end."""
+        """The mean over the whole run; ``refused`` is the final value."""
         steps, last = self.steps, self.steps[-1]
         usd = [step.usd for step in steps if step.usd is not None]
         return CurveStep(
@@ -96,7 +96,7 @@ class Curve:
 
 
 def curve_points(run: ReplayRun, prices: Mapping[str, Decimal] | None = None) -> tuple[CurvePoint, ...]:
-    """The curve of one run. ``prices``: USD per hour of a GPU, by model; of one that is not there it is unknown."""
+    """The curve of one run. ``prices``: USD per hour of a GPU by model; the cost is unknown for missing models."""
     marks = [curve_point(point, run.capacity) for point in run.points]
     if prices is None:
         return tuple(marks)
@@ -105,7 +105,7 @@ def curve_points(run: ReplayRun, prices: Mapping[str, Decimal] | None = None) ->
 
 
 def curve_point(point: RunPoint, capacity: int) -> CurvePoint:
-    """A point of a run on a curve, without its cost."""
+    """A run's point as a curve point, without the cost."""
     whole = max(capacity, 1)
     return CurvePoint(
         at=round(100 * point.at, 4),
@@ -117,9 +117,9 @@ def curve_point(point: RunPoint, capacity: int) -> CurvePoint:
 
 
 def cost_per_hour(node_types: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping[str, Decimal]) -> float | None:
-    """USD per hour of so many nodes of each sort (model and GPUs); None if the price of any of them is not known.
+    """The cost of nodes in USD per hour, by type (model and number of GPUs) and count; None if any price is unknown.
 
-    >>> cost([("T4", 2), ("G2", 8)], [3, 0], {"T4": Decimal("0.5")})
+    >>> cost_per_hour([("T4", 2), ("G2", 8)], [3, 0], {"T4": Decimal("0.5")})
     3.0
     """
     total = Decimal(0)
@@ -133,7 +133,7 @@ def cost_per_hour(node_types: Iterable[tuple[str, int]], nodes: Iterable[int], p
 
 
 def curves_of(outcomes: Sequence[RunOutcome]) -> tuple[Curve, ...]:
-    """A curve for each policy, in the order in which they first come."""
+    """A curve for each policy, in the order of first appearance."""
     by_policy: dict[str, list[RunOutcome]] = {}
     for outcome in outcomes:
         by_policy.setdefault(outcome.policy, []).append(outcome)
@@ -143,7 +143,7 @@ def curves_of(outcomes: Sequence[RunOutcome]) -> tuple[Curve, ...]:
 
 
 def _steps(runs: Sequence[RunOutcome]) -> Iterable[CurveStep]:
-    """Where all runs have a point: some end earlier than others."""
+    """The steps at which all runs have a point; some runs end earlier than others."""
     by_run = [{mark.at: mark for mark in run.marks} for run in runs]
     for at in sorted(set.intersection(*(set(marks) for marks in by_run))):
         here = [marks[at] for marks in by_run]
@@ -168,7 +168,7 @@ def _mean(spreads: Iterable[Range]) -> Range:
     return Range(fmean(s.mean for s in listed), fmean(s.least for s in listed), fmean(s.most for s in listed))
 
 
-#: The columns of the CSV; ``usd`` ones are empty where a price is not known.
+#: The columns of the CSV; the ``usd`` columns are empty if a price is unknown.
 COLUMNS: Final = (
     "policy", "at_pct", "runs",
     "allocated_pct_mean", "allocated_pct_min", "allocated_pct_max", "unallocated_pct_mean",
@@ -179,7 +179,7 @@ COLUMNS: Final = (
 
 
 def to_csv(curves: Iterable[Curve]) -> str:
-    """All curves, a row for each policy and point."""
+    """All curves as CSV, with a row for each policy and point."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -44,25 +44,25 @@ _SHAPES: Final = (
 
 def sample_trace() -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
     """The pods and the nodes."""
-    chance = random.Random(_SEED)
+    random_ = random.Random(_SEED)
     weights = [shape[0] for shape in _SHAPES]
     pods: list[TracePod] = []
     now = 0.0
     for number in range(_PODS):
-        _, cpu, memory, gpus, milli, models = chance.choices(_SHAPES, weights)[0]
-        now += chance.expovariate(1 / 120)
-        stays = chance.expovariate(1 / (60 * _HOUR))
+        _, cpu, memory, gpus, milli, models = random_.choices(_SHAPES, weights)[0]
+        now += random_.expovariate(1 / 120)
+        stays = random_.expovariate(1 / (60 * _HOUR))
         pods.append(
             TracePod(
                 f"sample-{number:04d}", cpu, memory, gpus, milli, models,
                 created=float(round(now)), deleted=float(round(now + stays) + 1),
             )
         )  # fmt: skip
-    sorts = [sort for sort in _NODES for _ in range(sort[0])]
+    node_specs = [spec for spec in _NODES for _ in range(spec[0])]
     # Mixed, as nodes of a cluster are: a policy must not do well just because of their order.
-    chance.shuffle(sorts)
+    random_.shuffle(node_specs)
     nodes = [
         TraceNode(f"sample-node-{number:02d}", cpu, memory, gpus, model)
-        for number, (_, cpu, memory, gpus, model) in enumerate(sorts)
+        for number, (_, cpu, memory, gpus, model) in enumerate(node_specs)
     ]
     return tuple(pods), tuple(nodes)

@@ -1,9 +1,8 @@
-"""Workload traces as values: which pods came and went, and on which nodes, from the CSV files of Alibaba's traces.
+"""Reads workload traces, pods and nodes, from the CSV files of Alibaba's published traces.
 
-Three forms are read, told apart by their columns: the GPU cluster of 2023 (``openb``: pods and nodes), the
-recommendation models of 2025 (``dlrm``: pods), the spot fleet of 2026 (nodes). Whatever a row says, it comes out in
-the same units. Every row that cannot be used is named, and then nothing is read: half a trace would give figures that
-look right.
+Three formats are supported and recognized by their columns: the GPU cluster of 2023 (``openb``: pods and nodes), the
+recommendation models of 2025 (``dlrm``: pods), and the spot fleet of 2026 (nodes). All values are converted to the same
+units. Every invalid row is reported, and then nothing is read: a partial trace would give plausible but wrong results.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from typing import Final, TypeVar
 
 from allotment.model.problems import InputProblem, Position
 
-#: A GPU in thousandths, as traces count shares.
+#: A whole GPU in thousandths, the unit of shares in traces.
 WHOLE: Final = 1000
 _GIB_IN_MIB: Final = 1024
-#: More of anything on one node or in one pod is a typing error.
+#: Larger values of a node or pod are rejected as errors.
 _MAX_VALUE: Final = 10**12
 _MAX_GPUS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class TracePod:
-    """One pod: ``gpus`` devices with ``gpu_milli`` thousandths of each; ``models`` that it accepts (empty: any).
+    """One pod: requests ``gpu_milli`` thousandths of ``gpus`` GPUs of the ``models`` (empty: any).
 
-    ``created`` and ``deleted`` are seconds from the start of the trace, None where it does not say. Of pods of one
-    ``app`` at most ``per_node`` may be on one node, None if any number may.
+    ``created`` and ``deleted``: seconds from the start of the trace, None if unknown. ``per_node``: maximum number of
+    pods of the same ``app`` on one node, None if unlimited.
     """
 
     name: str
@@ -44,13 +43,13 @@ class TracePod:
 
     @property
     def gpu_total(self) -> int:
-        """Thousandths of GPUs that it asks for altogether."""
+        """The total request in thousandths of GPUs."""
         return self.gpus * self.gpu_milli
 
 
 @dataclass(frozen=True, slots=True)
 class TraceNode:
-    """One node; ``memory_mib`` is None where the trace does not say, and then memory keeps no pod away."""
+    """One node. ``memory_mib``: None if unknown; the node then fits any pod's memory."""
 
     name: str
     cpu_milli: int
@@ -60,7 +59,7 @@ class TraceNode:
 
 
 class TraceError(Exception):
-    """Raised when rows of a trace cannot be used, with everything that is wrong."""
+    """Raised if a trace is invalid, with a problem for each invalid row."""
 
     def __init__(self, problems: Iterable[InputProblem]) -> None:
         self.problems = tuple(problems)
@@ -68,7 +67,7 @@ class TraceError(Exception):
 
 
 class _FieldError(Exception):
-    """Raised when a field is not what was wanted."""
+    """Raised for an invalid field."""
 
     def __init__(self, column: str, expected: str) -> None:
         super().__init__(column, expected)
@@ -81,9 +80,9 @@ _Read = TypeVar("_Read")
 
 
 def read_pods(text: str, file: str = "pods.csv") -> tuple[TracePod, ...]:
-    """The pods of a trace, in its order.
+    """The pods of a trace, in order. ``file``: the file name in problems.
 
-    Raises `UnreadableTrace` with a problem for each row that cannot be used; ``file`` is what it calls the text.
+    Raises `TraceError` with a problem for each invalid row.
 
     >>> [pod] = read_pods("name,cpu_milli,memory_mib,num_gpu,gpu_milli\\np,4000,8192,1,460\\n")
     >>> pod.gpu_total
@@ -93,7 +92,7 @@ def read_pods(text: str, file: str = "pods.csv") -> tuple[TracePod, ...]:
 
 
 def read_nodes(text: str, file: str = "nodes.csv") -> tuple[TraceNode, ...]:
-    """The nodes of a trace, in its order. Raises `UnreadableTrace`.
+    """The nodes of a trace, in order. Raises `TraceError`.
 
     >>> read_nodes("sn,cpu_milli,memory_mib,gpu,model\\nn,96000,393216,8,G2\\n")[0].gpus
     8
@@ -101,28 +100,28 @@ def read_nodes(text: str, file: str = "nodes.csv") -> tuple[TraceNode, ...]:
     return _read(text, file, _NODE_FORMATS, "nodes", lambda node: node.name)
 
 
-# --- forms -----------------------------------------------------------------------------------------------------------
+# --- formats ---------------------------------------------------------------------------------------------------------
 
 
 def _openb_pod(row: TraceRow) -> TracePod:
     gpus = _integer(row, "num_gpu", most=_MAX_GPUS)
     milli = _integer(row, "gpu_milli", most=WHOLE)
     if gpus == 0 and milli:
-        raise _FieldError("gpu_milli", "0, for it has no GPUs (num_gpu)")
+        raise _FieldError("gpu_milli", "0, as num_gpu is 0")
     if gpus and not milli:
-        raise _FieldError("gpu_milli", f"1 to {WHOLE}: a share of each GPU in thousandths")
+        raise _FieldError("gpu_milli", f"1 to {WHOLE} (thousandths of each GPU)")
     if gpus > 1 and milli != WHOLE:
-        raise _FieldError("gpu_milli", f"{WHOLE}, for it has several GPUs (num_gpu)")
+        raise _FieldError("gpu_milli", f"{WHOLE}, as num_gpu is more than 1")
     created, deleted = _seconds(row, "creation_time"), _seconds(row, "deletion_time")
     if created is not None and deleted is not None and deleted < created:
-        raise _FieldError("deletion_time", f"no less than creation_time ({row['creation_time']})")
+        raise _FieldError("deletion_time", f"at least creation_time ({row['creation_time']})")
     return TracePod(
         name=_name(row, "name"),
         cpu_milli=_integer(row, "cpu_milli"),
         memory_mib=_integer(row, "memory_mib"),
         gpus=gpus,
         gpu_milli=milli,
-        # Some lists name a model twice.
+        # Some lists contain a model twice.
         models=tuple(dict.fromkeys(filter(None, row.get("gpu_spec", "").split("|")))),
         created=created,
         deleted=deleted,
@@ -133,7 +132,7 @@ def _dlrm_pod(row: TraceRow) -> TracePod:
     gpus = _integer(row, "gpu_request", most=_MAX_GPUS)
     per_node = _number(row, "max_instance_per_node")
     if per_node != int(per_node) or (per_node < 1 and per_node != -1):
-        raise _FieldError("max_instance_per_node", "a whole number from 1 on, or -1 for any number")
+        raise _FieldError("max_instance_per_node", "an integer >= 1, or -1 for unlimited")
     return TracePod(
         name=_name(row, "instance_sn"),
         cpu_milli=_amount(row, "cpu_request", 1000),
@@ -142,7 +141,7 @@ def _dlrm_pod(row: TraceRow) -> TracePod:
         gpu_milli=WHOLE if gpus else 0,
         created=_seconds(row, "creation_time"),
         deleted=_seconds(row, "deletion_time"),
-        # An application has instances with GPUs and without (role), which are counted apart.
+        # An application has instances with and without GPUs (role), which have separate limits.
         app=f"{row['app_name']}/{row['role']}",
         per_node=None if per_node == -1 else int(per_node),
     )
@@ -168,7 +167,7 @@ def _spot_node(row: TraceRow) -> TraceNode:
     )
 
 
-#: The columns that a form must have, and how it is read; the first of which a file has all columns is meant.
+#: Required columns and reader of each format; the first format whose columns are all in the file is used.
 _Formats = tuple[tuple[tuple[str, ...], Callable[[TraceRow], _Read]], ...]
 
 _POD_FORMATS: Final[_Formats[TracePod]] = (
@@ -187,71 +186,71 @@ _NODE_FORMATS: Final[_Formats[TraceNode]] = (
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _read(text: str, file: str, forms: _Formats[_Read], what: str, name_of: Callable[[_Read], str]) -> tuple[_Read, ...]:
+def _read(text: str, file: str, formats: _Formats[_Read], what: str, name_of: Callable[[_Read], str]) -> tuple[_Read, ...]:
     lines = text.removeprefix("\ufeff").splitlines()
-    # What stands above the columns may say what the file is.
-    head = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
-    columns = next(csv.reader(lines[head : head + 1]), [])
-    form = next((form for form in forms if set(form[0]) <= set(columns)), None)
-    if form is None:
-        raise TraceError([_unknown_format(Position(file, head + 1, 1), forms, what, columns)])
+    # Comments may precede the line with the columns.
+    header_line = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
+    columns = next(csv.reader(lines[header_line : header_line + 1]), [])
+    format_ = next((format_ for format_ in formats if set(format_[0]) <= set(columns)), None)
+    if format_ is None:
+        raise TraceError([_unknown_format(Position(file, header_line + 1, 1), formats, what, columns)])
     problems: list[InputProblem] = []
-    found: dict[str, _Read] = {}
-    first: dict[str, int] = {}
-    for number, line in enumerate(lines[head + 1 :], head + 2):
+    values: dict[str, _Read] = {}
+    first_lines: dict[str, int] = {}
+    for number, line in enumerate(lines[header_line + 1 :], header_line + 2):
         if not line.strip():
             continue
         cells = next(csv.reader([line]))
         if len(cells) != len(columns):
-            words = f"wanted {len(columns)} fields as the first line has, found {len(cells)}"
-            problems.append(InputProblem(code="bad-row", message=words, position=Position(file, number, 1)))
+            message = f"expected {len(columns)} fields as in the first line, found {len(cells)}"
+            problems.append(InputProblem(code="bad-row", message=message, position=Position(file, number, 1)))
             continue
         row = dict(zip(columns, (cell.strip() for cell in cells), strict=True))
         try:
-            one = form[1](row)
-        except _FieldError as wrong:
-            problems.append(_field_problem(file, number, line, columns, row, wrong))
+            value = format_[1](row)
+        except _FieldError as error:
+            problems.append(_field_problem(file, number, line, columns, row, error))
             continue
-        name = name_of(one)
-        if name in found:
-            words = f"{name!r} is there twice: wanted each name once"
-            hint = f"the first is on line {first[name]}"
-            problems.append(InputProblem(code="bad-row", message=words, position=Position(file, number, 1), hint=hint))
+        name = name_of(value)
+        if name in values:
+            message = f"duplicate name {name!r}"
+            hint = f"the first is on line {first_lines[name]}"
+            problems.append(InputProblem(code="bad-row", message=message, position=Position(file, number, 1), hint=hint))
             continue
-        found[name] = one
-        first[name] = number
+        values[name] = value
+        first_lines[name] = number
     if problems:
         raise TraceError(problems)
-    if not found:
-        raise TraceError([InputProblem(code="no-object", message=f"no {what}", position=Position(file, 1, 1))])
-    return tuple(found.values())
+    if not values:
+        raise TraceError([InputProblem(code="no-object", message=f"the file has no {what}", position=Position(file, 1, 1))])
+    return tuple(values.values())
 
 
-def _unknown_format(position: Position, forms: _Formats[_Read], what: str, columns: list[str]) -> InputProblem:
-    # The form that it resembles most is what was probably meant.
-    wanted = max(forms, key=lambda form: len(set(form[0]) & set(columns)))[0]
-    lacking = ", ".join(column for column in wanted if column not in columns)
-    others = " or ".join(",".join(form[0]) for form in forms)
+def _unknown_format(position: Position, formats: _Formats[_Read], what: str, columns: list[str]) -> InputProblem:
+    # The most similar format is probably the intended one.
+    expected = max(formats, key=lambda format_: len(set(format_[0]) & set(columns)))[0]
+    missing = ", ".join(column for column in expected if column not in columns)
+    others = " or ".join(",".join(format_[0]) for format_ in formats)
     return InputProblem(
         code="bad-header",
-        message=f"wanted a list of {what}, found a first line without {lacking}",
+        message=f"expected a list of {what}, but the first line lacks {missing}",
         position=position,
-        hint=f"the first line names the columns: {others}",
+        hint=f"the first line must name the columns: {others}",
     )
 
 
-def _field_problem(file: str, number: int, line: str, columns: list[str], row: TraceRow, wrong: _FieldError) -> InputProblem:
-    at = columns.index(wrong.column)
+def _field_problem(file: str, number: int, line: str, columns: list[str], row: TraceRow, error: _FieldError) -> InputProblem:
+    at = columns.index(error.column)
     cells = line.split(",")
     column = 1 + sum(len(cell) + 1 for cell in cells[:at]) if len(cells) == len(columns) else 1
-    found = row[wrong.column]
+    values = row[error.column]
     return InputProblem(
         code="bad-row",
-        message=f"{wrong.column}: wanted {wrong.wanted}, found {found!r}"
-        if found
-        else f"{wrong.column}: wanted {wrong.wanted}, found nothing",
+        message=f"{error.column}: wanted {error.wanted}, found {values!r}"
+        if values
+        else f"{error.column}: wanted {error.wanted}, found nothing",
         position=Position(file, number, column),
-        path=wrong.column,
+        path=error.column,
     )
 
 
@@ -269,26 +268,26 @@ def _number(row: TraceRow, column: str) -> float:
         value = float(row[column])
     except ValueError:
         raise _FieldError(column, "a number") from None
-    if not abs(value) <= _MAX_VALUE:  # also what is not a number at all: nan
-        raise _FieldError(column, f"a number up to {_MAX_VALUE:,}")
+    if not abs(value) <= _MAX_VALUE:  # rejects NaN too
+        raise _FieldError(column, f"a number <= {_MAX_VALUE:,}")
     return value
 
 
 def _integer(row: TraceRow, column: str, most: int = _MAX_VALUE) -> int:
     value = _number(row, column)
     if value != int(value) or not 0 <= value <= most:
-        raise _FieldError(column, f"a whole number from 0 to {most:,}")
+        raise _FieldError(column, f"an integer from 0 to {most:,}")
     return int(value)
 
 
 def _amount(row: TraceRow, column: str, unit: int) -> int:
-    """So many units, rounded up."""
+    """The value in the unit, rounded up."""
     value = _number(row, column)
     if value < 0:
-        raise _FieldError(column, "a number from 0 on")
+        raise _FieldError(column, "a number >= 0")
     return -int(-value * unit // 1)
 
 
 def _seconds(row: TraceRow, column: str) -> float | None:
-    """A time; nothing is said where the column or its content is missing."""
+    """A time in seconds; None if the column or its value is missing."""
     return _number(row, column) if row.get(column) else None

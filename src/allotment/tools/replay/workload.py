@@ -68,16 +68,16 @@ def random_arrivals(workload: Workload, capacity: int, share: float, seed: int) 
     As the runs of Weng et al. (ATC 2023) were made. ``capacity`` is in thousandths of GPUs. Nothing goes. Returned with
     the shape of each pod, for there are more than in the trace.
     """
-    chance = random.Random(seed)
-    drawn = list(workload.shape_of)
-    asked = workload.amount
-    most = share * capacity
-    while asked < most and workload.amount:
-        again = workload.shape_of[chance.randrange(len(workload.shape_of))]
-        drawn.append(again)
-        asked += workload.shapes[again].amount
-    chance.shuffle(drawn)
-    return tuple(PodEvent(number) for number in range(len(drawn))), tuple(drawn)
+    random_ = random.Random(seed)
+    shapes = list(workload.shape_of)
+    requested = workload.amount
+    target = share * capacity
+    while requested < target and workload.amount:
+        repeated = workload.shape_of[random_.randrange(len(workload.shape_of))]
+        shapes.append(repeated)
+        requested += workload.shapes[repeated].amount
+    random_.shuffle(shapes)
+    return tuple(PodEvent(number) for number in range(len(shapes))), tuple(shapes)
 
 
 def events_by_time(pods: Sequence[TracePod]) -> tuple[PodEvent, ...]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from allotment.autoscaler.cluster_autoscaler.cloud_provider import USUAL, Cloud, Settings
 from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in, groups_of, wanted
-from allotment.autoscaler.provider import NoCapacity, Refused, Standing, State
+from allotment.autoscaler.provider import NoCapacity, OrderRejected, MachineStatus, MachineState
 from allotment.cluster.errors import Unreachable
 from allotment.externalgrpc import errors
 from allotment.externalgrpc.cloud_provider import CloudInstance, NodeGroupOptions, NodeRef
@@ -44,7 +44,7 @@ class Provider:
     name = "memory"
 
     def __init__(self) -> None:
-        self.machines: dict[str, Standing] = {}
+        self.machines: dict[str, MachineStatus] = {}
         self.ordered: list[PlannedMachine] = []
         self.asked = 0
         self.fails: list[Exception] = []
@@ -53,18 +53,18 @@ class Provider:
         if self.fails:
             raise self.fails.pop()
         self.ordered.append(machine)
-        self.machines[name] = Standing(name, "ordered", "", machine.instance, machine.zone, machine.capacity_type)
+        self.machines[name] = MachineStatus(name, "ordered", "", machine.instance, machine.zone, machine.capacity_type)
 
     async def delete(self, name: str) -> None:
         self.machines.pop(name, None)
 
-    async def standing(self) -> Sequence[Standing]:
+    async def standing(self) -> Sequence[MachineStatus]:
         self.asked += 1
         return tuple(self.machines.values())
 
-    def put(self, group: NodeGroup, state: State, node: str = "", reason: str = "") -> str:
+    def put(self, group: NodeGroup, state: MachineState, node: str = "", reason: str = "") -> str:
         name = group.new_name(Random(len(self.machines)))
-        self.machines[name] = Standing(name, state, node, group.instance.key, group.zone, "on-demand", reason)
+        self.machines[name] = MachineStatus(name, state, node, group.instance.key, group.zone, "on-demand", reason)
         return name
 
 
@@ -122,7 +122,7 @@ async def test_not_more_than_the_most() -> None:
     ("raised", "told"),
     [
         (NoCapacity("aws/g5.xlarge", "us-east-1a", "on-demand", "sold out"), errors.ResourceExhaustedError),
-        (Refused("quota"), errors.PermissionDeniedError),
+        (OrderRejected("quota"), errors.PermissionDeniedError),
         (Unreachable("POST: no answer"), errors.UnavailableError),
     ],
 )
@@ -173,7 +173,7 @@ async def test_the_group_of_a_node() -> None:
     for node in (NodeRef("aws:///us-east-1a/i-3", "ip-3"), NodeRef("", "t4-1"), NodeRef("x", "y", {LABEL: "gone"})):
         assert await world.cloud.node_group_of(node) is None
     # Of a machine without a node the autoscaler makes up a node, called by the machine's id.
-    world.provider.machines[name] = Standing(name, "ordered")
+    world.provider.machines[name] = MachineStatus(name, "ordered")
     await world.cloud.refresh()
     made_up = await world.cloud.node_group_of(NodeRef(f"allotment://{name}", f"allotment://{name}"))
     assert made_up is not None
@@ -356,7 +356,7 @@ async def test_whatever_happens_sizes_are_those_of_the_machines_and_within_bound
                 cloud = world.again()
             else:
                 for name in sorted(before - here)[:number]:
-                    state: State = "running" if word == "arrive" else "failed"
+                    state: MachineState = "running" if word == "arrive" else "failed"
                     node = name if word == "arrive" else ""
                     world.provider.machines[name] = world.provider.machines[name]._replace(state=state, node=node)
                     if node:

@@ -36,7 +36,7 @@ def offered(*words: str) -> list[str]:
 def there(lab: allotment.Lab, namespace: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A namespace with a pod and a claim, in the cluster of the current context."""
     monkeypatch.setenv("KUBECONFIG", str(lab.kubeconfig))
-    monkeypatch.setattr(cluster_objects, "PATIENCE_SECONDS", 60.0)  # of a machine with much to do
+    monkeypatch.setattr(cluster_objects, "TIMEOUT_SECONDS", 60.0)  # of a machine with much to do
     for tree in (_POD, _CLAIM):
         lab.apply({**tree, "metadata": {**tree["metadata"], "namespace": namespace}})
     return namespace
@@ -79,7 +79,7 @@ def test_other_names_of_a_cluster(there: str) -> None:
 
 def test_a_cluster_that_does_not_answer_has_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection is made, and nothing comes; or there is no connection."""
-    monkeypatch.setattr(cluster_objects, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(cluster_objects, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         config = {
             "kind": "Config", "current-context": "silent",
@@ -119,7 +119,7 @@ def test_nobody_is_asked_for_a_password_while_typing(tmp_path: Path) -> None:
 from allotment.cli.completion import objects
 from allotment.cli.main import complete
 
-objects.PATIENCE_SECONDS = 60
+objects.TIMEOUT_SECONDS = 60
 complete()
 """
     ran = subprocess.run(

@@ -37,5 +37,5 @@ def test_layouts_go_where_the_mig_manager_reads_them() -> None:
     assert mig_manager("ns/name") == MigManager("ns", "name")
     assert mig_manager("none") is None
     for text in ("name", "/name", "ns/", "a/b/c"):
-        with pytest.raises(Mistake, match="--mig-config: wanted NAMESPACE/CONFIGMAP"):
+        with pytest.raises(Mistake, match="--mig-config: expected NAMESPACE/CONFIGMAP"):
             mig_manager(text)

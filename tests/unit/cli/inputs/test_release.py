@@ -32,7 +32,7 @@ def test_gates_are_read_from_one_or_several_options() -> None:
     ("text", "problem", "hint"),
     [
         ("DRADeviceTaint=true", "no DRA gate 'DRADeviceTaint'", "did you mean DRADeviceTaints"),
-        ("DRADeviceTaints", "wanted NAME=true or NAME=false", ""),
+        ("DRADeviceTaints", "expected NAME=true or NAME=false", ""),
         ("DRADeviceTaints=maybe", "found 'DRADeviceTaints=maybe'", ""),
     ],
 )
@@ -72,8 +72,8 @@ def test_another_release_has_gates_of_its_own_but_for_those_that_show() -> None:
     [
         ("v1.36.3", "1.36", ""),
         ("v1.36.2-gke.100", "1.36", ""),
-        ("v1.33.4", "1.34", "the cluster is Kubernetes v1.33.4, which is answered as if it were 1.34"),
-        ("v1.99.0", "1.37", "the cluster is Kubernetes v1.99.0, which is answered as if it were 1.37"),
+        ("v1.33.4", "1.34", "the cluster is Kubernetes v1.33.4, which is modelled as 1.34"),
+        ("v1.99.0", "1.37", "the cluster is Kubernetes v1.99.0, which is modelled as 1.37"),
         ("", "1.37", ""),
     ],
 )

@@ -12,13 +12,13 @@ from allotment.cli.output.errors import Mistake
 from allotment.model.serialization import to_yaml
 from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from tests.unit.cli.conftest import Allot
-from tests.unit.tools.doctor.clinic import Cluster
+from tests.unit.tools.doctor.sample_cluster import Cluster
 
 
 def snapshot(folder: Path, *unread: str) -> str:
     """A cluster with a pending pod, taken by somebody who may not read some of it."""
     cluster = Cluster()
-    cluster.waiting("big")
+    cluster.pending_pod("big")
     kinds = {"nodes": "Node", "resourceslices": "ResourceSlice", "resourceclaims": "ResourceClaim", "pods": "Pod"}
     for plural in unread:
         cluster.remove(kinds[plural])

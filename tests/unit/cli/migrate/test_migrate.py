@@ -49,7 +49,7 @@ def test_nothing_is_written_unless_asked(allot: Allot, app: Path) -> None:
     assert ran.code == 0
     assert ran.out.splitlines()[0] == "1 workload requests GPUs of a device plugin: 1 gets claims."
     assert "+          deviceClassName: gpu.nvidia.com\n" in ran.out
-    assert "Nothing is written" in ran.out
+    assert "Nothing was written" in ran.out
     assert app.read_text() == GPU
     assert names(app.parent) == ["app.yaml"]
 
@@ -74,7 +74,7 @@ def test_a_folder_gets_every_file(allot: Allot, app: Path, tmp_path: Path) -> No
 def test_what_is_there_is_not_overwritten(allot: Allot, app: Path, tmp_path: Path) -> None:
     ran = allot("migrate", str(app), "-d", str(app.parent))
     assert ran.code == 2
-    assert "is there already" in ran.err
+    assert "already exists" in ran.err
     assert app.read_text() == GPU
     assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 0
     assert allot("migrate", str(app), "-d", str(tmp_path / "new")).code == 2

@@ -75,7 +75,7 @@ def own(tmp_path: Path) -> str:
 def test_everything_that_is_asked_for_is_served(allot: Allot, app: str) -> None:
     ran = allot("plan", app, "--catalog", "aws")
     assert ran.code == 0
-    assert ran.out.startswith("2 machines, 2.012 USD/h (proven the cheapest)\n2 pods on new machines.\n")
+    assert ran.out.startswith("2 machines, 2.012 USD/h (proven optimal)\n2 pods on new machines.\n")
     assert "web-0" in ran.out
     assert "Tesla T4 is Turing, Ampere asked" in ran.out
     assert "Turing allowed too: 2.012 → 1.052 USD/h" in ran.out
@@ -147,7 +147,7 @@ def test_waiting_pods_of_the_cluster_are_named_if_files_are_planned_for(allot: A
         "spec: {containers: [{name: c, image: i}]}\nstatus: {phase: Pending}\n"
     )
     ran = allot("plan", app, "--cluster", str(snapshot), "--catalog", "aws")
-    assert "note: 1 pending pod in the cluster is not planned for" in ran.out
+    assert "note: 1 pending pod in the cluster is not included" in ran.out
     ran = allot("plan", "--cluster", str(snapshot), "-o", "json")
     assert [seat["pod"]["name"] for seat in json.loads(ran.out)["machines"][0]["seats"]] == ["other"]
 
@@ -210,7 +210,7 @@ def test_limits_bound_what_is_bought(allot: Allot, app: str) -> None:
         (["--zones", "us-east-1z"], "--zones: no type of the catalog is available in 'us-east-1z'", "did you mean"),
         (["--max-per-type", "aws/p5*"], "--max-per-type: expected TYPE=N, found 'aws/p5*'", "aws/p5*=2"),
         (["--budget", "cheap"], "--budget: expected a number >= 0, found 'cheap'", "for example 30"),
-        (["--max-spot", "50%"], "--max-spot: requires --capacity-type cheapest", "allows both"),
+        (["--max-spot", "50%"], "--max-spot: requires --capacity-type cheapest", "allows on-demand and spot"),
         (["--capacity-type", "cheapest", "--max-spot", "150%"], "expected at most 100%, found '150%'", "50%"),
         (["--modes", "static"], "--modes: unknown mode 'static'", "did you mean static-mig?"),
         (["--max-machines", "-1"], "--max-machines: expected a number >= 0, found -1", ""),

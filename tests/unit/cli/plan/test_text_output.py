@@ -27,7 +27,7 @@ def told(
 
 
 def test_the_first_line_answers() -> None:
-    assert told(mixed()).splitlines()[0] == "3 machines, 26.637 USD/h (at least 26.237: gap 1.5 %)"
+    assert told(mixed()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
     proven = plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1")
     assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven the cheapest)"
     assert told(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]

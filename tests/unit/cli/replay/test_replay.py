@@ -236,7 +236,7 @@ def test_nodes_without_any_gpu_are_no_use(allot: Allot, trace: tuple[str, str]) 
 
 def test_a_trace_without_times_cannot_go_by_them(allot: Allot, trace: tuple[str, str]) -> None:
     pods, nodes = trace
-    assert "says of no pod when it came" in " ".join(allot("replay", pods, "--nodes", nodes, "--use-times").err.split())
+    assert "no pod has an arrival time" in " ".join(allot("replay", pods, "--nodes", nodes, "--use-times").err.split())
 
 
 def test_the_picture_is_the_same_every_time(allot: Allot, tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 from tests.unit.drivers.fake_driver import memory_host, opaque, put_claim
+from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 
 DRIVER = "gpu.nvidia.com"
 

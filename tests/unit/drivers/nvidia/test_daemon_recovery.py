@@ -15,8 +15,8 @@ from allotment.kubelet_plugin.messages import ClaimRef
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
-from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 from tests.unit.drivers.fake_driver import memory_host, opaque, put_claim
+from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 
 MPS = {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 30}}
 

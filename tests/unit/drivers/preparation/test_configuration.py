@@ -96,7 +96,9 @@ def test_a_claim_can_have_several_kinds_of_devices() -> None:
 
 
 def test_parameters_that_name_a_request_must_apply_to_its_device() -> None:
-    with pytest.raises(ClaimError, match=r"config\[0\] \(of the claim\): PartConfig is not for device gpu-0") as caught:
+    with pytest.raises(
+        ClaimError, match=r"config\[0\] \(of the claim\): PartConfig does not apply to device gpu-0"
+    ) as caught:
         winner([entry("FromClaim", ("a",), 7, "PartConfig")], "a", "gpu-0")
     assert caught.value.permanent
 

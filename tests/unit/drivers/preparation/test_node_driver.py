@@ -368,7 +368,7 @@ class PoolRecorder:
 
     def set_pools(self, driver: str, node: str, pools: Any) -> None:
         assert (driver, node) == (DRIVER, NODE)
-        self.pools.append(offers)
+        self.pools.append(pools)
         self.came.set()
 
 

@@ -26,17 +26,17 @@ class SweepingFakeDriver(FakeDriver):
     def __init__(self) -> None:
         super().__init__()
         self.swept: list[set[str]] = []
-        self.refusing = False
-        self.slowly: asyncio.Event | None = None
+        self.fails = False
+        self.gate: asyncio.Event | None = None
 
-    async def sweep(self, staying: Sequence[Tree]) -> None:
-        claims = {plan["claim"] for plan in staying}
+    async def sweep(self, plans: Sequence[Tree]) -> None:
+        claims = {plan["claim"] for plan in plans}
         self.swept.append(claims)
-        if self.refusing:
+        if self.fails:
             raise ClaimError("gpu-0 is in use")
-        if self.slowly is not None:
-            await self.slowly.wait()
-        self.on = {gpu: claim for gpu, claim in self.on.items() if claim in claims}
+        if self.gate is not None:
+            await self.gate.wait()
+        self.in_use = {gpu: claim for gpu, claim in self.in_use.items() if claim in claims}
 
 
 async def started(driver: FakeDriver, folder: Path, client: MemoryClient) -> NodeDriver:
@@ -57,7 +57,7 @@ def test_lost_entries_without_cdi_files_are_undone_immediately(tmp_path: Path) -
             file.unlink()
         checkpoint(tmp_path).write_text("{")
         await started(driver, tmp_path, client)
-        assert (driver.on, driver.swept) == ({}, [set()])
+        assert (driver.in_use, driver.swept) == ({}, [set()])
         await started(driver, tmp_path, client)
         assert len(driver.swept) == 1
 
@@ -76,9 +76,9 @@ def test_lost_entries_with_cdi_files_are_undone_after_unprepare_even_after_a_res
         assert driver.swept == []
         plugin = await started(driver, tmp_path, client)
         assert (await plugin.unprepare([lost]))["a"] == ""
-        assert driver.on == {"gpu-0": "a", "gpu-1": "b"}
+        assert driver.in_use == {"gpu-0": "a", "gpu-1": "b"}
         await plugin.clean_up()
-        assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
+        assert (driver.in_use, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
         assert "lost" not in json.loads(checkpoint(tmp_path).read_text())
 
     idle.run(main())
@@ -96,7 +96,7 @@ def test_a_single_unreadable_entry_is_undone_after_unprepare(tmp_path: Path) -> 
         assert driver.swept == []
         await plugin.unprepare(refs[:1])
         await plugin.clean_up()
-        assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
+        assert (driver.in_use, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
 
     idle.run(main())
 
@@ -104,15 +104,15 @@ def test_a_single_unreadable_entry_is_undone_after_unprepare(tmp_path: Path) -> 
 def test_a_failed_sweep_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), SweepingFakeDriver()
-        driver.on = {"gpu-0": "a"}
-        driver.refusing = True
+        driver.in_use = {"gpu-0": "a"}
+        driver.fails = True
         checkpoint(tmp_path).parent.mkdir()
         checkpoint(tmp_path).write_text("{")
         plugin = await started(driver, tmp_path, client)
         assert "gpu-0 is in use" in caplog.text
-        driver.refusing = False
+        driver.fails = False
         await plugin.clean_up()
-        assert driver.on == {}
+        assert driver.in_use == {}
 
     idle.run(main())
 
@@ -120,10 +120,10 @@ def test_a_failed_sweep_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixt
 def test_a_readable_checkpoint_is_not_swept(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), SweepingFakeDriver()
-        driver.on = {"gpu-7": "somebody else's"}
+        driver.in_use = {"gpu-7": "somebody else's"}
         plugin = await started(driver, tmp_path, client)
         await plugin.clean_up()
-        assert (driver.on, driver.swept) == ({"gpu-7": "somebody else's"}, [])
+        assert (driver.in_use, driver.swept) == ({"gpu-7": "somebody else's"}, [])
 
     idle.run(main())
 
@@ -131,34 +131,34 @@ def test_a_readable_checkpoint_is_not_swept(tmp_path: Path) -> None:
 def test_a_sweep_does_not_affect_concurrent_claims(tmp_path: Path) -> None:
     class Slow(SweepingFakeDriver):
         async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
-            assert self.slowly is None or self.slowly.is_set()
+            assert self.gate is None or self.gate.is_set()
             return await super().prepare(claim, plan)
 
     async def main() -> None:
         client, driver = MemoryClient(), Slow()
-        driver.refusing = True
+        driver.fails = True
         checkpoint(tmp_path).parent.mkdir()
         checkpoint(tmp_path).write_text("{")
         plugin = await started(driver, tmp_path, client)
-        driver.refusing, driver.slowly = False, asyncio.Event()
+        driver.fails, driver.gate = False, asyncio.Event()
         cleaning = asyncio.ensure_future(plugin.clean_up())
         while len(driver.swept) < 2:
             await asyncio.sleep(0)
         preparing = asyncio.ensure_future(plugin.prepare([put_claim(client, "a", "gpu-0", uid="a")]))
         await asyncio.sleep(0.01)
-        driver.slowly.set()
+        driver.gate.set()
         await cleaning
         assert (await preparing)["a"].error == ""
-        assert driver.on == {"gpu-0": "a"}
+        assert driver.in_use == {"gpu-0": "a"}
 
     idle.run(main())
 
 
 def test_cleanup_continues_if_another_process_holds_the_lock(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.02)
-    monkeypatch.setattr(framework, "CLEAN_SECONDS", 0.01)
+    monkeypatch.setattr(framework, "CLEANUP_SECONDS", 0.01)
 
-    class Nothing:
+    class IgnoringPublisher:
         def set_pools(self, driver: str, node: str, pools: object) -> None:
             pass
 
@@ -170,7 +170,7 @@ def test_cleanup_continues_if_another_process_holds_the_lock(tmp_path: Path, mon
         plugin = await started(driver, tmp_path, client)
         assert (await plugin.unprepare([lost]))["a"] == ""
         async with hosts.FileStorage(checkpoint(tmp_path)).lock():
-            run = asyncio.create_task(plugin.run(Nothing()))
+            run = asyncio.create_task(plugin.run(IgnoringPublisher()))
             await asyncio.sleep(0.15)
             assert not run.done()
             assert driver.swept == []

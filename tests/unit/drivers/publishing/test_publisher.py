@@ -377,7 +377,7 @@ def offers(draw: st.DrawFn) -> DevicePool:
 def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, bool]]) -> None:
     """No sequence of pools with failing writes, lost responses and crashes exposes a mixture of two states.
 
-        ``steps``: a pool, the number of successful writes, and whether the process then crashes.
+    ``steps``: a pool, the number of successful writes, and whether the process then crashes.
     """
 
     async def told() -> None:

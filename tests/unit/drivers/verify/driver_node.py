@@ -43,7 +43,7 @@ Serve = Callable[[KubeletPlugin, Path, Path], AbstractAsyncContextManager[None]]
 
 def serve_correctly(plugin: KubeletPlugin, endpoint: Path, registration: Path) -> AbstractAsyncContextManager[None]:
     """Serve a plugin like drivers of the framework."""
-    return serve_plugin(plugin, endpoint, registration, on_registered=lambda well, error: None)
+    return serve_plugin(plugin, endpoint, registration, on_registered=lambda registered, error: None)
 
 
 class ModifiedDriver:
@@ -64,7 +64,7 @@ class ModifiedDriver:
 
 
 class DriverNode:
-    """A driver on a node. ``bend`` and ``serve`` add defects; ``before_start`` is called before each start."""
+    """A driver on a node. ``modify`` and ``serve`` add defects; ``before_start`` is called before each start."""
 
     def __init__(self, driver: Driver | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="al-"))  # socket paths must be short
@@ -72,7 +72,7 @@ class DriverNode:
         self.driver: Driver = driver or ExampleGpus(NODE, 4)
         self.modify: Modify = lambda plugin: plugin
         self.serve: Serve = serve_correctly
-        self.before_start: Callable[[int], Any] = lambda life: None
+        self.before_start: Callable[[int], Any] = lambda starts: None
         self.publishes = True
         self.timeouts = TIMEOUTS
         self.starts = 0
@@ -98,25 +98,25 @@ class DriverNode:
 
     async def start(self) -> None:
         self.starts += 1
-        told = self.before_start(self.starts)
-        if told is not None:
-            await told
+        hook = self.before_start(self.starts)
+        if hook is not None:
+            await hook
         storage = FileStorage(self.folder / "checkpoint.json")
         host = DriverHost(NODE, "boot", storage, FolderStore(self.cdi))
-        good = NodeDriver(self.driver, host, self.cluster.client, Clock(), random=Random(1))
-        await good.recover()
+        driver = NodeDriver(self.driver, host, self.cluster.client, Clock(), random=Random(1))
+        await driver.recover()
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(self._run(good, self._stop))
+        self._task = asyncio.create_task(self._run(driver, self._stop))
 
-    async def _run(self, good: NodeDriver, stop: asyncio.Event) -> None:
-        offers = await good.discover_pools()
+    async def _run(self, driver: NodeDriver, stop: asyncio.Event) -> None:
+        pools = await driver.discover_pools()
         if self.publishes:
             async with self.cluster.publisher() as publisher:
-                publisher.set_pools(self.driver.name, NODE, offers)
+                publisher.set_pools(self.driver.name, NODE, pools)
                 await publisher.wait_published(self.driver.name, NODE)
-        async with self.serve(self.modify(good), self.endpoint, self.registration):
+        async with self.serve(self.modify(driver), self.endpoint, self.registration):
             await stop.wait()
-        await good.wait_idle()
+        await driver.wait_idle()
 
     def exit(self) -> None:
         """Exit without a request."""
@@ -135,37 +135,38 @@ class DriverNode:
 
 
 @asynccontextmanager
-async def open_session(world: DriverNode, *, lives: bool = True, class_name: str = "") -> AsyncIterator[DriverSession]:
-    """Open a session. ``lives``: whether the verifier can stop and restart the driver."""
-    await world.cluster.node(NODE)
+async def open_session(
+    node: DriverNode, *, restartable: bool = True, class_name: str = ""
+) -> AsyncIterator[DriverSession]:
+    """Open a session. ``restartable``: whether the verifier can stop and restart the driver."""
+    await node.cluster.node(NODE)
     try:
-        await world.start()
-        found = await wait_for_driver(world.registration, world, TIMEOUTS.start)
-        made = DriverSession(
-            world.registration, found, world.client, NODE, world.cluster.features, CdiFolders([world.cdi]),
-            process=world if lives else None, class_name=class_name, timeouts=world.timeouts,
+        await node.start()
+        sockets = await wait_for_driver(node.registration, node, TIMEOUTS.start)
+        session = DriverSession(
+            node.registration, sockets, node.client, NODE, node.cluster.features, CdiFolders([node.cdi]),
+            process=node if restartable else None, class_name=class_name, timeouts=node.timeouts,
         )  # fmt: skip
         try:
-            yield made
+            yield session
         finally:
-            await made.close()
+            await session.close()
     finally:
-        await world.stop()
-        shutil.rmtree(world.folder)
+        await node.stop()
+        shutil.rmtree(node.folder)
 
 
 def check_named(name: str) -> DriverCheck:
-    (found,) = [one for one in CHECKS if one.name == name]
-    return found
+    return next(check for check in CHECKS if check.name == name)
 
 
-def run_checks(world: DriverNode, *names: str, lives: bool = True) -> list[CheckResult]:
+def run_checks(node: DriverNode, *names: str, restartable: bool = True) -> list[CheckResult]:
     """Run these checks, or all."""
 
     async def main() -> list[CheckResult]:
-        async with open_session(world, lives=lives) as made:
+        async with open_session(node, restartable=restartable) as session:
             checks = [check_named(name) for name in names] or CHECKS
-            return await verify(made, lambda check: None, lambda row: None, checks)
+            return await verify(session, lambda check: None, lambda result: None, checks)
 
     return asyncio.run(main())
 
@@ -206,7 +207,7 @@ def serve_with_info(
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("pluginregistration.Registration", handlers),)
         )
-        async with serve_plugin(plugin, at, at.with_name("unused"), on_registered=lambda well, error: None):
+        async with serve_plugin(plugin, at, at.with_name("unused"), on_registered=lambda registered, error: None):
 
             def listen(path: Path) -> None:
                 server.add_insecure_port(f"unix:{path}")

@@ -30,7 +30,14 @@ from allotment.kubelet_plugin.messages import (
 )
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
-from tests.unit.drivers.verify.driver_node import SHORT_TIMEOUTS, ModifiedDriver, DriverNode, serve_with_info, open_session, run_checks
+from tests.unit.drivers.verify.driver_node import (
+    SHORT_TIMEOUTS,
+    DriverNode,
+    ModifiedDriver,
+    open_session,
+    run_checks,
+    serve_with_info,
+)
 
 DEVICE = PreparedDevice(("gpu",), "n1", "gpu-0")
 Answers = Mapping[str, PrepareResult]
@@ -49,40 +56,40 @@ class ChangesAnswers(ModifiedDriver):
         return {claim.uid: self.change(claim, answers[claim.uid]) for claim in claims}
 
 
-def changing(change: Callable[[ClaimRef, PrepareResult], PrepareResult]) -> Defect:
-    def spoil(world: DriverNode) -> None:
-        world.modify = lambda good: ChangesAnswers(good, change)
+def with_answers(change: Callable[[ClaimRef, PrepareResult], PrepareResult]) -> Defect:
+    def apply(node: DriverNode) -> None:
+        node.modify = lambda good: ChangesAnswers(good, change)
 
-    return spoil
-
-
-def devices(change: Callable[[PreparedDevice], PreparedDevice]) -> Defect:
-    return changing(lambda claim, answer: answer._replace(devices=tuple(map(change, answer.devices))))
+    return apply
 
 
-def bent(make: Callable[[DriverNode, KubeletPlugin], KubeletPlugin]) -> Defect:
-    def spoil(world: DriverNode) -> None:
-        world.modify = lambda good: make(world, good)
-
-    return spoil
+def with_devices(change: Callable[[PreparedDevice], PreparedDevice]) -> Defect:
+    return with_answers(lambda claim, answer: answer._replace(devices=tuple(map(change, answer.devices))))
 
 
-def spoiled(make: Callable[[KubeletPlugin], KubeletPlugin]) -> Defect:
-    return bent(lambda world, good: make(good))
+def modified_on(create: Callable[[DriverNode, KubeletPlugin], KubeletPlugin]) -> Defect:
+    def apply(node: DriverNode) -> None:
+        node.modify = lambda good: create(node, good)
+
+    return apply
+
+
+def modified(create: Callable[[KubeletPlugin], KubeletPlugin]) -> Defect:
+    return modified_on(lambda node, good: create(good))
 
 
 # --- registration -----------------------------------------------------------------------------------------------------
 
 
-def serving(**how: Any) -> Defect:
-    def spoil(world: DriverNode) -> None:
-        world.serve = serve_with_info(**how)
+def with_info(**info: Any) -> Defect:
+    def apply(node: DriverNode) -> None:
+        node.serve = serve_with_info(**info)
 
-    return spoil
+    return apply
 
 
-def _relative(world: DriverNode) -> None:
-    world.serve = serve_with_info(endpoint=os.path.relpath(world.endpoint))
+def _relative(node: DriverNode) -> None:
+    node.serve = serve_with_info(endpoint=os.path.relpath(node.endpoint))
 
 
 class NoEmptyCalls(ModifiedDriver):
@@ -98,8 +105,8 @@ class NoEmptyCalls(ModifiedDriver):
 class ModifiedSlices:
     """A client that returns modified slices of the driver."""
 
-    def __init__(self, world: DriverNode, change: Callable[[list[Tree]], object]) -> None:
-        self._client = world.cluster.client
+    def __init__(self, node: DriverNode, change: Callable[[list[Tree]], object]) -> None:
+        self._client = node.cluster.client
         self._change = change
 
     def __getattr__(self, name: str) -> Any:
@@ -114,17 +121,17 @@ class ModifiedSlices:
         return Listing(items, listing.revision)
 
 
-def showing(change: Callable[[list[Tree]], object]) -> Defect:
-    def spoil(world: DriverNode) -> None:
-        world.client = ModifiedSlices(world, change)
-        world.timeouts = SHORT_TIMEOUTS
+def with_slices(change: Callable[[list[Tree]], object]) -> Defect:
+    def apply(node: DriverNode) -> None:
+        node.client = ModifiedSlices(node, change)
+        node.timeouts = SHORT_TIMEOUTS
 
-    return spoil
+    return apply
 
 
-def _unpublished(world: DriverNode) -> None:
-    world.publishes = False
-    world.timeouts = SHORT_TIMEOUTS
+def _unpublished(node: DriverNode) -> None:
+    node.publishes = False
+    node.timeouts = SHORT_TIMEOUTS
 
 
 def _one_missing(slices: list[Tree]) -> None:
@@ -190,13 +197,13 @@ class PreparesOnce(ModifiedDriver):
 class RewritesFile(ModifiedDriver):
     """Changes the CDI file at each call."""
 
-    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
+    def __init__(self, node: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
-        self.world = world
+        self.node = node
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         answers = await self.good.prepare(claims)
-        for path in self.world.cdi.iterdir():
+        for path in self.node.cdi.iterdir():
             path.write_bytes(path.read_bytes() + b" ")
         return answers
 
@@ -207,46 +214,46 @@ class RewritesFile(ModifiedDriver):
 class LeavesFiles(ModifiedDriver):
     """Leaves a file that another process wrote; with ``own`` also its own."""
 
-    def __init__(self, world: DriverNode, good: KubeletPlugin, *, own: bool) -> None:
+    def __init__(self, node: DriverNode, good: KubeletPlugin, *, own: bool) -> None:
         super().__init__(good)
-        self.world = world
+        self.node = node
         self.own = own
-        self.mine: set[str] = set()
+        self.claims: set[str] = set()
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         for claim in claims:
-            self.mine.add(claim.uid)
-            self.world.cdi.mkdir(exist_ok=True)
-            (self.world.cdi / f".{claim.uid}.new").touch()
+            self.claims.add(claim.uid)
+            self.node.cdi.mkdir(exist_ok=True)
+            (self.node.cdi / f".{claim.uid}.new").touch()
         return await self.good.prepare(claims)
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         for claim in claims:
-            if not self.own and claim.uid in self.mine:
-                (self.world.cdi / f".{claim.uid}.new").unlink(missing_ok=True)
+            if not self.own and claim.uid in self.claims:
+                (self.node.cdi / f".{claim.uid}.new").unlink(missing_ok=True)
         return await self.good.unprepare(claims)
 
 
 class LeavesFileOfRejectedClaim(LeavesFiles):
     """Writes a file before it checks the claim."""
 
-    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
-        super().__init__(world, good, own=True)
+    def __init__(self, node: DriverNode, good: KubeletPlugin) -> None:
+        super().__init__(node, good, own=True)
 
 
 class KeepsDevices(ModifiedDriver):
     """Has one CDI file for all claims, and only adds devices."""
 
-    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
+    def __init__(self, node: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
-        self.folder = FolderStore(world.cdi)
+        self.folder = FolderStore(node.cdi)
         self.names: list[str] = []
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         answers = await self.good.prepare(claims)
         self.names.append(f"n{len(self.names)}")
-        given = tuple(CdiDevice(name, ContainerEdits(env=("A=1",))) for name in self.names)
-        self.folder.write("all", Spec("all.example/gpu", given))
+        devices = tuple(CdiDevice(name, ContainerEdits(env=("A=1",))) for name in self.names)
+        self.folder.write("all", Spec("all.example/gpu", devices))
         ids = (f"all.example/gpu={self.names[-1]}",)
         return {
             uid: answer._replace(devices=tuple(device._replace(cdi_ids=ids) for device in answer.devices))
@@ -259,41 +266,41 @@ class UnpreparesOnce(ModifiedDriver):
 
     def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
-        self.there: set[str] = set()
+        self.prepared: set[str] = set()
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
-        self.there.update(claim.uid for claim in claims)
+        self.prepared.update(claim.uid for claim in claims)
         return await self.good.prepare(claims)
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         answers = dict(await self.good.unprepare(claims))
         for claim in claims:
-            if claim.uid not in self.there:
+            if claim.uid not in self.prepared:
                 answers[claim.uid] = "claim is not prepared"
-            self.there.discard(claim.uid)
+            self.prepared.discard(claim.uid)
         return answers
 
 
 class ReadsClaim(ModifiedDriver):
     """Reads the claim before it unprepares it."""
 
-    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
+    def __init__(self, node: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
-        self.client = world.cluster.client
+        self.client = node.cluster.client
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         for claim in claims:
             try:
                 await self.client.get(CLAIMS, claim.name, claim.namespace)
             except StatusError as error:
-                return {each.uid: str(error) for each in claims}
+                return {claim.uid: str(error) for claim in claims}
         return await self.good.unprepare(claims)
 
 
 # --- rejecting ------
 
 
-def _never_refuses(claim: ClaimRef, answer: PrepareResult) -> PrepareResult:
+def _never_rejects(claim: ClaimRef, answer: PrepareResult) -> PrepareResult:
     return PrepareResult((DEVICE,)) if answer.error else answer
 
 
@@ -361,8 +368,8 @@ class ReportsHealth(ModifiedDriver):
             yield [new for device in devices for new in self.change(device)]
 
 
-def telling(change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> Defect:
-    return bent(lambda world, good: ReportsHealth(good, change))
+def with_health(change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> Defect:
+    return modified_on(lambda node, good: ReportsHealth(good, change))
 
 
 class Silent(ModifiedDriver):
@@ -371,111 +378,111 @@ class Silent(ModifiedDriver):
         yield ()
 
 
-def _silent(world: DriverNode) -> None:
-    world.modify = Silent
-    world.timeouts = SHORT_TIMEOUTS
+def _silent(node: DriverNode) -> None:
+    node.modify = Silent
+    node.timeouts = SHORT_TIMEOUTS
 
 
 # --- process ------
 
 
-def _churns(world: DriverNode) -> None:
-    async def write_again() -> None:
-        for tree in (await world.cluster.client.list(SLICES)).items:
-            await world.cluster.client.delete(SLICES, tree["metadata"]["name"])
+def _recreates_slices(node: DriverNode) -> None:
+    async def recreate() -> None:
+        for tree in (await node.cluster.client.list(SLICES)).items:
+            await node.cluster.client.delete(SLICES, tree["metadata"]["name"])
 
-    world.before_start = lambda life: write_again() if life > 1 else None
+    node.before_start = lambda starts: recreate() if starts > 1 else None
 
 
-def _registers_once(world: DriverNode) -> None:
-    def start(life: int) -> None:
-        if life > 1:
-            world.serve = serve_with_info(notified=False)
+def _registers_once(node: DriverNode) -> None:
+    def start(starts: int) -> None:
+        if starts > 1:
+            node.serve = serve_with_info(notified=False)
 
-    world.before_start = start
+    node.before_start = start
 
 
 DEFECTS: list[tuple[str, str, Defect]] = [
     ("get-info", "endpoint '..", _relative),
-    ("get-info", "type 'CSIPlugin'", serving(type="CSIPlugin")),
-    ("get-info", "no process listens at endpoint", serving(endpoint="/nowhere/dra.sock")),
-    ("get-info", "name: Invalid value", serving(name="GPU_driver")),
-    ("versions", "supported_versions 1.0.0", serving(versions=("1.0.0",))),
-    ("versions", "v1.DRAPlugin: rpc error: code = Unknown desc = no claims", spoiled(NoEmptyCalls)),
-    ("register", "failed to send registration status", serving(notified=False)),
-    ("empty-call", "no claims", spoiled(NoEmptyCalls)),
+    ("get-info", "type 'CSIPlugin'", with_info(type="CSIPlugin")),
+    ("get-info", "no process listens at endpoint", with_info(endpoint="/nowhere/dra.sock")),
+    ("get-info", "name: Invalid value", with_info(name="GPU_driver")),
+    ("versions", "supported_versions 1.0.0", with_info(versions=("1.0.0",))),
+    ("versions", "v1.DRAPlugin: rpc error: code = Unknown desc = no claims", modified(NoEmptyCalls)),
+    ("register", "failed to send registration status", with_info(notified=False)),
+    ("empty-call", "no claims", modified(NoEmptyCalls)),
     ("slices", "no ResourceSlice", _unpublished),
-    ("pools", "1 slices, resourceSliceCount 2", showing(_one_missing)),
-    ("pools", "generations 0, 1", showing(_two_generations)),
-    ("pools", "duplicate device name", showing(_same_names)),
-    ("slices-valid", "devices[0].name", showing(_bad_name)),
-    ("slices-owner", "without owner", showing(_unowned)),
-    ("prepare", "rejected: out of order", changing(lambda claim, answer: PrepareResult(error="out of order"))),
-    ("prepare", "which is not in the claim", devices(lambda device: device._replace(device="gpu-9"))),
-    ("prepare", "no device", changing(lambda claim, answer: PrepareResult())),
-    ("prepare", "which is not in the claim", devices(lambda device: device._replace(pool="n2"))),
-    ("request-names", "for request 'gpu/first'", devices(lambda device: device._replace(requests=("gpu/first",)))),
-    ("other-drivers", "which is not in the claim", changing(
+    ("pools", "1 slices, resourceSliceCount 2", with_slices(_one_missing)),
+    ("pools", "generations 0, 1", with_slices(_two_generations)),
+    ("pools", "duplicate device name", with_slices(_same_names)),
+    ("slices-valid", "devices[0].name", with_slices(_bad_name)),
+    ("slices-owner", "without owner", with_slices(_unowned)),
+    ("prepare", "rejected: out of order", with_answers(lambda claim, answer: PrepareResult(error="out of order"))),
+    ("prepare", "which is not in the claim", with_devices(lambda device: device._replace(device="gpu-9"))),
+    ("prepare", "no device", with_answers(lambda claim, answer: PrepareResult())),
+    ("prepare", "which is not in the claim", with_devices(lambda device: device._replace(pool="n2"))),
+    ("request-names", "for request 'gpu/first'", with_devices(lambda device: device._replace(requests=("gpu/first",)))),
+    ("other-drivers", "which is not in the claim", with_answers(
         lambda claim, answer: answer._replace(
             devices=(*answer.devices, PreparedDevice(("other",), "elsewhere", "none"))
         )
     )),
-    ("cdi", "unresolvable CDI devices", devices(lambda device: device._replace(cdi_ids=("a.example/gpu=c",)))),
-    ("cdi", "CDI ID '/dev/gpu'", devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
-    ("prepare-twice", "first n1/gpu-0", spoiled(ForgetsAnswer)),
-    ("prepare-twice", "rejected when repeated: already prepared", spoiled(PreparesOnce)),
-    ("prepare-twice", "the CDI file changed", bent(RewritesFile)),
-    ("prepare-again", "already prepared", spoiled(PreparesOnce)),
-    ("v1beta1-same", "already prepared", spoiled(PreparesOnce)),
-    ("v1beta1-same", "first n1/gpu-0", spoiled(ForgetsAnswer)),
-    ("unprepare", "not deleted", bent(lambda world, good: LeavesFiles(world, good, own=True))),
-    ("unprepare", "all.example/gpu=n0 can still be resolved", bent(KeepsDevices)),
-    ("unprepare-twice", "is not prepared", spoiled(UnpreparesOnce)),
-    ("unprepare-unknown", "is not prepared", spoiled(UnpreparesOnce)),
-    ("unprepare-deleted", "not found", bent(ReadsClaim)),
-    ("unknown-claim", "it was prepared", changing(_never_refuses)),
-    ("not-allocated", "it was prepared", changing(_never_refuses)),
-    ("wrong-uid", "it was prepared", changing(_never_refuses)),
-    ("wrong-uid", "rejected, but wrote", bent(LeavesFileOfRejectedClaim)),
-    ("bad-parameters", "were ignored", changing(_never_refuses)),
-    ("bad-claim-alone", "the other claim of the call failed, too", spoiled(AllOrNothing)),
-    ("overlap", "two claims at the same time", changing(_never_refuses)),
-    ("overlap", "after unprepare", spoiled(NeverReleases)),
-    ("several-claims", "skipped 2 ResourceClaims", spoiled(SkipsClaims)),
-    ("concurrent", "busy", spoiled(Busy)),
-    ("same-at-once", "busy", spoiled(Busy)),
-    ("same-at-once", "first n1/gpu-0", spoiled(ForgetsAnswer)),
-    ("hang-up", "after a cancelled call", spoiled(Busy)),
+    ("cdi", "unresolvable CDI devices", with_devices(lambda device: device._replace(cdi_ids=("a.example/gpu=c",)))),
+    ("cdi", "CDI ID '/dev/gpu'", with_devices(lambda device: device._replace(cdi_ids=("/dev/gpu",)))),
+    ("prepare-twice", "first n1/gpu-0", modified(ForgetsAnswer)),
+    ("prepare-twice", "rejected when repeated: already prepared", modified(PreparesOnce)),
+    ("prepare-twice", "the CDI file changed", modified_on(RewritesFile)),
+    ("prepare-again", "already prepared", modified(PreparesOnce)),
+    ("v1beta1-same", "already prepared", modified(PreparesOnce)),
+    ("v1beta1-same", "first n1/gpu-0", modified(ForgetsAnswer)),
+    ("unprepare", "not deleted", modified_on(lambda node, good: LeavesFiles(node, good, own=True))),
+    ("unprepare", "all.example/gpu=n0 can still be resolved", modified_on(KeepsDevices)),
+    ("unprepare-twice", "is not prepared", modified(UnpreparesOnce)),
+    ("unprepare-unknown", "is not prepared", modified(UnpreparesOnce)),
+    ("unprepare-deleted", "not found", modified_on(ReadsClaim)),
+    ("unknown-claim", "it was prepared", with_answers(_never_rejects)),
+    ("not-allocated", "it was prepared", with_answers(_never_rejects)),
+    ("wrong-uid", "it was prepared", with_answers(_never_rejects)),
+    ("wrong-uid", "rejected, but wrote", modified_on(LeavesFileOfRejectedClaim)),
+    ("bad-parameters", "were ignored", with_answers(_never_rejects)),
+    ("bad-claim-alone", "the other claim of the call failed, too", modified(AllOrNothing)),
+    ("overlap", "two claims at the same time", with_answers(_never_rejects)),
+    ("overlap", "after unprepare", modified(NeverReleases)),
+    ("several-claims", "skipped 2 ResourceClaims", modified(SkipsClaims)),
+    ("concurrent", "busy", modified(Busy)),
+    ("same-at-once", "busy", modified(Busy)),
+    ("same-at-once", "first n1/gpu-0", modified(ForgetsAnswer)),
+    ("hang-up", "after a cancelled call", modified(Busy)),
     ("health", "no message within", _silent),
-    ("health", "which is not in a slice", telling(lambda device: [device, device._replace(device="gpu-9")])),
-    ("health", "no health of n1/gpu-0 and 3 others", telling(lambda device: [])),
-    ("health", "was last updated", telling(lambda device: [device._replace(updated=int(time.time()) - 100)])),
-    ("health", "a message of 2000 characters", telling(lambda device: [device._replace(message="x" * 2000)])),
-    ("restart-slices", " and 1 more", _churns),
+    ("health", "which is not in a slice", with_health(lambda device: [device, device._replace(device="gpu-9")])),
+    ("health", "no health of n1/gpu-0 and 3 others", with_health(lambda device: [])),
+    ("health", "was last updated", with_health(lambda device: [device._replace(updated=int(time.time()) - 100)])),
+    ("health", "a message of 2000 characters", with_health(lambda device: [device._replace(message="x" * 2000)])),
+    ("restart-slices", " and 1 more", _recreates_slices),
     ("restart-register", "failed to send registration status", _registers_once),
-    ("restart-claims", "is not prepared", spoiled(UnpreparesOnce)),
-    ("restart-claims", "first n1/gpu-0", spoiled(ForgetsAnswer)),
-    ("kill-prepare", "after SIGKILL in prepare: not deleted", bent(lambda world, good: LeavesFiles(world, good, own=False))),
-    ("kill-unprepare", "after SIGKILL in unprepare: not unprep", spoiled(UnpreparesOnce)),
+    ("restart-claims", "is not prepared", modified(UnpreparesOnce)),
+    ("restart-claims", "first n1/gpu-0", modified(ForgetsAnswer)),
+    ("kill-prepare", "in prepare: not deleted", modified_on(lambda node, good: LeavesFiles(node, good, own=False))),
+    ("kill-unprepare", "after SIGKILL in unprepare: not unprep", modified(UnpreparesOnce)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "seen", "spoil"), DEFECTS, ids=[f"{name}-{seen}" for name, seen, _ in DEFECTS])
-def test_a_defect_fails_its_check(name: str, seen: str, spoil: Defect) -> None:
-    world = DriverNode()
-    spoil(world)
-    (row,) = run_checks(world, name)
-    assert row.result == ("warn" if row.check.advice else "FAIL")
-    assert seen in row.seen
-    assert row.remedy
-    assert row.expected
+@pytest.mark.parametrize(("name", "seen", "apply"), DEFECTS, ids=[f"{name}-{seen}" for name, seen, _ in DEFECTS])
+def test_a_defect_fails_its_check(name: str, seen: str, apply: Defect) -> None:
+    node = DriverNode()
+    apply(node)
+    (result,) = run_checks(node, name)
+    assert result.result == ("warn" if result.check.advice else "FAIL")
+    assert seen in result.seen
+    assert result.remedy
+    assert result.expected
 
 
 def test_every_check_has_a_defect() -> None:
     assert {name for name, _, _ in DEFECTS} == {check.name for check in CHECKS}
 
 
-def test_the_page_lists_all_checks() -> None:
+def test_the_documentation_lists_all_checks() -> None:
     page = (Path(__file__).parents[4] / "docs" / "drivers.md").read_text(encoding="utf-8")
     table = page.partition("### The checks\n")[2]
     listed = re.findall(r"^\| `([a-z0-9-]+)`(?: \([^|]*\))? \| (.*) \| (.*) \|$", table, re.MULTILINE)
@@ -485,57 +492,57 @@ def test_the_page_lists_all_checks() -> None:
 class Exits(ModifiedDriver):
     """Exits when it prepares a claim."""
 
-    def __init__(self, world: DriverNode, good: KubeletPlugin) -> None:
+    def __init__(self, node: DriverNode, good: KubeletPlugin) -> None:
         super().__init__(good)
-        self.world = world
+        self.node = node
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if claims:
-            self.world.exit()
-            raise PluginCallError("the end")
+            self.node.exit()
+            raise PluginCallError("exited")
         return await self.good.prepare(claims)
 
 
 def test_remaining_checks_are_skipped_after_a_crash() -> None:
-    world = DriverNode()
-    world.modify = lambda good: Exits(world, good)
-    rows = run_checks(world, "empty-call", "prepare", "cdi", "health", lives=False)
-    assert [row.result for row in rows] == ["pass", "FAIL", "skipped", "skipped"]
-    assert rows[2].seen == "the driver does not answer since prepare: restart it, then run this command again"
+    node = DriverNode()
+    node.modify = lambda good: Exits(node, good)
+    results = run_checks(node, "empty-call", "prepare", "cdi", "health", restartable=False)
+    assert [result.result for result in results] == ["pass", "FAIL", "skipped", "skipped"]
+    assert results[2].seen == "the driver does not answer since prepare: restart it, then run this command again"
 
 
 def test_a_crashed_driver_is_restarted_if_possible() -> None:
-    world = DriverNode()
-    world.modify = lambda good: Exits(world, good)
-    rows = run_checks(world, "empty-call", "prepare", "health")
-    assert [row.result for row in rows] == ["pass", "FAIL", "pass"]
-    assert world.starts == 2
+    node = DriverNode()
+    node.modify = lambda good: Exits(node, good)
+    results = run_checks(node, "empty-call", "prepare", "health")
+    assert [result.result for result in results] == ["pass", "FAIL", "pass"]
+    assert node.starts == 2
 
 
 def test_checks_are_skipped_if_no_claim_can_be_prepared() -> None:
-    world = DriverNode()
-    changing(lambda claim, answer: PrepareResult(error="out of order"))(world)
-    rows = run_checks(world, "prepare", "cdi", "several-claims", "not-allocated")
-    assert [row.result for row in rows] == ["FAIL", "skipped", "skipped", "pass"]
-    assert rows[1].seen == "preparing a single claim fails"
+    node = DriverNode()
+    with_answers(lambda claim, answer: PrepareResult(error="out of order"))(node)
+    results = run_checks(node, "prepare", "cdi", "several-claims", "not-allocated")
+    assert [result.result for result in results] == ["FAIL", "skipped", "skipped", "pass"]
+    assert results[1].seen == "preparing a single claim fails"
 
 
 def test_slices_of_an_earlier_process_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver publishes other slices shortly after its start."""
 
     async def main() -> None:
-        world = DriverNode()
-        async with open_session(world) as made:
-            (before,) = await made.slices()
-            look = made.slices
+        node = DriverNode()
+        async with open_session(node) as session:
+            (before,) = await session.slices()
+            slices = session.slices
 
-            async def last_look() -> list[ResourceSlice]:
-                monkeypatch.setattr(made, "slices", look)
-                found = await look()
-                await world.cluster.client.delete(SLICES, before.metadata.name)
+            async def replace_slices() -> list[ResourceSlice]:
+                monkeypatch.setattr(session, "slices", slices)
+                found = await slices()
+                await node.cluster.client.delete(SLICES, before.metadata.name)
                 return found
 
-            monkeypatch.setattr(made, "slices", last_look)
-            assert before not in await made.stable_slices()
+            monkeypatch.setattr(session, "slices", replace_slices)
+            assert before not in await session.stable_slices()
 
     asyncio.run(main())

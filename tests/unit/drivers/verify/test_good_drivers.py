@@ -29,50 +29,50 @@ DRIVERS: dict[str, Callable[[], Driver]] = {
 }
 
 
-def told(rows: list[CheckResult]) -> list[str]:
-    return [f"{row.check.name}: {row.seen}" for row in rows if row.result != "pass"]
+def not_passed(results: list[CheckResult]) -> list[str]:
+    return [f"{result.check.name}: {result.seen}" for result in results if result.result != "pass"]
 
 
 @pytest.mark.parametrize("which", DRIVERS)
 def test_all_checks_pass(which: str) -> None:
-    rows = run_checks(DriverNode(DRIVERS[which]()))
-    assert told(rows) == []
-    assert len(rows) == len(CHECKS)
+    results = run_checks(DriverNode(DRIVERS[which]()))
+    assert not_passed(results) == []
+    assert len(results) == len(CHECKS)
 
 
 def test_only_overlap_is_skipped_for_shareable_devices() -> None:
-    rows = run_checks(DriverNode(ExampleGpus(NODE, 4, Example(shared=True))))
-    assert told(rows) == ["overlap: the devices here are for several claims at a time"]
+    results = run_checks(DriverNode(ExampleGpus(NODE, 4, Example(shared=True))))
+    assert not_passed(results) == ["overlap: the devices here are shared by several claims"]
 
 
 def test_without_devices_calls_are_still_checked() -> None:
-    rows = run_checks(DriverNode(ExampleGpus(NODE, 0)))
-    results = {row.check.name: row.result for row in rows}
-    assert "FAIL" not in results.values()
-    assert {name for name, result in results.items() if result == "pass"} == {
+    results = run_checks(DriverNode(ExampleGpus(NODE, 0)))
+    outcomes = {result.check.name: result.result for result in results}
+    assert "FAIL" not in outcomes.values()
+    assert {name for name, outcome in outcomes.items() if outcome == "pass"} == {
         "get-info", "versions", "register", "empty-call", "slices", "pools", "slices-valid", "slices-owner",
         "unprepare-unknown", "unknown-claim", "not-allocated", "health", "restart-slices", "restart-register",
     }  # fmt: skip
-    assert {row.seen for row in rows if row.check.name == "cdi"} == {"needs 1 free device: n1 has none"}
+    assert {result.seen for result in results if result.check.name == "cdi"} == {"requires 1 free device; n1 has none"}
 
 
 def test_without_a_command_the_process_is_not_stopped() -> None:
-    world = DriverNode()
-    rows = run_checks(world, lives=False)
-    assert [row.check.name for row in rows if row.result == "skipped"] == [
+    node = DriverNode()
+    results = run_checks(node, restartable=False)
+    assert [result.check.name for result in results if result.result == "skipped"] == [
         check.name for check in CHECKS if check.needs_command
     ]
-    assert world.starts == 1
+    assert node.starts == 1
 
 
 def test_all_objects_are_deleted() -> None:
     async def main() -> None:
-        world = DriverNode()
-        async with open_session(world) as made:
-            await verify(made, lambda check: None, lambda row: None)
-            assert list(world.cdi.iterdir()) == []
-        kept = {entry.tree["kind"] for entry in world.cluster.store.list("resourceclaims.resource.k8s.io")}
-        assert kept == set()
-        assert list(world.cluster.store.list("pods")) == []
+        node = DriverNode()
+        async with open_session(node) as session:
+            await verify(session, lambda check: None, lambda result: None)
+            assert list(node.cdi.iterdir()) == []
+        claims = {entry.tree["kind"] for entry in node.cluster.store.list("resourceclaims.resource.k8s.io")}
+        assert claims == set()
+        assert list(node.cluster.store.list("pods")) == []
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""How much an allocation takes of a capacity: what a policy rounds and refuses, and the release."""
+"""Consumed capacity of an allocation: rounding and rejection by policies, and release differences."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_steps_are_whole_units_until_1_36_and_thousandths_from_1_37() -> None:
     assert taken(policy, "800m", value="1", milli=True) == "1"
 
 
-def test_names_are_spelled_as_the_device_spells_them() -> None:
+def test_capacity_names_must_equal_those_of_the_device() -> None:
     device = Device(capacity={"memory": DeviceCapacity(value=Q("10Gi"))})
     assert consumption(device, {"gpu.example.com/memory": Q("1Gi")}) is None
 
 
-def test_every_capacity_is_taken_though_one_is_asked_for() -> None:
+def test_every_capacity_is_consumed_although_one_is_requested() -> None:
     device = Device(capacity={"memory": DeviceCapacity(value=Q("10Gi")), "cores": DeviceCapacity(value=Q("8"))})
     found = consumption(device, {"memory": Q("1Gi")})
     assert found == {"memory": Q("1Gi"), "cores": Q("8")}

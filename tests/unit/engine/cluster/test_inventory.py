@@ -1,4 +1,4 @@
-"""The inventory: increments leave the same state as building anew, and only what changed is looked at again."""
+"""The inventory: incremental updates equal a rebuilt inventory, and only changed nodes are evaluated again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHER = ObjectKey("default", "other")
 ONE = [claim(request(1))]
 
 
-def test_a_claim_is_booked_once() -> None:
+def test_a_claim_is_allocated_once() -> None:
     made = inventory(slice_of(device("a")))
     made.allocate(OTHER, holding("a"))
     with pytest.raises(ValueError, match="default/other is already allocated"):
@@ -38,8 +38,8 @@ def test_holders_are_known_by_device() -> None:
     assert made.usage.remaining(b, {"memory": 10 * 2**30 * 10**9}) == {"memory": 6 * 2**30 * 10**9}
 
 
-def test_a_device_that_two_claims_hold_is_free_when_both_have_gone() -> None:
-    # A cluster's own state may contradict itself; the device must not come free too early.
+def test_a_device_of_two_claims_is_free_after_both_are_deallocated() -> None:
+    # The state of a cluster may be inconsistent; the device must not be considered free too early.
     made = inventory(slice_of(device("a")))
     allocator = Allocator(made)
     made.allocate(OTHER, holding("a"))
@@ -50,7 +50,7 @@ def test_a_device_that_two_claims_hold_is_free_when_both_have_gone() -> None:
     assert isinstance(allocator.allocate("n1", ONE), Allocated)
 
 
-def test_slices_come_change_and_go() -> None:
+def test_slices_can_be_added_changed_and_removed() -> None:
     made = inventory()
     allocator = Allocator(made)
     assert isinstance(allocator.place(ONE), NotPlaced)
@@ -74,7 +74,7 @@ def test_a_slice_may_move_to_another_pool_and_node() -> None:
     assert isinstance(allocator.allocate("n2", ONE), Allocated)
 
 
-def test_nodes_come_change_and_go() -> None:
+def test_nodes_can_be_added_changed_and_removed() -> None:
     made = inventory(slice_of(device("a"), node="n2"))
     allocator = Allocator(made)
     assert allocator.place(ONE) == NotPlaced(1)
@@ -156,7 +156,7 @@ def test_counters_count_devices_of_the_pool_on_other_nodes() -> None:
     assert isinstance(allocator.allocate("n1", ONE), Allocated)
 
 
-def test_placement_starts_where_it_is_told_and_goes_around() -> None:
+def test_placement_starts_at_an_index_and_wraps_around() -> None:
     nodes = tuple(f"n{i}" for i in range(4))
     made = inventory(*(slice_of(device("a"), node=node) for node in nodes), nodes=nodes)
     allocator = Allocator(made)
@@ -170,7 +170,7 @@ def test_placement_starts_where_it_is_told_and_goes_around() -> None:
     assert allocator.place(ONE) == NotPlaced(4)
 
 
-def test_placement_looks_only_at_the_places_it_may() -> None:
+def test_placement_is_restricted_to_the_given_nodes() -> None:
     nodes = tuple(f"n{i}" for i in range(4))
     made = inventory(*(slice_of(device("a"), node=node) for node in nodes), nodes=nodes)
     allocator = Allocator(made)
@@ -181,7 +181,7 @@ def test_placement_looks_only_at_the_places_it_may() -> None:
     assert isinstance(allocator.place(ONE, among=made.node_mask(["n1", "gone"])), NotPlaced)
 
 
-def test_a_journal_tells_what_changed_since_a_place_or_that_everything_did() -> None:
+def test_a_journal_returns_the_changes_since_a_position_or_none() -> None:
     journal = ChangeJournal()
     start = journal.end
     journal.append(7, 1)

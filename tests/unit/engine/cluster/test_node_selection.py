@@ -1,4 +1,4 @@
-"""Node selection: every form, every operator, and what is wrong with a selector."""
+"""Node selection: fields, operators, and validation of selectors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_label_operators(key: str, operator: str, values: tuple[str, ...], expec
     assert selects(selector(key, operator, *values), NODE) is expected
 
 
-def test_fields_know_the_name_only() -> None:
+def test_match_fields_support_only_the_name() -> None:
     assert selects(selector("metadata.name", "In", "n1", fields=True), NODE)
     assert not selects(selector("metadata.name", "NotIn", "n1", fields=True), NODE)
     assert not selects(selector("spec.unknown", "In", "n1", fields=True), NODE)
@@ -55,7 +55,7 @@ def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:
     assert not selects(NodeSelector(), NODE)
 
 
-def test_forms_are_looked_at_in_order() -> None:
+def test_selection_fields_are_evaluated_in_order() -> None:
     assert reaches(NODE, "n1", None, None)
     assert not reaches(NODE, "n2", True, None)
     assert reaches(NODE, None, True, selector("zone", "In", "b"))

@@ -1,4 +1,4 @@
-"""Pools: generations, completeness, validity, order, and what stops every node."""
+"""Pools: generations, completeness, validity, order, and errors that affect every node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_pools_are_taken_by_driver_then_name() -> None:
     assert names(answer(*slices)) == ["z"]
 
 
-def test_pools_with_binding_conditions_come_last() -> None:
+def test_pools_with_binding_conditions_are_last() -> None:
     slow = slice_of(device("slow", binding_conditions=("ready",)), pool="a", name="a")
     assert names(answer(slow, slice_of(device("fast"), pool="z", name="z"), count=2)) == ["fast", "slow"]
 
@@ -59,7 +59,7 @@ def test_a_pool_that_is_not_whole_on_the_node_is_obsolete_if_newer_slices_exist(
     assert isinstance(answer(half, newer), Unfit)
 
 
-def test_an_incomplete_pool_gives_nothing_and_stops_all() -> None:
+def test_an_incomplete_pool_has_no_devices_and_blocks_mode_all() -> None:
     half = slice_of(device("a"), count=2)
     assert isinstance(answer(half), Unfit)
     stopped = answer(half, count=0)
@@ -114,7 +114,7 @@ BAD_SELECTOR = NodeSelector(
 )
 
 
-def test_a_selector_that_cannot_be_read_stops_every_node() -> None:
+def test_an_invalid_selector_of_a_slice_is_fatal() -> None:
     stopped = answer(slice_of(device("good")), slice_of(device("a"), selector=BAD_SELECTOR, pool="p", name="wide"))
     assert isinstance(stopped, Aborted)
     assert stopped.fatal
@@ -124,8 +124,8 @@ def test_a_selector_that_cannot_be_read_stops_every_node() -> None:
 
 
 @pytest.mark.parametrize("bad_first", [True, False])
-def test_a_devices_selector_that_cannot_be_read_stops_every_node(bad_first: bool) -> None:
-    """Also behind a device that already makes the slice count for the node."""
+def test_an_invalid_selector_of_a_device_is_fatal(bad_first: bool) -> None:
+    """Also after a device that already makes the slice relevant for the node."""
     good = structs.replace(device("good"), all_nodes=True)
     bad = structs.replace(device("bad"), node_selector=BAD_SELECTOR)
     devices = (bad, good) if bad_first else (good, bad)
@@ -138,7 +138,7 @@ def test_a_devices_selector_that_cannot_be_read_stops_every_node(bad_first: bool
     )
 
 
-def test_shared_counters_of_another_nodes_pool_in_trouble_stop_all_until_1_36() -> None:
+def test_an_incomplete_pool_with_counters_on_another_node_blocks_mode_all_until_1_36() -> None:
     def all_on_n1(kube: str) -> Outcome:
         mine = slice_of(device("a"), name="mine")
         theirs = slice_of(node="n2", name="theirs", counters={"set": "1"}, count=2)

@@ -1,4 +1,4 @@
-"""Bounds by counting: exact where they claim to be, never wrong when they refuse."""
+"""Counting bounds: exact where documented, and never wrong if they report infeasibility."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_matching_is_exact(wanted: list[SlotDemand]) -> None:
     assert can_match(wanted) == by_trying(wanted)
 
 
-def test_matching_gives_back_along_a_chain() -> None:
+def test_matching_reassigns_slots_along_a_chain() -> None:
     # Each demand takes the lowest slot first, and every one of them has to move up for the last.
     chain = [SlotDemand(1, 0b11 << i) for i in range(5)]
     assert can_match([*chain, SlotDemand(1, 1)])
@@ -46,7 +46,7 @@ def test_most_within_is_exact(amounts: list[int], slots: int, left: int) -> None
 
 
 @given(st.lists(st.sets(st.integers(0, 5), max_size=3), max_size=8))
-def test_connected_sets_are_a_partition_that_no_link_crosses(links: list[set[int]]) -> None:
+def test_connected_sets_are_a_partition_without_crossing_links(links: list[set[int]]) -> None:
     sets = connected([sorted(named) for named in links])
     assert sorted(number for members in sets for number in members) == list(range(len(links)))
     for one, other in itertools.combinations(sets, 2):

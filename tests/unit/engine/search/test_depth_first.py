@@ -1,4 +1,4 @@
-"""The search: upstream's first solution, and no explosion on the way to it or to a refusal."""
+"""The search: the same first solution as upstream, without exponential run time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def answer(devices: list[Device], *claims: ResourceClaim) -> Outcome:
 
 
 def steps(made: Inventory, claims: list[ResourceClaim]) -> tuple[int, bool]:
-    """How many steps the search takes, and whether it finds a solution."""
+    """The number of steps of the search, and whether it finds a solution."""
     allocator = Allocator(made)
     work, view = allocator.cache_for(claims), made.view("n1")
     search = Search(work.shape, work.pattern(view), view.state(made.usage))
@@ -57,7 +57,7 @@ def test_a_device_without_the_attribute_satisfies_no_constraint() -> None:
     assert isinstance(answer([device("a")], claim(request(1), distinct=f"{DRIVER}/m")), Unfit)
 
 
-def test_distinct_attribute_looks_at_all_devices() -> None:
+def test_distinct_attribute_compares_all_devices() -> None:
     devices = [device("a", m=1), device("b", m=2), device("c", m=1)]
     assert isinstance(answer(devices, claim(request(3), distinct=f"{DRIVER}/m")), Unfit)
     assert names(answer([*devices, device("d", m=3)], claim(request(3), distinct=f"{DRIVER}/m"))) == [["a", "b", "d"]]
@@ -79,7 +79,7 @@ def test_all_takes_every_device_or_none() -> None:
     assert isinstance(answer([], claim(request(0))), Unfit)
 
 
-def test_all_against_a_constraint_is_an_error() -> None:
+def test_mode_all_with_a_violated_constraint_is_an_error() -> None:
     stopped = answer([device("a", m=1), device("b", m=2)], claim(request(0), match=f"{DRIVER}/m"))
     assert isinstance(stopped, Aborted)
     assert stopped.cause is AbortCause.CONSTRAINT_WITH_ALL
@@ -89,7 +89,7 @@ def test_all_against_a_constraint_is_an_error() -> None:
     )
 
 
-def test_a_selector_that_fails_stops_only_if_the_search_gets_there() -> None:
+def test_a_failing_selector_is_fatal_only_if_the_search_reaches_it() -> None:
     devices = [device("a", kind="x"), device("b")]
     selective = f'{KIND} == "x"'
     assert names(answer(devices, claim(request(1, selective)))) == [["a"]]
@@ -100,14 +100,14 @@ def test_a_selector_that_fails_stops_only_if_the_search_gets_there() -> None:
     assert str(stopped.device) == "gpu.example.com/n1/b"
 
 
-def test_a_device_in_use_is_passed_by_before_its_selector_can_fail() -> None:
+def test_selectors_are_not_evaluated_on_devices_in_use() -> None:
     made = inventory(slice_of(device("a", kind="x"), device("b")))
     made.allocate(key(claim(name="other")), holding("b"))
     selective = f'{KIND} == "x"'
     assert isinstance(Allocator(made).allocate("n1", [claim(request(2, selective))]), Unfit)
 
 
-def test_more_than_32_devices_are_an_error_or_make_a_smaller_alternative_win() -> None:
+def test_more_than_32_devices_are_an_error_or_select_a_smaller_alternative() -> None:
     devices = [device(f"d{i}") for i in range(40)]
     stopped = answer(devices, claim(request(20, name="q"), request(13)))
     assert isinstance(stopped, Aborted)
@@ -126,7 +126,7 @@ def partitioned(*devices: Device, memory: str = "40") -> Inventory:
     )
 
 
-def test_counters_are_drawn_by_what_is_chosen_and_by_what_is_allocated() -> None:
+def test_chosen_and_allocated_devices_consume_counters() -> None:
     made = partitioned(
         device("full", draws={"gpu-0": "40"}, full=True),
         device("h0", draws={"gpu-0": "20"}, full=False),
@@ -138,11 +138,11 @@ def test_counters_are_drawn_by_what_is_chosen_and_by_what_is_allocated() -> None
     made.allocate(key(claim(name="other")), holding("h0"))
     assert names(allocator.allocate("n1", [claim(request(1))])) == [["h1"]]
     assert isinstance(allocator.allocate("n1", [claim(request(2))]), Unfit)
-    # Admin access is no way around the counters of a partition.
+    # Admin access does not bypass the counters of a partition.
     assert isinstance(allocator.allocate("n1", [claim(request(1, KIND_FULL, admin=True))]), Unfit)
 
 
-def test_a_device_that_is_refused_gives_its_counters_back() -> None:
+def test_a_rejected_device_does_not_keep_its_counters() -> None:
     # Kubernetes until 1.36 keeps them (kubernetes/kubernetes#140436) and answers that nothing fits.
     taint = DeviceTaint(key="k", effect="NoSchedule")
     tainted = partitioned(device("full", draws={"gpu-0": "40"}, taints=(taint,)), device("h0", draws={"gpu-0": "20"}))
@@ -155,7 +155,7 @@ def test_a_device_that_is_refused_gives_its_counters_back() -> None:
     assert names(Allocator(differing).allocate("n1", [claim(request(2), match=f"{DRIVER}/m")])) == [["h0", "h2"]]
 
 
-def test_drivers_with_pools_of_one_name_have_counters_of_their_own() -> None:
+def test_drivers_with_equal_pool_names_have_separate_counters() -> None:
     # Kubernetes until 1.36 keeps them in one book (kubernetes/kubernetes#140434).
     slices = [
         part
@@ -181,7 +181,7 @@ def test_shares_add_up_to_the_capacity_and_have_ids() -> None:
     assert isinstance(allocator.allocate("n1", [claim(request(2, memory="3Gi"))]), Unfit)
 
 
-def test_admin_access_sees_devices_in_use_and_its_choice_blocks_others() -> None:
+def test_admin_access_can_use_devices_in_use_and_blocks_other_requests() -> None:
     made = inventory(slice_of(device("a")))
     allocator = Allocator(made)
     watch = request(1, name="watch", admin=True)
@@ -227,12 +227,12 @@ EXPLODING = {
 
 
 @pytest.mark.parametrize("which", EXPLODING)
-def test_hopeless_searches_are_refused_by_counting(which: str) -> None:
+def test_infeasible_searches_are_refused_by_counting(which: str) -> None:
     devices, claims = EXPLODING[which]
     assert steps(inventory(slice_of(*devices)), claims) == (0, False)
 
 
-def test_a_search_that_counting_cannot_settle_stays_small() -> None:
+def test_a_search_that_counting_cannot_decide_takes_few_steps() -> None:
     # Eight GPUs, each may be one full or two halves or four quarters; the last request cannot be met.
     slices = [slice_of(name="counters", counters={f"gpu-{g}": "40" for g in range(8)}, count=2)]
     parts = [
@@ -249,13 +249,13 @@ def test_a_search_that_counting_cannot_settle_stays_small() -> None:
     assert taken < 3000
 
 
-def test_a_search_beyond_the_step_limit_is_given_up_and_says_how_far_it_came() -> None:
+def test_a_search_beyond_the_step_limit_is_undecided_and_reports_its_steps() -> None:
     made = inventory(slice_of(*[device(f"d{i}", m=i) for i in range(20)]))
     fits = [claim(request(5), match=f"{DRIVER}/m")]
     assert isinstance(Allocator(made).allocate("n1", fits), Unfit)
     stopped = Allocator(made, step_limit=3).allocate("n1", [claim(request(5))])
     assert isinstance(stopped, Aborted)
     assert stopped.cause is AbortCause.WORK_LIMIT
-    assert not stopped.fatal, "another node may do"
+    assert not stopped.fatal, "another node may fit"
     assert stopped.steps == 3
     assert stopped.text == "claim default/c, request r: search given up after 3 steps, undecided"

@@ -1,4 +1,4 @@
-"""Writes that fail half-way, or after they were done: what a pod was given stays its own, and nobody else's."""
+"""Bindings whose writes fail halfway, or whose responses are lost: a pod keeps its own devices and no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLUSTER = (node("a"), gpus("a", 2), device_class(extendedResourceName="example.c
 
 
 class FailingClient(SchedulingClient):
-    """It binds a pod and says that it did not; then it has nothing but errors to tell of pods, for a while."""
+    """Binds a pod but responds with an error; then reading pods fails for a while."""
 
     def __init__(self, *errors: int) -> None:
         super().__init__()

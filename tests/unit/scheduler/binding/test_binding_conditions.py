@@ -1,4 +1,4 @@
-"""Pods whose devices take long to get ready, and who else is there meanwhile."""
+"""Pods whose devices take long to become ready, and other pods meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from allotment.cluster.resources import CLAIMS
 from tests.unit.cluster import idle
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
-#: More than are written at a time.
+#: More than the maximum number of concurrent bindings.
 POD_COUNT = 150
 SLOW = gpus("a", POD_COUNT, bindsToNode=True, bindingConditions=["ready"])
 

@@ -1,4 +1,4 @@
-"""A claim is the object that was seen, and not another one that has its name now."""
+"""Claims are identified by uid, not by name."""
 
 from __future__ import annotations
 

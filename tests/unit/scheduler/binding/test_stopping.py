@@ -1,4 +1,4 @@
-"""A scheduler that is to stop waits for nothing that may take long; the next one goes on where it was."""
+"""Shutdown: a scheduler finishes no long waits; the next one continues."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from allotment.cluster.resources import CLAIMS
 from allotment.cluster.shutdown import Stopping
 from tests.unit.cluster import idle
-from tests.unit.scheduler.coexistence.test_beside import theirs_waits
+from tests.unit.scheduler.coexistence.test_coexistence import foreign_pending_pod
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
 CLUSTER = (node("a"), gpus("a", 1), device_class(), claim("one"), pod("p", "one"))
@@ -25,7 +25,7 @@ async def _stopped(lab: World, stopping: Stopping) -> None:
 def test_a_settling_pod_is_left_to_the_next_scheduler() -> None:
     async def scenario() -> None:
         stopping = Stopping()
-        async with world(*CLUSTER, theirs_waits(), settle=300, stopping=stopping) as first:
+        async with world(*CLUSTER, foreign_pending_pod(), settle=300, stopping=stopping) as first:
             await first.until(lambda: first.users("one") == ["p"])
             allocated = first.claim("one")["status"]["allocation"]
             await _stopped(first, stopping)
@@ -58,7 +58,7 @@ def test_a_binding_in_flight_finishes_before_shutdown() -> None:
     async def scenario() -> None:
         stopping = Stopping()
         async with world(*CLUSTER, stopping=stopping) as lab:
-            # It is written now: what follows takes no time.
+            # The claim is written: what follows takes no time.
             lab.client.on_claim = lambda tree: stopping.begin()
             async with asyncio.timeout(2):
                 await lab.ended.wait()

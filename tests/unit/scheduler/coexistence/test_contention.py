@@ -1,4 +1,4 @@
-"""Two claims that were given what only one of them can have."""
+"""Two claims that were allocated what only one of them can have."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def test_shares_are_contested_once_they_exceed_the_capacity() -> None:
     _share(inventory, "small", 2, "4Gi")
     assert _contests(inventory, "mine") == []
     _share(inventory, "theirs", 3, "4Gi")
-    assert set(_contests(inventory, "mine")) == {_contest("x", "small", whole=False), _contest("x", "theirs", whole=False)}
+    assert set(_contests(inventory, "mine")) == {
+        _contest("x", "small", whole=False),
+        _contest("x", "theirs", whole=False),
+    }
 
 
 def test_a_share_of_an_exclusively_held_device_is_contested() -> None:

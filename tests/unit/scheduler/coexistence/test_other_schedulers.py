@@ -1,4 +1,4 @@
-"""How long a decision settles, by what other schedulers are seen to do."""
+"""The settling period, estimated from the activity of other schedulers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from allotment.cluster.clock import Clock
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.trees import Tree
 from allotment.scheduler.claim_ledger import CachedClaim
-from allotment.scheduler.coexistence.other_schedulers import ACTIVITY_WINDOW, MAX_SETTLING, MIN_SETTLING, OtherSchedulers
+from allotment.scheduler.coexistence.other_schedulers import (
+    ACTIVITY_WINDOW,
+    MAX_SETTLING,
+    MIN_SETTLING,
+    OtherSchedulers,
+)
 from tests.unit.scheduler.world import claim, pod
 
 

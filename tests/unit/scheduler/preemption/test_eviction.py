@@ -1,4 +1,4 @@
-"""Pods are sent away, also where the cluster does not want to hear of it at first."""
+"""Preemption when the API server rejects requests at first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.scheduler.world import SchedulingClient, node, pod, world
 
 
 class FailingClient(SchedulingClient):
-    """It has an error for each of the first who ask it to delete something."""
+    """Raises the given errors for the first deletions."""
 
     def __init__(self, *errors: Exception) -> None:
         super().__init__()

@@ -1,28 +1,28 @@
-"""Whom to send away."""
+"""The selection of victims."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from allotment.model.trees import Tree
-from allotment.node_fit.filters import judge
-from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.filters import run_filters
+from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.scheduler.preemption.victims import Preemption, select_victims
 from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL
-from tests.unit.scheduler.machines import machines_of, resident
+from tests.unit.scheduler.machines import nodes_named, assigned_pod
 
 
-def _place_pod(machines: Machines, node: str, name: str, cpu: str, **more: Any) -> None:
-    machines.seat(resident(name, requests={"cpu": cpu}, **more), node)
+def _place_pod(machines: NodeCache, node: str, name: str, cpu: str, **more: Any) -> None:
+    machines.assign_pod(assigned_pod(name, requests={"cpu": cpu}, **more), node)
 
 
-def _choose(machines: Machines, cpu: str, priority: int = 100, budgets: tuple[Tree, ...] = ()) -> Preemption:
-    pod = resident("high", requests={"cpu": cpu}, priority=priority)
+def _choose(machines: NodeCache, cpu: str, priority: int = 100, budgets: tuple[Tree, ...] = ()) -> Preemption:
+    pod = assigned_pod("high", requests={"cpu": cpu}, priority=priority)
 
-    def refuses(machine: Machine) -> Any:
-        return judge(pod.demand, machine)
+    def refuses(machine: CachedNode) -> Any:
+        return run_filters(pod.requirements, machine)
 
-    refusals = {m.place: r for m in machines if (r := refuses(m)) is not None}
+    refusals = {m.index: r for m in machines if (r := refuses(m)) is not None}
     return select_victims(pod, refusals, machines, budgets, refuses)
 
 
@@ -32,7 +32,7 @@ def _names(found: Preemption) -> tuple[str, list[str]]:
 
 
 def test_as_few_pods_as_possible_are_evicted_least_important_first() -> None:
-    machines = machines_of("a")
+    machines = nodes_named("a")
     for name, cpu, priority in (("small", "2", 1), ("big", "4", 2), ("dear", "2", 50)):
         _place_pod(machines, "a", name, cpu, priority=priority)
     assert _names(_choose(machines, "2")) == ("a", ["small"])
@@ -42,21 +42,21 @@ def test_as_few_pods_as_possible_are_evicted_least_important_first() -> None:
 
 
 def test_the_node_with_the_lowest_cost_is_chosen() -> None:
-    machines = machines_of("a", "b")
+    machines = nodes_named("a", "b")
     _place_pod(machines, "a", "precious", "8", priority=90)
     _place_pod(machines, "b", "cheap", "8", priority=1)
     assert _names(_choose(machines, "4")) == ("b", ["cheap"])
 
 
 def test_of_equal_costs_the_pods_started_last_are_evicted() -> None:
-    machines = machines_of("a", "b", "c")
+    machines = nodes_named("a", "b", "c")
     for node, started in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-03T00:00:00Z"), ("c", "2026-01-02T00:00:00Z")):
-        machines.seat(resident(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=started), node)
+        machines.assign_pod(assigned_pod(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=started), node)
     assert _names(_choose(machines, "4")) == ("b", ["on-b"])
 
 
 def test_budget_violations_are_avoided_where_possible() -> None:
-    machines = machines_of("a", "b")
+    machines = nodes_named("a", "b")
     _place_pod(machines, "a", "guarded", "8", priority=1, labels={"app": "db"})
     _place_pod(machines, "b", "free", "8", priority=50)
     budget = {
@@ -69,7 +69,7 @@ def test_budget_violations_are_avoided_where_possible() -> None:
 
 
 def test_reasons_are_counted_as_kubernetes_does() -> None:
-    machines = machines_of("a", "b", "c")
+    machines = nodes_named("a", "b", "c")
     _place_pod(machines, "a", "equal", "8", priority=100)
     _place_pod(machines, "b", "low", "1", priority=1)
     _place_pod(machines, "b", "equal-2", "7", priority=100)

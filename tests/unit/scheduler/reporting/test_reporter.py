@@ -1,4 +1,4 @@
-"""In which order pods are told why they wait, and how much of the time it takes."""
+"""The order of status reports, and the share of time they take."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from allotment.scheduler.queue import EquivalenceGroup
 from allotment.scheduler.reporting.reporter import StatusReporter
 from allotment.scheduler.reporting.verdict import Verdict
 from tests.unit.cluster import idle
-from tests.unit.scheduler.machines import demand, tree_of
+from tests.unit.scheduler.machines import requirements_of, tree_of
 from tests.unit.scheduler.world import SchedulingClient, context_of
 
 
 class RecordingReporter(StatusReporter):
-    """Notes whom it would tell; each takes some time."""
+    """Records the pods it would report; each takes ``takes`` seconds."""
 
     def __init__(self, *, busy: bool = False, takes: float = 0.0) -> None:
         client = SchedulingClient()
@@ -37,7 +37,7 @@ class RecordingReporter(StatusReporter):
 
 def _group(name: str) -> EquivalenceGroup:
     group = EquivalenceGroup(name, 0)
-    pod = QueuedPod(tree_of(name), demand())
+    pod = QueuedPod(tree_of(name), requirements_of())
     group.pods[pod.uid] = pod
     group.verdict = Verdict("Unschedulable", "0/1 nodes are available.")
     return group

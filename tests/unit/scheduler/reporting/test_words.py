@@ -1,4 +1,4 @@
-"""What pods are told."""
+"""The texts of conditions and events."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.engine.refusal import AllocationRefusal, Diagnosis, SuggestedChange
-from allotment.node_fit.filters import judge
-from allotment.node_fit.nodes import Machines
+from allotment.node_fit.filters import run_filters
+from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.reporting import fit_error, resource_shortage
 from allotment.scheduler.reporting.reporter import condition_patch
 from allotment.tools.explain import messages
-from tests.unit.scheduler.machines import demand, machines_of, resident, tree_of
+from tests.unit.scheduler.machines import requirements_of, nodes_named, assigned_pod, tree_of
 from tests.unit.scheduler.world import node
 
 
@@ -40,8 +40,8 @@ def test_event_stays_within_its_size_limit_and_keeps_first_and_last_line(reasons
 
 def test_event_keeps_the_fix_and_the_nearest_miss_rather_than_the_search_steps() -> None:
     way = [f"      {n}  device.attributes['gpu.example.com'].model == 'a-long-name-of-a-model'" for n in range(40)]
-    remedy = ["  to make it fit on a: ask for 1 device", "    ResourceClaim ns/c", "    spec:", "      1"]
-    reasons = ["3 devices asked, the node has 1 (too-few-devices)", *way, "  nearest miss: gpu-0", *remedy, "  b: no"]
+    remedy = ["  to make it fit on a: request 1 device", "    ResourceClaim ns/c", "    spec:", "      1"]
+    reasons = ["3 devices requested; the node has 1 (too-few-devices)", *way, "  nearest miss: gpu-0", *remedy, "  b: no"]
     words = "0/2 nodes are available: 2 cannot allocate all claims."
     noted = messages.event_note(reasons, words).splitlines()
     first, some = noted[0], noted[1 : noted.index("  …")]
@@ -52,7 +52,7 @@ def test_event_keeps_the_fix_and_the_nearest_miss_rather_than_the_search_steps()
 
 
 def test_advice_replaces_an_unknown_fix() -> None:
-    refused = AllocationRefusal(code="driver-missing", summary="no ResourceSlice offers a device to the node")
+    refused = AllocationRefusal(code="driver-missing", summary="no ResourceSlice provides a device for the node")
     reasons = messages.diagnosis_lines("ns/p", Diagnosis(headline=refused))
     assert reasons[-1].startswith("  what to do: Install the DRA driver on the node")
 
@@ -66,24 +66,24 @@ def test_no_advice_suggests_writing_a_status() -> None:
     assert reasons == ["every matching device is in use (devices-in-use)", "  to make it fit on a: free claim ns/b"]
 
 
-def _lines(machines: Machines, **pod: object) -> list[str]:
-    shape = demand(**pod)
-    refused = [(m, r) for m in machines if (r := judge(shape, m)) is not None]
+def _lines(machines: NodeCache, **pod: object) -> list[str]:
+    shape = requirements_of(**pod)
+    refused = [(m, r) for m in machines if (r := run_filters(shape, m)) is not None]
     return resource_shortage.shortage_lines(shape, refused)
 
 
 def test_shortage_names_the_nearest_node() -> None:
-    machines = machines_of("a", "b")
+    machines = nodes_named("a", "b")
     machines.put(node("c", cpu="2")[1])
-    machines.seat(resident("p", requests={"cpu": "5"}), "a")
-    assert _lines(machines, requests={"cpu": "20"}) == ["cpu: 20 asked, b has 8 free of 8, the most of a, b, c"]
+    machines.assign_pod(assigned_pod("p", requests={"cpu": "5"}), "a")
+    assert _lines(machines, requests={"cpu": "20"}) == ["cpu: 20 requested; b has 8 free of 8, the most of a, b, c"]
     assert _lines(machines, requests={"memory": "1Ti"}) == [
-        "memory: 1Ti asked, a has 32Gi free of 32Gi, the most of a, b, c"
+        "memory: 1Ti requested; a has 32Gi free of 32Gi, the most of a, b, c"
     ]
 
 
 def test_shortage_shows_the_actual_label_value() -> None:
-    machines = machines_of("a", labels={"gpu": "t4"})
+    machines = nodes_named("a", labels={"gpu": "t4"})
     assert _lines(machines, nodeSelector={"gpu": "a100"}) == ["nodeSelector gpu=a100 matches none of a; a has gpu=t4"]
     assert _lines(machines, nodeSelector={"zone": "x"}) == [
         "nodeSelector zone=x matches none of a; a has no label zone"
@@ -91,7 +91,7 @@ def test_shortage_shows_the_actual_label_value() -> None:
 
 
 def test_shortage_names_the_taint() -> None:
-    machines = machines_of("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    machines = nodes_named("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
     assert _lines(machines) == ["taint k=v:NoSchedule on a is not tolerated"]
 
 

@@ -1,4 +1,4 @@
-"""A redacted snapshot has the same findings as what it was made of."""
+"""A redacted snapshot has the same findings as the original."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from allotment.tools.redact import redacted
-from tests.unit.tools.doctor.clinic import Cluster
-from tests.unit.tools.doctor.patients import PATIENTS, Patient
+from tests.unit.tools.doctor.defects import DEFECTS, Defect
+from tests.unit.tools.doctor.sample_cluster import Cluster
 
 
-@pytest.mark.parametrize("patient", PATIENTS, ids=[patient.code for patient in PATIENTS])
-def test_under_pseudonyms_the_same_is_found(patient: Patient) -> None:
+@pytest.mark.parametrize("defect", DEFECTS, ids=[defect.code for defect in DEFECTS])
+def test_a_redacted_snapshot_has_the_same_findings(defect: Defect) -> None:
     cluster = Cluster()
-    patient.break_(cluster)
+    defect.create(cluster)
     before = Counter((one.code, one.severity, len(one.objects)) for one in cluster.findings())
     cluster.trees = redacted(cluster.trees)
     assert Counter((one.code, one.severity, len(one.objects)) for one in cluster.findings()) == before
@@ -23,7 +23,7 @@ def test_under_pseudonyms_the_same_is_found(patient: Patient) -> None:
 @pytest.mark.parametrize(
     "label", [("cloud.google.com/gke-accelerator", "nvidia-tesla-t4"), ("kubernetes.azure.com/accelerator", "nvidia")]
 )
-def test_hardware_is_known_by_the_labels_of_clouds(label: tuple[str, str]) -> None:
+def test_hardware_is_recognized_by_labels_of_clouds(label: tuple[str, str]) -> None:
     cluster = Cluster()
     cluster.remove("ResourceSlice", "00000-gpu.nvidia.com-node-2")
     del cluster["Node", "node-2"]["metadata"]["labels"]["nvidia.com/gpu.present"]
@@ -32,11 +32,11 @@ def test_hardware_is_known_by_the_labels_of_clouds(label: tuple[str, str]) -> No
     assert [one.code for one in cluster.findings()] == ["D201"]
 
 
-def test_a_scheduler_is_known_by_its_lease() -> None:
+def test_a_scheduler_is_recognized_by_its_lease() -> None:
     cluster = Cluster()
-    cluster.waiting("a", message="", schedulerName="wotan")
+    cluster.pending_pod("a", message="", schedulerName="wotan")
     cluster.lease("wotan", renewed="2026-06-01T09:00:00Z")
-    before = cluster.told("D605").evidence.partition(": ")[2]
+    before = cluster.finding("D605").evidence.partition(": ")[2]
     assert "its Lease was renewed 3h ago" in before
     cluster.trees = redacted(cluster.trees)
-    assert cluster.told("D605").evidence.partition(": ")[2] == before
+    assert cluster.finding("D605").evidence.partition(": ")[2] == before

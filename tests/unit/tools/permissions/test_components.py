@@ -1,4 +1,4 @@
-"""The table of permissions: what every row must be, whoever adds one."""
+"""Invariants of the table of permissions."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ def part(request: pytest.FixtureRequest) -> ComponentPermissions:
     return COMPONENTS[request.param]
 
 
-def test_everything_is_granted_once(part: ComponentPermissions) -> None:
+def test_every_permission_is_granted_once(part: ComponentPermissions) -> None:
     granted = Counter(ask._replace(why="") for ask in access_requests(part))
     assert [ask for ask, times in granted.items() if times > 1] == []
 
 
-def test_nothing_is_granted_by_a_star(part: ComponentPermissions) -> None:
+def test_no_rule_uses_wildcards(part: ComponentPermissions) -> None:
     for rule in (*part.cluster_wide, *part.in_namespace):
         assert "*" not in "".join((*rule.groups, *rule.resources, *rule.verbs, *rule.names, *rule.paths))
 
 
-def test_every_rule_has_a_reason_that_is_a_clause(part: ComponentPermissions) -> None:
+def test_every_rule_has_a_purpose_in_lower_case_without_a_period(part: ComponentPermissions) -> None:
     for rule in (*part.cluster_wide, *part.in_namespace):
         assert rule.why
         assert rule.why[0].islower()
         assert not rule.why.endswith(".")
 
 
-def test_nobody_sees_secrets_or_hands_on_permissions(part: ComponentPermissions) -> None:
+def test_no_component_reads_secrets_or_grants_permissions(part: ComponentPermissions) -> None:
     for ask in access_requests(part):
         assert ask.resource not in ("secrets", "serviceaccounts", "roles", "clusterroles")
         assert ask.verb not in ("impersonate", "bind", "escalate")
 
 
-def test_the_tools_that_only_read_change_nothing() -> None:
+def test_read_only_tools_have_only_read_verbs() -> None:
     assert {ask.verb for ask in access_requests(COMPONENTS["reader"])} == {"get", "list", "watch"}
 
 
 @pytest.mark.parametrize("name", LEADING)
-def test_who_leads_has_its_own_lease_and_no_other(name: str) -> None:
+def test_a_component_with_leader_election_has_only_its_own_lease(name: str) -> None:
     about = [ask for ask in access_requests(COMPONENTS[name], "gpu") if ask.resource == "leases"]
     assert {ask.namespace for ask in about} == {"gpu"}
     assert {(ask.verb, ask.name) for ask in about} == {
@@ -56,12 +56,12 @@ def test_who_leads_has_its_own_lease_and_no_other(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVING)
-def test_who_serves_metrics_may_ask_who_wants_them(name: str) -> None:
+def test_a_component_with_metrics_can_authenticate_clients(name: str) -> None:
     assert {"tokenreviews", "subjectaccessreviews"} <= {ask.resource for ask in access_requests(COMPONENTS[name])}
 
 
-def test_whoever_allocates_may_do_so_where_that_needs_a_permission_of_its_own() -> None:
-    """KEP-4817's granular authorization: a status that changes an allocation is not written without."""
+def test_components_that_allocate_have_the_binding_permission() -> None:
+    """KEP-4817's granular authorization: writes that change an allocation need a separate permission."""
     writers = {
         part.name
         for part in COMPONENTS.values()
@@ -71,7 +71,7 @@ def test_whoever_allocates_may_do_so_where_that_needs_a_permission_of_its_own() 
     assert writers == {"scheduler", "claims"}
 
 
-def test_a_driver_tells_of_its_own_devices_on_its_own_node() -> None:
+def test_a_driver_updates_only_devices_on_its_own_node() -> None:
     asked = [ask for ask in access_requests(COMPONENTS["driver"]) if ask.subresource == "driver"]
     assert {ask.verb for ask in asked} == {"associated-node:patch"}
     assert {ask.name for ask in asked} == {"gpu.amd.com", "gpu.nvidia.com"}

@@ -1,4 +1,4 @@
-"""The page is the table."""
+"""The reference page is generated from the table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from allotment.tools.permissions.components import COMPONENTS
 PAGE = Path(__file__).parents[4] / reference.PAGE
 
 
-def test_the_page_says_what_the_table_says() -> None:
+def test_the_page_is_generated_from_the_components() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert reference.page(text) == text, "`python -m tests.docs.screens permissions.md` writes it anew"
+    assert reference.page(text) == text, "`python -m tests.docs.screens permissions.md` regenerates it"
 
 
-def test_every_part_has_its_place_and_every_rule_its_reason() -> None:
+def test_every_component_and_every_purpose_is_on_the_page() -> None:
     text = reference.page("")
     for part in COMPONENTS.values():
         assert f"\n## {part.name}\n" in text

@@ -1,4 +1,4 @@
-"""Parts as roles, their questions, and the policy for drivers."""
+"""RBAC objects of components, their access requests, and the admission policy for drivers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PART = ComponentPermissions(
 )
 
 
-def test_a_part_is_an_account_its_roles_and_what_binds_them() -> None:
+def test_a_component_has_an_account_roles_and_bindings() -> None:
     found = manifests(PART, namespace="shop", account="till")
     assert [(tree["kind"], tree["metadata"]["name"], tree["metadata"].get("namespace")) for tree in found] == [
         ("ServiceAccount", "till", "shop"),
@@ -41,13 +41,13 @@ def test_a_part_is_an_account_its_roles_and_what_binds_them() -> None:
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "till", "namespace": "shop"}]
 
 
-def test_a_part_without_a_home_has_no_role_there() -> None:
+def test_a_component_without_namespaced_rules_has_no_role() -> None:
     assert [tree["kind"] for tree in manifests(COMPONENTS["reader"])] == [
         "ServiceAccount", "ClusterRole", "ClusterRoleBinding"
     ]  # fmt: skip
 
 
-def test_every_permission_is_a_question_of_its_own() -> None:
+def test_every_permission_is_a_separate_access_request() -> None:
     assert [(ask.verb, str(ask), ask.name, ask.namespace) for ask in access_requests(PART, "shop")] == [
         ("create", "events", "", ""),
         ("patch", "events", "", ""),
@@ -77,11 +77,11 @@ def test_every_permission_is_a_question_of_its_own() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_question_is_what_access_reviews_ask(ask: AccessRequest, spec: dict[str, object]) -> None:
+def test_an_access_request_becomes_review_attributes(ask: AccessRequest, spec: dict[str, object]) -> None:
     assert review_attributes(ask) == spec
 
 
-def test_the_policy_is_about_one_account() -> None:
+def test_the_policy_applies_to_one_account() -> None:
     policy, binding = own_node_policy(COMPONENTS["driver"], namespace="gpu", account="nvidia")
     (condition,) = policy["spec"]["matchConditions"]
     assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:gpu:nvidia'"

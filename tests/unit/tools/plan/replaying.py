@@ -16,9 +16,9 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demands
-from allotment.scheduler.attempt import SchedulingAlgorithm, NodeAssignment
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
+from allotment.scheduler.attempt import NodeAssignment, SchedulingAlgorithm
 from allotment.scheduler.claim_ledger import ClaimLedger
 from allotment.scheduler.pod_groups import PodGroups
 from allotment.scheduler.pods import QueuedPod, resolve_claims
@@ -56,7 +56,7 @@ def _not_bound(
 ) -> list[str]:
     demand = read_demand(values, features)
     inventory = Inventory(features)
-    machines = Machines(inventory)
+    machines = NodeCache(inventory)
     types = {one.key: one for one in catalog}
     for machine in plan.machines:
         machines.put(_node(machine, types[machine.instance], features.kube))
@@ -70,7 +70,7 @@ def _not_bound(
     for device_class in (*(one for vendor in CLASSES.values() for one in vendor), *demand.objects.classes.values()):
         inventory.put_class(device_class)
     for resident, where in demand.residents:
-        machines.seat(resident, where)
+        machines.assign_pod(resident, where)
     ledger = ClaimLedger(inventory)
     for claim in demand.objects.claims.values():
         ledger.put(_tree(claim))
@@ -78,7 +78,7 @@ def _not_bound(
     attempts = SchedulingAlgorithm(machines, ledger, Allocator(inventory), features, {}, groups)
     expected = {seat.pod: seat.node for seat in (*plan.existing, *(s for m in plan.machines for s in m.seats))}
     untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only", "order")}
-    demands = Demands()
+    demands = PodRequirementsCache()
     left: list[PendingPod] = []
     found: dict[ObjectKey, str] = {}
 
@@ -132,7 +132,7 @@ def _place(attempts: SchedulingAlgorithm, pod: QueuedPod) -> str:
     if outcome.extended is not None:
         key = ObjectKey(pod.key.namespace, f"{pod.key.name}-extended")
         attempts.ledger._inventory.allocate(key, outcome.extended[1])
-    attempts.machines.seat(pod.resident, outcome.node)
+    attempts.machines.assign_pod(pod.resident, outcome.node)
     return outcome.node
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from allotment.engine.allocator import Allocator
 from allotment.model.meta import Object
-from tests.unit.engine.exploding import SLIM, card, plain
+from tests.unit.engine.hard_search import SLIM, gpu_slices, devices_without_counters
 from tests.unit.engine.objects import class_of
 from tests.unit.tools.plan.consolidation.test_search import asked, why
 from tests.unit.tools.plan.demands import claim_template, node, planned, pod, request
@@ -31,13 +31,13 @@ def waiting(*nodes: Object) -> list[Object]:
 
 
 def test_a_pod_is_planned_on_the_node_that_is_decided() -> None:
-    found = planned(waiting(node("n1"), *card("n1"), node("n2"), plain("n2")), ())
+    found = planned(waiting(node("n1"), *gpu_slices("n1"), node("n2"), devices_without_counters("n2")), ())
     assert [(seat.pod.name, seat.node) for seat in found.existing] == [("p", "n2")]
     assert not found.unserved
 
 
 def test_a_pod_that_may_fit_is_not_called_impossible() -> None:
-    found = planned(waiting(node("n1"), *card("n1")), ())
+    found = planned(waiting(node("n1"), *gpu_slices("n1")), ())
     (unserved,) = found.unserved
     assert (unserved.code, unserved.text) == (
         "undecided", f"whether n1 will do is unknown: the search for devices was given up after {LIMIT} steps"
@@ -51,7 +51,7 @@ def running(*other: str) -> Running:
     cluster.offer(class_of())
     for name in ("card", "leaving", *other):
         cluster.node(name)
-    for part in (*card("card"), *map(plain, ("leaving", *other))):
+    for part in (*gpu_slices("card"), *map(devices_without_counters, ("leaving", *other))):
         cluster.publish(part)
     cluster.pod("p", "leaving", template=cluster.template("eight", plain_request(class_name="gpu", count=SLIM)))
     return cluster

@@ -1,4 +1,4 @@
-"""Every text field of every kind that is kept holds a word of its own: those that stay are the ones that are listed."""
+"""Fills every text field of every kept kind with a unique word, and compares the words that remain with a list."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LISTED = re.compile("|".join(f"(?:{line.strip()})" for line in _KEPT.strip().sp
 
 
 def planted(shape: TypeShape, path: str, words: dict[str, str], above: tuple[str, ...] = ()) -> Any:
-    """A value with every field filled; of each text ``words`` knows where it is."""
+    """A value with every field filled; ``words`` maps each text to its path."""
     if shape.form == "struct":
         if above.count(shape.name) > 1:
             return None
@@ -80,7 +80,7 @@ def _word(path: str, words: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize(("version", "kind"), [(version, kind) for kind in KINDS for version in versions_of(kind)])
-def test_what_stays_is_listed(version: str, kind: str) -> None:
+def test_kept_fields_are_listed(version: str, kind: str) -> None:
     shape = shape_of(version, kind)
     assert shape is not None
     words: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Redaction: nothing private is left, nothing that decides is lost, and the answers are the same."""
+"""Redaction removes private data, keeps the data that tools need, and does not change their results."""
 
 from __future__ import annotations
 
@@ -143,19 +143,19 @@ PRIVATE = (
 )  # fmt: skip
 
 
-def test_nothing_private_is_left() -> None:
+def test_private_data_is_removed() -> None:
     text = json.dumps(redacted([POD, CLAIM, NODE, EVENT, SECRET]), ensure_ascii=False)
     assert [word for word in PRIVATE if word in text] == []
     assert "Secret" not in text
 
 
-def test_what_was_given_is_not_changed() -> None:
+def test_the_input_is_not_modified() -> None:
     given = copy.deepcopy([POD, CLAIM, NODE, EVENT])
     redacted(given)
     assert given == [POD, CLAIM, NODE, EVENT]
 
 
-def test_one_thing_has_one_name_everywhere() -> None:
+def test_an_object_has_one_pseudonym_everywhere() -> None:
     pod, claim, node, event = redacted([POD, CLAIM, NODE, EVENT])
     assert pod["metadata"]["name"] == claim["status"]["reservedFor"][0]["name"] == event["involvedObject"]["name"]
     assert pod["spec"]["resourceClaims"][0]["resourceClaimName"] == claim["metadata"]["name"]
@@ -169,7 +169,7 @@ def test_one_thing_has_one_name_everywhere() -> None:
     assert anti["namespaces"] == [pod["metadata"]["namespace"]]
 
 
-def test_what_decides_stays() -> None:
+def test_fields_that_affect_results_are_kept() -> None:
     pod, claim, node, _ = redacted([POD, CLAIM, NODE, EVENT])
     assert claim["spec"] == CLAIM["spec"]
     assert node["status"]["allocatable"] == NODE["status"]["allocatable"]
@@ -180,7 +180,7 @@ def test_what_decides_stays() -> None:
     assert pod["metadata"]["uid"] == "u1"
 
 
-def test_sentences_of_the_scheduler_stay_with_the_new_names() -> None:
+def test_messages_of_the_scheduler_contain_pseudonyms() -> None:
     pod, claim, node, event = redacted([POD, CLAIM, NODE, EVENT])
     space, name = pod["metadata"]["namespace"], node["metadata"]["name"]
     assert event["message"] == (
@@ -222,7 +222,7 @@ GONE = {
 
 
 @pytest.mark.parametrize("said", GONE)
-def test_nobody_is_named_who_is_not_in_the_snapshot(said: str) -> None:
+def test_names_outside_of_the_snapshot_are_redacted(said: str) -> None:
     asked = {"requests": {"nvidia.com/gpu": "1"}}
     taint = {"key": "team", "value": "gods", "effect": "NoSchedule"}
     trees: list[Tree] = [
@@ -237,7 +237,7 @@ def test_nobody_is_named_who_is_not_in_the_snapshot(said: str) -> None:
     assert redacted(trees)[2]["message"] == GONE[said]
 
 
-def test_what_allotment_says_of_selectors_stays() -> None:
+def test_messages_of_allotment_about_selectors_are_kept() -> None:
     cel = "device.attributes['gpu.nvidia.com'].productName.startsWith('H100')"
     claim, pod = copy.deepcopy([CLAIM, POD])
     claim["spec"]["devices"]["requests"][0]["exactly"] |= {"selectors": [{"cel": {"expression": cel}}]}
@@ -264,7 +264,7 @@ def test_groups_stay_together() -> None:
     assert group["status"]["resourceClaimStatuses"][0]["resourceClaimName"] == claim["metadata"]["name"]
 
 
-def test_yes_and_no_stay_in_annotations() -> None:
+def test_booleans_in_annotations_are_kept() -> None:
     pod = copy.deepcopy(POD)
     pod["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true", "owner": "mime"}
     (found,) = redacted([pod])
@@ -272,7 +272,7 @@ def test_yes_and_no_stay_in_annotations() -> None:
 
 
 @given(st.sets(st.text(alphabet="abc-019", min_size=1, max_size=6), min_size=1, max_size=30))
-def test_pseudonyms_stand_in_the_order_of_the_names(originals: set[str]) -> None:
+def test_pseudonyms_sort_like_the_names(originals: set[str]) -> None:
     names = Pseudonyms()
     for name in originals:
         names.of("pod", name)
@@ -283,7 +283,7 @@ def test_pseudonyms_stand_in_the_order_of_the_names(originals: set[str]) -> None
 
 @pytest.mark.parametrize("fleet", ["dgx-a100-40gb:2", "t4-4x-pcie:1,2xa100-80gb/dynamic-mig"])
 @pytest.mark.parametrize("count", [1, 3, 9])
-def test_answers_are_the_same(fleet: str, count: int) -> None:
+def test_explanations_are_the_same(fleet: str, count: int) -> None:
     template = copy.deepcopy(CLAIM)
     del template["status"]
     template["spec"]["devices"]["requests"][0]["exactly"]["count"] = count
@@ -318,7 +318,7 @@ def test_answers_are_the_same(fleet: str, count: int) -> None:
     assert answers(pods) == answers(redacted(pods))
 
 
-def test_what_the_doctor_needs_stays_and_names_nobody() -> None:
+def test_fields_for_doctor_are_kept_without_names() -> None:
     health = {
         "name": "claim:ring/gold",
         "resources": [{"resourceID": "gpu-0", "health": "Unhealthy", "message": "loge"}],
@@ -353,7 +353,7 @@ def test_what_the_doctor_needs_stays_and_names_nobody() -> None:
     assert [word for word in private if word in text.replace("string", "")] == []
 
 
-def test_a_driver_is_still_known_by_its_folders() -> None:
+def test_a_driver_is_recognized_by_its_host_paths() -> None:
     paths = ("/srv/acme/kubelet/plugins_registry", "/var/run/cdi", "/srv/acme/models")
     volumes = [{"name": f"v{number}", "hostPath": {"path": path}} for number, path in enumerate(paths)]
     pod = {

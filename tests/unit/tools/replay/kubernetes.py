@@ -8,12 +8,12 @@ from allotment.engine import Allocator, Inventory, Placed
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
-from allotment.node_fit.assigned_pod import resident_of
-from allotment.node_fit.filters.inter_pod_affinity import neighbours
-from allotment.node_fit.filters.topology_spread import spread
-from allotment.node_fit.node_table import Tables
-from allotment.node_fit.nodes import Machines
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.assigned_pod import to_assigned_pod
+from allotment.node_fit.filters.inter_pod_affinity import inter_pod_affinity
+from allotment.node_fit.filters.topology_spread import topology_spread
+from allotment.node_fit.node_table import NodeFitTables
+from allotment.node_fit.nodes import NodeCache
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.tools.replay.manifests import CLASS, claim_of, node_tree, pod_tree, slice_of
 from allotment.tools.replay.trace import TraceNode, TracePod
 
@@ -21,7 +21,7 @@ from allotment.tools.replay.trace import TraceNode, TracePod
 def first_fit(pods: Sequence[TracePod], nodes: Sequence[TraceNode]) -> list[tuple[str, tuple[str, ...]]]:
     """For each pod the first node that would do and the devices that it gets there; no node: an empty name."""
     inventory = Inventory(Features(kube="1.36"))
-    machines = Machines(inventory)
+    machines = NodeCache(inventory)
     for device_class in CLASSES["nvidia"]:
         if device_class.metadata.name == CLASS:
             inventory.put_class(device_class)
@@ -29,17 +29,17 @@ def first_fit(pods: Sequence[TracePod], nodes: Sequence[TraceNode]) -> list[tupl
         machines.put(node_tree(node))
         if node.gpus:
             inventory.put_slice(slice_of(node))
-    tables, demands, allocator = Tables(machines), Demands(), Allocator(inventory)
+    tables, demands, allocator = NodeFitTables(machines), PodRequirementsCache(), Allocator(inventory)
     found: list[tuple[str, tuple[str, ...]]] = []
     for number, pod in enumerate(pods):
         tree = pod_tree(pod)
         tree["metadata"]["uid"] = tree["metadata"]["name"] = f"pod-{number}"
         demand = demands.of(tree["spec"])
-        resident = resident_of(tree, demand)
+        resident = to_assigned_pod(tree, demand)
         among = tables.of(demand).fits
         refused = {
-            **spread(demand, resident.namespace, resident.labels, machines),
-            **neighbours(resident, machines, {}),
+            **topology_spread(demand, resident.namespace, resident.labels, machines),
+            **inter_pod_affinity(resident, machines, {}),
         }
         for place in refused:
             among &= ~(1 << place)
@@ -59,6 +59,6 @@ def first_fit(pods: Sequence[TracePod], nodes: Sequence[TraceNode]) -> list[tupl
             machine = machines.at((among & -among).bit_length() - 1)
             assert machine is not None
             name = machine.name
-        machines.seat(resident, name)
+        machines.assign_pod(resident, name)
         found.append((name, devices))
     return found

@@ -1,4 +1,4 @@
-"""The schema takes what Kubernetes takes, and nothing of a wrong shape."""
+"""The schema accepts valid manifests and rejects invalid fields and types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from allotment.model.features import RELEASES, Features
 from allotment.tools.schema import DEFAULT_KINDS, UnknownKindError, schema
 from allotment.vocabulary import installed_classes
-from tests.unit.tools.schema.judging import faults
+from tests.unit.tools.schema.json_schema_validator import errors
 
 KINDS = (*DEFAULT_KINDS, "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
 
@@ -24,7 +24,7 @@ def whole() -> dict[str, Any]:
 
 
 def told(document: Any) -> list[str]:
-    return list(faults(document, whole(), whole()))
+    return list(errors(document, whole(), whole()))
 
 
 def claim(**request: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def documents(folder: Path) -> Iterator[tuple[Path, Any]]:
 
 
 @pytest.mark.parametrize("folder", ["nvidia", "amd", "example", "castai", "classes", "slices"])
-def test_vendors_manifests_are_taken(shared: Callable[[str], Path], folder: str) -> None:
+def test_manifests_of_vendors_are_valid(shared: Callable[[str], Path], folder: str) -> None:
     given = list(documents(shared(f"manifests/{folder}")))
     assert given
     for path, document in given:
@@ -76,7 +76,7 @@ def test_vendors_manifests_are_taken(shared: Callable[[str], Path], folder: str)
         ("seed003-training-template-v1alpha3.yaml", "/apiVersion: 'resource.k8s.io/v1alpha3' is none of 3 values"),
     ],
 )
-def test_manifests_of_a_wrong_shape_are_not(shared: Callable[[str], Path], file: str, place: str) -> None:
+def test_malformed_manifests_are_invalid(shared: Callable[[str], Path], file: str, place: str) -> None:
     text = shared(f"manifests/{file}").read_text()
     assert place in [fault for document in yaml.safe_load_all(text) for fault in told(document)]
 
@@ -100,7 +100,7 @@ def test_manifests_of_a_wrong_shape_are_not(shared: Callable[[str], Path], file:
     ],
     ids=["neither", "field", "both", "mode", "type", "number", "deep field", "name", "operator", "missing"],
 )
-def test_mistakes_of_shape_are_found(document: dict[str, Any], place: str) -> None:
+def test_structural_mistakes_are_found(document: dict[str, Any], place: str) -> None:
     assert any(place in fault for fault in told(document)), told(document)
 
 
@@ -118,11 +118,11 @@ def test_mistakes_of_shape_are_found(document: dict[str, Any], place: str) -> No
     ],
     ids=["all", "count", "own class", "amounts", "alternatives", "other kind", "no object", "old version"],
 )
-def test_what_may_be_is_taken(document: dict[str, Any]) -> None:
+def test_valid_documents_are_accepted(document: dict[str, Any]) -> None:
     assert told(document) == []
 
 
-def test_a_container_that_names_its_claim_is_no_claim() -> None:
+def test_a_claim_entry_of_a_container_is_not_a_resource_claim() -> None:
     use = {"name": "gpu", "request": "gpu"}
     container = {"name": "a", "resources": {"claims": [use]}}
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
@@ -134,7 +134,7 @@ def test_a_container_that_names_its_claim_is_no_claim() -> None:
 # --- what drivers fix ------------------------------------------------------------------------------------------------
 
 
-def test_parameters_of_known_drivers_are_judged() -> None:
+def test_parameters_of_known_drivers_are_validated() -> None:
     good = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
     assert told(configured("gpu.nvidia.com", good)) == []
     assert any("strategy" in fault for fault in told(configured("gpu.nvidia.com", {**good, "sharing": {}})))
@@ -142,12 +142,12 @@ def test_parameters_of_known_drivers_are_judged() -> None:
     assert any("/sharng: not" in fault for fault in told(configured("gpu.nvidia.com", {**good, "sharng": {}})))
 
 
-def test_parameters_of_other_drivers_are_taken() -> None:
+def test_parameters_of_other_drivers_are_accepted() -> None:
     assert told(configured("gpu.somebody.example", {"anything": 1})) == []
     assert told(configured("gpu.nvidia.com", "text")) != []
 
 
-def test_known_names_are_offered() -> None:
+def test_known_names_are_suggested() -> None:
     made = whole()["definitions"]
     offered = made["ExactDeviceRequest"]["properties"]["deviceClassName"]["anyOf"][0]["enum"]
     assert set(offered) == set(installed_classes())
@@ -160,7 +160,7 @@ def test_known_names_are_offered() -> None:
 # --- the schema itself -----------------------------------------------------------------------------------------------
 
 
-def test_every_field_that_people_write_is_described() -> None:
+def test_every_writable_field_is_described() -> None:
     made = schema(Features("1.36"))["definitions"]
     silent = {"apiVersion", "kind", "status"}
     for name, definition in made.items():
@@ -169,7 +169,7 @@ def test_every_field_that_people_write_is_described() -> None:
                 assert field in silent or "description" in value, f"{name}.{field}"
 
 
-def test_references_lead_somewhere_and_nothing_is_left_over() -> None:
+def test_references_resolve_and_no_definition_is_unused() -> None:
     referred: set[str] = set()
 
     def walk(tree: Any) -> None:
@@ -186,7 +186,7 @@ def test_references_lead_somewhere_and_nothing_is_left_over() -> None:
     assert referred == set(whole()["definitions"])
 
 
-def test_fields_behind_a_gate_say_so_where_it_is_off() -> None:
+def test_descriptions_mention_disabled_gates() -> None:
     def tolerations(kube: str) -> str:
         made = schema(Features(kube))["definitions"]["ExactDeviceRequest"]["properties"]["tolerations"]
         return str(made["description"])
@@ -199,16 +199,16 @@ def test_fields_behind_a_gate_say_so_where_it_is_off() -> None:
 def test_every_release_has_a_schema(kube: str) -> None:
     made = schema(Features(kube), identifier="https://example.com/dra.json")
     assert made["$id"] == "https://example.com/dra.json"
-    assert not list(faults(exactly(), made, made))
+    assert not list(errors(exactly(), made, made))
 
 
-def test_kinds_that_nobody_has_are_refused() -> None:
+def test_unknown_kinds_are_rejected() -> None:
     with pytest.raises(UnknownKindError) as caught:
         schema(Features("1.36"), ["ResourceClam"])
     assert "ResourceClaim" in caught.value.known
 
 
-def test_kinds_of_a_later_release_are_refused() -> None:
+def test_kinds_of_a_later_release_are_rejected() -> None:
     made = schema(Features("1.37"), ["DeviceTaintRule"])
     assert made["allOf"][0]["if"]["properties"]["apiVersion"] == {"const": "resource.k8s.io/v1"}
     with pytest.raises(UnknownKindError) as caught:

@@ -1,4 +1,4 @@
-"""Where objects of any kind keep the specs of their pods."""
+"""Locations of pod specs in objects of any kind."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from allotment.tools.views.pod_specs import PodSpecLocation, pod_specs
 
 
 def specs(text: str) -> list[PodSpecLocation]:
-    """The specs of the only document of a text."""
+    """The pod specs of a text with one document."""
     (document,) = load_text(dedent(text), "app.yaml").documents
     return list(pod_specs(document))
 
 
 def told(text: str) -> list[tuple[str, int]]:
-    """Whose pods, and how many."""
+    """The part and the replicas of each pod spec."""
     return [(one.part, one.replicas) for one in specs(text)]
 
 
@@ -35,11 +35,11 @@ def told(text: str) -> list[tuple[str, int]]:
         ),
     ],
 )
-def test_a_kind_of_kubernetes_has_one_place(head: str, path: tuple[str, ...], replicas: int) -> None:
+def test_a_built_in_kind_has_one_pod_spec(head: str, path: tuple[str, ...], replicas: int) -> None:
     assert specs(head) == [PodSpecLocation(path, replicas)]
 
 
-def test_each_part_of_a_training_job_has_its_own() -> None:
+def test_each_part_of_a_training_job_has_a_pod_spec() -> None:
     text = """
         apiVersion: kubeflow.org/v1
         kind: PyTorchJob
@@ -57,7 +57,7 @@ def test_each_part_of_a_training_job_has_its_own() -> None:
     assert all(one.custom for one in specs(text))
 
 
-def test_groups_of_a_list_go_by_their_names_and_hosts_are_pods() -> None:
+def test_list_items_are_named_and_hosts_count_as_pods() -> None:
     text = """
         apiVersion: ray.io/v1
         kind: RayCluster
@@ -75,7 +75,7 @@ def test_groups_of_a_list_go_by_their_names_and_hosts_are_pods() -> None:
     assert told(text) == [("headGroupSpec", 1), ("gpus", 8), ("workerGroupSpecs[1]", 1)]
 
 
-def test_a_volcano_job_is_no_job_of_kubernetes() -> None:
+def test_a_volcano_job_is_a_third_party_kind() -> None:
     text = """
         apiVersion: batch.volcano.sh/v1alpha1
         kind: Job
@@ -118,7 +118,7 @@ def test_a_group_counts_its_leader(leader: str, counts: list[int]) -> None:
     assert [count for _, count in told(text)] == counts
 
 
-def test_the_nearest_number_of_replicas_holds() -> None:
+def test_the_nearest_replicas_field_counts() -> None:
     text = """
         apiVersion: serving.kserve.io/v1alpha2
         kind: LLMInferenceService
@@ -142,9 +142,9 @@ def test_the_nearest_number_of_replicas_holds() -> None:
         "apiVersion: resource.k8s.io/v1\nkind: Pod\nspec: {containers: [{name: a, image: i}]}",
     ],
 )
-def test_what_has_no_pods_has_none(text: str) -> None:
+def test_objects_without_pods_have_no_pod_specs(text: str) -> None:
     assert specs(text) == []
 
 
-def test_a_fragment_is_one() -> None:
+def test_a_fragment_is_a_pod_spec() -> None:
     assert specs("containers: [{name: a}]") == [PodSpecLocation((), 1)]

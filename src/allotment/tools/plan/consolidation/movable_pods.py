@@ -13,8 +13,8 @@ from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from allotment.model.trees import Tree, to_value
-from allotment.node_fit.assigned_pod import Resident, resident_of
-from allotment.node_fit.pod_requirements import Demands
+from allotment.node_fit.assigned_pod import AssignedPod, to_assigned_pod
+from allotment.node_fit.pod_requirements import PodRequirementsCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class MovablePod:
 
     tree: Tree
     key: ObjectKey
-    resident: Resident
+    resident: AssignedPod
     own_claims: tuple[tuple[ResourceClaim, str], ...] = ()
     """Each as it would be generated again, with its template's name."""
     named_claims: tuple[ObjectKey, ...] = ()
@@ -69,7 +69,7 @@ class MovablePodReader:
         self._templates = templates
         self._volumes = volumes
         self._volume_claims = volume_claims
-        self._requirements = Demands()
+        self._requirements = PodRequirementsCache()
 
     def read(self, tree: Tree) -> MovablePod:
         """The pod of a tree; a pod without a UID gets one."""
@@ -78,7 +78,7 @@ class MovablePodReader:
         if not metadata.get("uid"):
             tree = {**tree, "metadata": {**metadata, "uid": f"pod:{key}"}}
             metadata = tree["metadata"]
-        resident = resident_of(tree, self._requirements.of(spec, status if spec.get("nodeName") else None))
+        resident = to_assigned_pod(tree, self._requirements.of(spec, status if spec.get("nodeName") else None))
         generated = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or ()}
         own_claims: list[tuple[ResourceClaim, str]] = []
         current_claims: list[ObjectKey] = []

@@ -31,13 +31,13 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.model.trees import Tree, read_value
-from allotment.node_fit.device_table import NO_FIT, given_up
-from allotment.node_fit.filters.inter_pod_affinity import neighbour_scores, neighbours
+from allotment.node_fit.device_table import NO_FIT, undecided_refusal
+from allotment.node_fit.filters.inter_pod_affinity import inter_pod_affinity_scores, inter_pod_affinity
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.filters.topology_spread import spread, spread_scores
-from allotment.node_fit.node_table import Table, Tables, places_in
-from allotment.node_fit.nodes import Machine, Machines
-from allotment.node_fit.pod_requirements import admits
+from allotment.node_fit.filters.topology_spread import topology_spread, topology_spread_scores
+from allotment.node_fit.node_table import NodeFitTable, NodeFitTables, node_indexes
+from allotment.node_fit.nodes import CachedNode, NodeCache
+from allotment.node_fit.pod_requirements import selector_matches
 from allotment.tools.explain.extended_resources import extended_claim
 from allotment.tools.explain.report import ClaimAllocation, claim_allocation
 from allotment.tools.plan.consolidation.movable_pods import KnownClaim, MovablePod, MovablePodReader, identity, key_of
@@ -76,7 +76,7 @@ class SimulatedCluster:
             tree["metadata"]["name"]: tree["metadata"].get("labels") or {} for tree in by_kind.get("Namespace", ())
         }
         inventory = self.inventory = Inventory(features)
-        self.machines = Machines(inventory)
+        self.machines = NodeCache(inventory)
         self.nodes: dict[str, Tree] = {}
         self.devices: dict[DeviceID, Device] = {}
         self._pools: dict[tuple[str, str], str] = {}
@@ -102,7 +102,7 @@ class SimulatedCluster:
         volume_claims = {key_of(tree): tree for tree in by_kind.get("PersistentVolumeClaim", ())}
         self._reader = MovablePodReader(self.claims, templates, volumes, volume_claims)
         self.allocator = Allocator(inventory)
-        self._tables = Tables(self.machines)
+        self._tables = NodeFitTables(self.machines)
         self._undo: list[Callable[[], None]] = []
         self.pods: dict[str, MovablePod] = {}
         self._claims_held: dict[str, tuple[ObjectKey, ...]] = {}
@@ -131,7 +131,7 @@ class SimulatedCluster:
         self.pods[pod.resident.uid] = pod
         self._claims_held[pod.resident.uid] = pod.current_claims
         if node:
-            self.machines.seat(pod.resident, node)
+            self.machines.assign_pod(pod.resident, node)
             self.pods_on.setdefault(node, []).append(pod)
         elif not tree["spec"].get("schedulingGates") and not pod.resident.terminating:
             self.pending.append(pod)
@@ -173,9 +173,9 @@ class SimulatedCluster:
     def evict(self, pod: MovablePod) -> None:
         """Remove a pod from its node; its own claims are deleted, named ones without other users deallocated."""
         uid = pod.resident.uid
-        node = self.machines.unseat(uid)
+        node = self.machines.remove_pod(uid)
         if node is not None:
-            self._undo.append(lambda: _discard(self.machines.seat(pod.resident, node)))
+            self._undo.append(lambda: _discard(self.machines.assign_pod(pod.resident, node)))
         for key in self._claims_held.get(uid, ()):
             if key in self.claims and self.claims[key].allocation is not None:
                 self._allocate(key, None)
@@ -189,7 +189,7 @@ class SimulatedCluster:
                 self._allocate(key, None)
 
     def place(self, pod: MovablePod, node_mask: int = -1) -> PodTarget | Unschedulable:
-        """Place a pod as the scheduler would; if no node fits, nothing changes. ``only``: allowed node indices, as bits."""
+        """Place a pod as the scheduler would, or change nothing if no node fits. ``only``: node indices as a bit mask."""
         chosen = self._choose(pod, node_mask)
         if isinstance(chosen, Unschedulable):
             return chosen
@@ -207,8 +207,8 @@ class SimulatedCluster:
             if key not in allocated_now:
                 allocations.append(claim_allocation(named.value, "", True, self.devices))
             self._set_users(named, named.users | {pod.resident.uid})
-        self.machines.seat(pod.resident, node)
-        self._undo.append(lambda: _discard(self.machines.unseat(pod.resident.uid)))
+        self.machines.assign_pod(pod.resident, node)
+        self._undo.append(lambda: _discard(self.machines.remove_pod(pod.resident.uid)))
         return PodTarget(node, tuple(allocations))
 
     def node_of_pool(self, driver: str, pool: str) -> str:
@@ -253,7 +253,7 @@ class SimulatedCluster:
     ) -> tuple[str, list[tuple[ResourceClaim, ObjectKey, str, AllocationResult]]] | Unschedulable:
         if pod.obstacle:
             return Unschedulable(pod.obstacle)
-        machines, demand, resident = self.machines, pod.resident.demand, pod.resident
+        machines, demand, resident = self.machines, pod.resident.requirements, pod.resident
         pending = [(claim, pod.own_claim_key(claim), template) for claim, template in pod.own_claims]
         allocated: list[AllocationResult] = []
         for key in pod.named_claims:
@@ -266,18 +266,18 @@ class SimulatedCluster:
         table = self._tables.of(demand, by_devices)
         rejections: dict[int, Refusal] = {}
         if demand.spread:
-            rejections.update(spread(demand, resident.namespace, resident.labels, machines))
-        if demand.has_neighbours or machines.neighbourly:
-            for index, refusal in neighbours(resident, machines, self.namespaces).items():
+            rejections.update(topology_spread(demand, resident.namespace, resident.labels, machines))
+        if demand.has_pod_affinity or machines.pods_with_affinity:
+            for index, refusal in inter_pod_affinity(resident, machines, self.namespaces).items():
                 rejections.setdefault(index, refusal)
         eligible = table.fits & node_mask
         for index in rejections:
             eligible &= ~(1 << index)
-        for index in places_in(eligible):
+        for index in node_indexes(eligible):
             facts = self._machine_at(index).facts
-            if not all(admits(selector, facts) for selector in pod.volumes):
+            if not all(selector_matches(selector, facts) for selector in pod.volumes):
                 rejections[index] = _VOLUME
-            elif not all(a.node_selector is None or admits(a.node_selector, facts) for a in allocated):
+            elif not all(a.node_selector is None or selector_matches(a.node_selector, facts) for a in allocated):
                 rejections[index] = _CLAIM_ELSEWHERE
         for index in rejections:
             eligible &= ~(1 << index)
@@ -293,19 +293,19 @@ class SimulatedCluster:
                     claims.append((claim, ObjectKey(pod.key.namespace, claim.metadata.name), ""))
             values = tuple(claim for claim, _, _ in claims)
             work = self.allocator.cache_for(values) if values else None
-            for index in places_in(group):
+            for index in node_indexes(group):
                 verdict = work.verdict(self.inventory.view(self._machine_at(index).name)) if work is not None else None
                 if verdict is None or isinstance(verdict, Solution):
                     feasible |= 1 << index
                     claims_by_node[index] = claims
                 elif isinstance(verdict, Undecided):
-                    rejections[index] = given_up(verdict)
+                    rejections[index] = undecided_refusal(verdict)
                 elif not isinstance(verdict, NoFit):  # an error ends the attempt for all nodes
                     return Unschedulable("its claims end the scheduling attempt with an error")
         if not feasible:
             return Unschedulable(self._failure_text(table, node_mask, rejections))
         machine = self._machine_at(self._best_node(pod, table, feasible))
-        claims = claims_by_node[machine.place]
+        claims = claims_by_node[machine.index]
         if not claims:
             return machine.name, []
         outcome = self.allocator.allocate(machine.name, tuple(claim for claim, _, _ in claims))
@@ -316,20 +316,20 @@ class SimulatedCluster:
             for (claim, key, template), result in zip(claims, outcome.results, strict=True)
         ]
 
-    def _best_node(self, pod: MovablePod, table: Table, feasible: int) -> int:
-        resident, demand, machines = pod.resident, pod.resident.demand, self.machines
-        if not (demand.social or machines.neighbourly) or not feasible & (feasible - 1):
+    def _best_node(self, pod: MovablePod, table: NodeFitTable, feasible: int) -> int:
+        resident, demand, machines = pod.resident, pod.resident.requirements, self.machines
+        if not (demand.depends_on_other_pods or machines.pods_with_affinity) or not feasible & (feasible - 1):
             return table.best(feasible)
         extra_scores: dict[int, int] = {}
-        candidates = [self._machine_at(index) for index in places_in(feasible)]
-        score_maps = [spread_scores(demand, resident.namespace, resident.labels, machines, iter(candidates))]
-        score_maps.append(neighbour_scores(resident, machines, self.namespaces, candidates))
+        candidates = [self._machine_at(index) for index in node_indexes(feasible)]
+        score_maps = [topology_spread_scores(demand, resident.namespace, resident.labels, machines, iter(candidates))]
+        score_maps.append(inter_pod_affinity_scores(resident, machines, self.namespaces, candidates))
         for scores in score_maps:
             for index, value in scores.items():
                 extra_scores[index] = extra_scores.get(index, 0) + 2 * value
-        return max(places_in(feasible), key=lambda index: (table.scores[index] + extra_scores.get(index, 0), -index))
+        return max(node_indexes(feasible), key=lambda index: (table.scores[index] + extra_scores.get(index, 0), -index))
 
-    def _machine_at(self, index: int) -> Machine:
+    def _machine_at(self, index: int) -> CachedNode:
         machine = self.machines.at(index)
         assert machine is not None, "every index is that of a node"
         return machine
@@ -349,7 +349,7 @@ class SimulatedCluster:
         if not by_devices:
             return {frozenset(): eligible}
         groups: dict[frozenset[str], int] = {}
-        for index in places_in(eligible):
+        for index in node_indexes(eligible):
             missing = frozenset(n for n in by_devices if self._machine_at(index).allocatable.get(n, 0) <= 0)
             groups[missing] = groups.get(missing, 0) | 1 << index
         return groups
@@ -367,15 +367,15 @@ class SimulatedCluster:
         )  # fmt: skip
         return extended_claim(value, self.inventory.classes, self.features, plugin_resources)
 
-    def _failure_text(self, table: Table, node_mask: int, rejections: Mapping[int, Refusal]) -> str:
+    def _failure_text(self, table: NodeFitTable, node_mask: int, rejections: Mapping[int, Refusal]) -> str:
         """The text of a scheduler event: the number of nodes by reason."""
         counts: dict[str, int] = {}
         nodes = 0
         for machine in self.machines:
-            if not node_mask >> machine.place & 1:
+            if not node_mask >> machine.index & 1:
                 continue
             nodes += 1
-            refusal = table.refusals[machine.place] or rejections.get(machine.place) or NO_FIT
+            refusal = table.refusals[machine.index] or rejections.get(machine.index) or NO_FIT
             for text in refusal.texts:
                 counts[text] = counts.get(text, 0) + 1
         if not nodes:

@@ -14,8 +14,8 @@ from allotment.engine.claims.requests import CompiledRequest, Subrequest
 from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.fleet.catalog.instance_type import Template
 from allotment.model.resource import ResourceClaim
-from allotment.node_fit.nodes import Machine
-from allotment.node_fit.pod_requirements import admits
+from allotment.node_fit.nodes import CachedNode
+from allotment.node_fit.pod_requirements import selector_matches
 from allotment.tools.plan.offerings.hypothetical_nodes import NodeDevices
 from allotment.tools.plan.offerings.offers import InstanceOffer
 
@@ -25,7 +25,7 @@ class CandidateNode:
     """An existing node, or an offered machine type (``offer``) with its GPUs in ``mode``."""
 
     name: str
-    machine: Machine
+    machine: CachedNode
     devices: NodeDevices
     offer: InstanceOffer | None = None
     mode: str = ""
@@ -75,7 +75,12 @@ def run_time_dependency(devices: NodeDevices, template: Template | None, shape: 
             if result and all(result):
                 return f"request {request.name} selects by {result[0]}, which is known only when the machine runs"
         for number in sorted(
-            {number for request in claim.requests for subrequest in request.subrequests for number in subrequest.constraints}
+            {
+                number
+                for request in claim.requests
+                for subrequest in request.subrequests
+                for number in subrequest.constraints
+            }
         ):
             constraint = compiled.constraints[number]
             unknown = constraint.distinct and _is_among(constraint.attribute, template.unmeasured)
@@ -88,7 +93,12 @@ def run_time_dependency(devices: NodeDevices, template: Template | None, shape: 
 def _max_devices(request: CompiledRequest, constraint: int) -> int:
     """The maximum number of a request's devices that a constraint applies to; 2 stands for any number."""
     return max(
-        (2 if subrequest.all else subrequest.device_count for subrequest in request.subrequests if constraint in subrequest.constraints), default=0
+        (
+            2 if subrequest.all else subrequest.device_count
+            for subrequest in request.subrequests
+            if constraint in subrequest.constraints
+        ),
+        default=0,
     )
 
 
@@ -159,5 +169,5 @@ def is_allocation_usable(claim: ResourceClaim, candidate: CandidateNode) -> bool
     return (
         allocation is None
         or allocation.node_selector is None
-        or admits(allocation.node_selector, candidate.machine.facts)
+        or selector_matches(allocation.node_selector, candidate.machine.facts)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from allotment.model.core import HOSTNAME_LABEL
-from allotment.node_fit.filters.inter_pod_affinity import meant
+from allotment.node_fit.filters.inter_pod_affinity import term_matcher
 from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
 from allotment.tools.plan.pending_pods.grouping import Item, ItemKind
 
@@ -60,7 +60,7 @@ def _excludes(demand: ClusterDemand, pod: PendingPod, other: PendingPod, keys: C
     """
     return any(
         (not keys or neighbour.term.topology_key in keys)
-        and meant(neighbour.term, pod.resident, demand.namespaces)(other.resident)
+        and term_matcher(neighbour.term, pod.resident, demand.namespaces)(other.resident)
         for neighbour in pod.requirements.anti_affinity
     )
 

@@ -21,9 +21,9 @@ from allotment.fleet.errors import FleetError
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import to_tree
-from allotment.node_fit.filters import FILTERS, judge
-from allotment.node_fit.filters.inter_pod_affinity import meant, neighbours
-from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.filters import FILTERS, run_filters
+from allotment.node_fit.filters.inter_pod_affinity import term_matcher, inter_pod_affinity
+from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.packing.problem import BinType, CapacityRow, Pieces, Problem
 from allotment.tools.plan.formulation.candidate_nodes import (
     FITS,
@@ -87,7 +87,7 @@ class Formulation:
         self.kinds = list(kinds if kinds is not None else group_items(demand))
         self.claim_shapes = ClaimShapes(demand.classes)
         self._kube = demand.features.kube
-        self._machines = Machines(Inventory(demand.features))
+        self._machines = NodeCache(Inventory(demand.features))
         self._specs: dict[int, tuple[ResourceClaim, bytes]] = {}
         self._needs: dict[tuple[int, frozenset[str]], _ItemNeeds] = {}
         self._node_devices: dict[object, NodeDevices] = {}
@@ -161,7 +161,7 @@ class Formulation:
         for node in self.demand.objects.nodes:
             self._machines.put(to_tree(node))
         for resident, where in self.demand.residents:
-            self._machines.seat(resident, where)
+            self._machines.assign_pod(resident, where)
         for machine in list(self._machines):
             devices = NodeDevices(self._current, self._current.inventory.view(machine.name), self.claim_shapes)
             yield CandidateNode(machine.name, machine, devices, zone=machine.facts.labels.get(ZONE, ""))
@@ -195,8 +195,8 @@ class Formulation:
         self._machines.put(node_tree(node_template))
         machine = self._machines.by_name[name]
         for number, (requirements, resident) in enumerate(self.demand.daemons):
-            if judge(requirements, machine) is None:
-                self._machines.seat(resident._replace(uid=f"{number} {name}"), name)
+            if run_filters(requirements, machine) is None:
+                self._machines.assign_pod(resident._replace(uid=f"{number} {name}"), name)
         labels = machine.facts.labels
         # Slices for all nodes may select by labels, so nodes with equal hardware may differ.
         key = f"{instance.hardware or 'no GPUs'}/{mode}" if self._shares_devices else name
@@ -271,7 +271,7 @@ class Formulation:
         offered = (labels_of(type_, hardware_of(type_) if type_.hardware else None, "any") for type_ in self.catalog)
         return frozenset(existing).union(*offered)
 
-    def _free(self, machine: Machine) -> tuple[int, ...]:
+    def _free(self, machine: CachedNode) -> tuple[int, ...]:
         pods = machine.pods_allowed - len(machine.pods)
         return tuple(pods if name == _PODS else machine.free.get(name, 0) for name in self._names)
 
@@ -280,18 +280,18 @@ class Formulation:
         machines = self._machines
         for number, kind in enumerate(self.kinds):
             for pod in kind.representative.pods:
-                if not pod.requirements.has_neighbours and not machines.neighbourly:
+                if not pod.requirements.has_pod_affinity and not machines.pods_with_affinity:
                     continue
-                refused = neighbours(pod.resident, machines, self.demand.namespaces)
+                refused = inter_pod_affinity(pod.resident, machines, self.demand.namespaces)
                 if pod.requirements.affinity and self._affinity_matches_pending(pod):
                     continue  # the affinity matches a pending pod
                 for candidate in candidates:
-                    refusal = refused.get(candidate.machine.place)
+                    refusal = refused.get(candidate.machine.index)
                     if refusal is not None:
                         candidate.rejected_kinds[number] = refusal.texts[0]
 
     def _affinity_matches_pending(self, pod: PendingPod) -> bool:
-        tests = [meant(n.term, pod.resident, self.demand.namespaces) for n in pod.requirements.affinity]
+        tests = [term_matcher(n.term, pod.resident, self.demand.namespaces) for n in pod.requirements.affinity]
         return any(all(test(other.resident) for test in tests) for other in self.demand.pending)
 
     # --- the problem ---------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import to_tree
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import DaemonSet
-from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.filters.inter_pod_affinity import Namespaces
-from allotment.node_fit.pod_requirements import Demand, Demands
+from allotment.node_fit.pod_requirements import PodRequirements, PodRequirementsCache
 from allotment.tools.explain.extended_resources import extended_claim, served_by_classes
 from allotment.tools.explain.input import ExplainInput, sort_objects
 from allotment.tools.explain.origin_mapping import owner_of
@@ -65,8 +65,8 @@ class PendingPod:
     pod: Pod
     key: ObjectKey
     owner: str
-    requirements: Demand
-    resident: Resident
+    requirements: PodRequirements
+    resident: AssignedPod
     claims: PodClaims
     device_resources: frozenset[str]
     """Its extended resources that DeviceClasses provide on nodes that do not publish them."""
@@ -95,8 +95,8 @@ class ClusterDemand:
     objects: ExplainInput
     pending: tuple[PendingPod, ...]
     unserved: tuple[UnservedPod, ...]
-    residents: tuple[tuple[Resident, str], ...]
-    daemons: tuple[tuple[Demand, Resident], ...]
+    residents: tuple[tuple[AssignedPod, str], ...]
+    daemons: tuple[tuple[PodRequirements, AssignedPod], ...]
     """One pod of each DaemonSet, which runs on every new node that it is eligible for."""
     classes: Mapping[str, DeviceClass]
     assumed_classes: tuple[str, ...]
@@ -117,31 +117,31 @@ class _PodReader:
     objects: ExplainInput
     classes: Mapping[str, DeviceClass]
     volumes: VolumeTopologies
-    demands: Demands = field(default_factory=Demands)
-    requirements: dict[int, tuple[PodSpec, Demand]] = field(default_factory=dict)
+    demands: PodRequirementsCache = field(default_factory=PodRequirementsCache)
+    requirements: dict[int, tuple[PodSpec, PodRequirements]] = field(default_factory=dict)
     unserved: list[UnservedPod] = field(default_factory=list)
     broken_gangs: set[str] = field(default_factory=set)
 
-    def requirements_on_node(self, pod: Pod) -> Demand:
+    def requirements_on_node(self, pod: Pod) -> PodRequirements:
         """The requirements of a running pod, which may be in a resize."""
         return self.demands.of(to_tree(pod.spec), to_tree(pod.status))
 
-    def requirements_of(self, spec: PodSpec) -> Demand:
+    def requirements_of(self, spec: PodSpec) -> PodRequirements:
         """The requirements of a spec. Replicas share one spec object, so that it is read once."""
         known = self.requirements.get(id(spec))
         if known is None:
             known = self.requirements[id(spec)] = (spec, self.demands.of(to_tree(spec)))
         return known[1]
 
-    def resident(self, pod: Pod, requirements: Demand) -> Resident:
+    def resident(self, pod: Pod, requirements: PodRequirements) -> AssignedPod:
         metadata = pod.metadata
-        return Resident(
+        return AssignedPod(
             uid=metadata.uid or f"{metadata.namespace}/{metadata.name}",
             namespace=metadata.namespace,
             name=metadata.name,
             labels=metadata.labels,
             priority=pod.spec.priority or 0,
-            demand=requirements,
+            requirements=requirements,
             started=metadata.creation_timestamp or "",
             terminating=metadata.deletion_timestamp is not None,
         )
@@ -189,7 +189,7 @@ def read_demand(values: Iterable[Object], features: Features) -> ClusterDemand:
     classes, assumed = _classes(objects)
     reader = _PodReader(objects, classes, VolumeTopologies(objects))
     pending: list[PendingPod] = []
-    residents: list[tuple[Resident, str]] = []
+    residents: list[tuple[AssignedPod, str]] = []
     for pod in _pods(objects):
         if pod.spec.node_name:
             if pod.status.phase not in _FINISHED:
@@ -244,7 +244,7 @@ def _classes(objects: ExplainInput) -> tuple[dict[str, DeviceClass], tuple[str, 
     return classes, tuple(class_.metadata.name for class_ in assumed)
 
 
-def _daemons(objects: ExplainInput, reader: _PodReader) -> Iterable[tuple[Demand, Resident]]:
+def _daemons(objects: ExplainInput, reader: _PodReader) -> Iterable[tuple[PodRequirements, AssignedPod]]:
     for value in objects.workloads:
         if isinstance(value, DaemonSet):
             # Without the affinity that pins a daemon pod to its node, to check it on every node; with the tolerations

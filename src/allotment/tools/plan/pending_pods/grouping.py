@@ -14,8 +14,8 @@ import msgspec
 from allotment.model.core import HOSTNAME_LABEL, PodAffinityTerm, TopologySpreadConstraint
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
-from allotment.node_fit.assigned_pod import Resident
-from allotment.node_fit.filters.inter_pod_affinity import meant
+from allotment.node_fit.assigned_pod import AssignedPod
+from allotment.node_fit.filters.inter_pod_affinity import term_matcher
 from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -95,7 +95,7 @@ def _items(demand: ClusterDemand, lost: Collection[int]) -> Iterable[Item]:
         for neighbour in pod.requirements.affinity:
             if neighbour.term.topology_key != HOSTNAME_LABEL:
                 continue
-            matches = meant(neighbour.term, pod.resident, demand.namespaces)
+            matches = term_matcher(neighbour.term, pod.resident, demand.namespaces)
             if any(matches(resident) for resident, _ in demand.residents):
                 continue  # the filters decide where those are
             near = next((o for o in demand.pending if o.order not in lost and matches(o.resident)), None)
@@ -117,7 +117,7 @@ def _inseparable_items(demand: ClusterDemand) -> Iterable[Item]:
         term = pod.requirements.affinity[0].term
         if term.topology_key != HOSTNAME_LABEL or term.match_label_keys or term.mismatch_label_keys:
             continue
-        matches = meant(term, pod.resident, demand.namespaces)
+        matches = term_matcher(term, pod.resident, demand.namespaces)
         if any(matches(resident) for resident, _ in demand.residents):
             continue
         others = [other for other in demand.pending if matches(other.resident)]
@@ -204,7 +204,7 @@ class _ItemKeys:
             result = self._specs[id(claim.spec)] = (claim, _encode(claim.spec))
         return result[1]
 
-    def _visible_labels(self, pod: Resident) -> Hashable:
+    def _visible_labels(self, pod: AssignedPod) -> Hashable:
         if self._labels is None:
             return None
         return pod.namespace, tuple((key, pod.labels.get(key)) for key in self._labels)
@@ -215,9 +215,9 @@ def _selected_label_keys(demand: ClusterDemand) -> tuple[str, ...] | None:
     keys: set[str] = set()
     has_affinity = False
     requirements = {id(pod.requirements): pod.requirements for pod in demand.pending}
-    requirements.update((id(resident.demand), resident.demand) for resident, _ in demand.residents)
+    requirements.update((id(resident.requirements), resident.requirements) for resident, _ in demand.residents)
     for each in requirements.values():
-        terms = [n.term for n in (*each.affinity, *each.anti_affinity, *each.affinity_preferred, *each.anti_preferred)]
+        terms = [n.term for n in (*each.affinity, *each.anti_affinity, *each.affinity_preferred, *each.anti_affinity_preferred)]
         has_affinity = has_affinity or bool(terms or each.spread)
         selecting: list[PodAffinityTerm | TopologySpreadConstraint] = [*terms, *each.spread]
         for term in selecting:

@@ -99,7 +99,7 @@ class SchedulingRun:
             if self._try_place(queued):
                 if retry == "after-each":
                     self._retry()
-            elif queued.pod.requirements.waits_for_others:
+            elif queued.pod.requirements.may_fit_after_other_pods:
                 self.late.add(queued.pod.order)
                 self._retryable.append(queued)
             else:
@@ -157,7 +157,7 @@ class SchedulingRun:
         if self._place_on_any(queued):
             return True
         # The placement of further pods of an item depends on the node of its first one.
-        if not queued.index and not queued.pod.requirements.waits_for_others and id(queued.item) in self._rejections:
+        if not queued.index and not queued.pod.requirements.may_fit_after_other_pods and id(queued.item) in self._rejections:
             self._rejected_kinds[queued.kind] = self._rejections[id(queued.item)]
         return False
 

@@ -26,13 +26,13 @@ from allotment.model.resource import (
 )
 from allotment.model.trees import to_tree
 from allotment.node_fit.device_table import DeviceTables
-from allotment.node_fit.filters import judge
-from allotment.node_fit.filters.inter_pod_affinity import neighbours
+from allotment.node_fit.filters import run_filters
+from allotment.node_fit.filters.inter_pod_affinity import inter_pod_affinity
 from allotment.node_fit.filters.refusal import Refusal
-from allotment.node_fit.filters.topology_spread import spread
-from allotment.node_fit.node_table import Tables
-from allotment.node_fit.nodes import Machine, Machines
-from allotment.node_fit.pod_requirements import admits
+from allotment.node_fit.filters.topology_spread import topology_spread
+from allotment.node_fit.node_table import NodeFitTables
+from allotment.node_fit.nodes import CachedNode, NodeCache
+from allotment.node_fit.pod_requirements import selector_matches
 from allotment.tools.explain.report import ClaimAllocation, claim_allocation
 from allotment.tools.plan.pending_pods.demand import ClusterDemand, PendingPod
 from allotment.tools.plan.pending_pods.pod_claims import MAX_CONSUMERS
@@ -73,9 +73,9 @@ class PlacementTrial:
             claims=objects.claims.values(),
             taint_rules=objects.rules,
         )
-        self.machines = Machines(self.inventory)
+        self.machines = NodeCache(self.inventory)
         self.allocator = Allocator(self.inventory)
-        self._tables = Tables(self.machines)
+        self._tables = NodeFitTables(self.machines)
         self._devices = DeviceTables(self.allocator)
         self.claims: dict[ObjectKey, ResourceClaim] = {}
         """The claims that this trial allocated."""
@@ -86,12 +86,12 @@ class PlacementTrial:
         for node in (*objects.nodes, *(template.node for template in templates)):
             self.machines.put(to_tree(node))
         for resident, where in demand.residents:
-            self.machines.seat(resident, where)
+            self.machines.assign_pod(resident, where)
         for template in templates:
             machine = self.machines.by_name[template.node.metadata.name]
             for number, (requirements, resident) in enumerate(demand.daemons):
-                if judge(requirements, machine) is None:
-                    self.machines.seat(resident._replace(uid=f"{number} {machine.name}"), machine.name)
+                if run_filters(requirements, machine) is None:
+                    self.machines.assign_pod(resident._replace(uid=f"{number} {machine.name}"), machine.name)
 
     def place(self, pod: PendingPod, node: str) -> PlacementRejection | tuple[ClaimAllocation, ...]:
         """Place a pod on a node; returns its allocations, or the rejection, after which nothing has changed."""
@@ -123,13 +123,13 @@ class PlacementTrial:
                 return result
             results = result
         self._store_allocations(pod, claims, results)
-        self.machines.seat(pod.resident, node)
+        self.machines.assign_pod(pod.resident, node)
         self._last_pod_rejections = None
         return tuple(self._claims_of(pod, extended))
 
     def remove(self, pod: PendingPod) -> None:
         """Remove a pod from its node and deallocate the claims that no other pod uses."""
-        self.machines.unseat(pod.resident.uid)
+        self.machines.remove_pod(pod.resident.uid)
         self._last_pod_rejections = None
         for key in [claim.key for claim in pod.claims.pending] + [_extended_key(pod)]:
             if key in self.claims:
@@ -138,20 +138,20 @@ class PlacementTrial:
                     del self.claims[key]
                     self.inventory.free(key)
 
-    def _check_filters(self, pod: PendingPod, machine: Machine) -> PlacementRejection | None:
+    def _check_filters(self, pod: PendingPod, machine: CachedNode) -> PlacementRejection | None:
         requirements = pod.requirements
-        refusal = judge(requirements, machine, pod.device_resources)
+        refusal = run_filters(requirements, machine, pod.device_resources)
         if refusal is None:
             named = requirements.named_nodes()
             if named is not None and machine.name not in named:
                 return PlacementRejection("it requires another node", cause="affinity")
             refusal = (
-                self._rejections_by_other_pods(pod).get(machine.place) if self._depends_on_other_pods(pod) else None
+                self._rejections_by_other_pods(pod).get(machine.index) if self._depends_on_other_pods(pod) else None
             )
         return PlacementRejection(refusal.texts[0], cause=refusal.cause) if refusal is not None else None
 
     def _depends_on_other_pods(self, pod: PendingPod) -> bool:
-        return pod.requirements.social or bool(self.machines.neighbourly)
+        return pod.requirements.depends_on_other_pods or bool(self.machines.pods_with_affinity)
 
     def _rejections_by_other_pods(self, pod: PendingPod) -> dict[int, Refusal]:
         """By node index, the rejections by other pods: affinity and spread are evaluated for all nodes together."""
@@ -159,16 +159,16 @@ class PlacementTrial:
             return self._last_pod_rejections[1]
         result: dict[int, Refusal] = {}
         if pod.requirements.spread:
-            result.update(spread(pod.requirements, pod.resident.namespace, pod.resident.labels, self.machines))
-        if pod.requirements.has_neighbours or self.machines.neighbourly:
-            result.update(neighbours(pod.resident, self.machines, self.demand.namespaces))
+            result.update(topology_spread(pod.requirements, pod.resident.namespace, pod.resident.labels, self.machines))
+        if pod.requirements.has_pod_affinity or self.machines.pods_with_affinity:
+            result.update(inter_pod_affinity(pod.resident, self.machines, self.demand.namespaces))
         self._last_pod_rejections = pod.order, result
         return result
 
     def _allocate(
-        self, pod: PendingPod, machine: Machine, claims: tuple[ResourceClaim, ...]
+        self, pod: PendingPod, machine: CachedNode, claims: tuple[ResourceClaim, ...]
     ) -> tuple[AllocationResult, ...] | PlacementRejection:
-        stops = self._devices.of(claims).stops
+        stops = self._devices.of(claims).errors
         if stops:
             # An error on any eligible node ends the scheduling attempt for all nodes.
             stops &= self._tables.of(pod.requirements, pod.device_resources).fits
@@ -227,6 +227,6 @@ def _extended_key(pod: PendingPod) -> ObjectKey:
     return ObjectKey(pod.key.namespace, f"{pod.key.name}-extended-resources")
 
 
-def _is_usable_on(claim: ResourceClaim, machine: Machine) -> bool:
+def _is_usable_on(claim: ResourceClaim, machine: CachedNode) -> bool:
     allocation = claim.status.allocation
-    return allocation is None or allocation.node_selector is None or admits(allocation.node_selector, machine.facts)
+    return allocation is None or allocation.node_selector is None or selector_matches(allocation.node_selector, machine.facts)

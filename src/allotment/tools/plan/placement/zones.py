@@ -14,7 +14,7 @@ from decimal import Decimal
 from itertools import cycle, islice
 from typing import Final
 
-from allotment.node_fit.filters.inter_pod_affinity import meant
+from allotment.node_fit.filters.inter_pod_affinity import term_matcher
 from allotment.node_fit.label_selectors import matcher, with_pod_keys
 from allotment.node_fit.podspec import TopologySpreadConstraint
 from allotment.tools.plan.formulation.candidate_nodes import CandidateNode
@@ -67,7 +67,7 @@ def _zone_constraints(formulation: Formulation, kind: ItemKind) -> _ZoneConstrai
             if strict and (constraints.spread is None or constraint.max_skew < constraints.spread.max_skew):
                 constraints.spread = constraint
         for neighbour in pod.requirements.anti_affinity:
-            if neighbour.term.topology_key == ZONE and meant(neighbour.term, pod.resident, namespaces)(pod.resident):
+            if neighbour.term.topology_key == ZONE and term_matcher(neighbour.term, pod.resident, namespaces)(pod.resident):
                 constraints.is_exclusive = True
         constraints.has_affinity = constraints.has_affinity or any(
             n.term.topology_key == ZONE for n in pod.requirements.affinity
@@ -182,7 +182,7 @@ def _affinity_zones(formulation: Formulation, constraints_by_kind: Sequence[_Zon
 
 def _is_near(formulation: Formulation, pod: PendingPod, kind: ItemKind) -> bool:
     return any(
-        meant(neighbour.term, pod.resident, formulation.demand.namespaces)(other.resident)
+        term_matcher(neighbour.term, pod.resident, formulation.demand.namespaces)(other.resident)
         for neighbour in pod.requirements.affinity
         if neighbour.term.topology_key == ZONE
         for other in kind.representative.pods

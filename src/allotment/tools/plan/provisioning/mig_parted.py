@@ -1,7 +1,7 @@
-"""MIG layouts as NVIDIA's mig-parted reads them, so that a planned node boots with the pieces that it was planned with.
+"""MIG layouts in the format of NVIDIA's mig-parted, so that a planned node boots with its planned partitions.
 
-A layout has a name that follows from it, which the node has as a label; the MIG manager on the node looks the name up
-in its configuration and cuts the GPUs before the driver publishes them.
+The name of a layout is a hash of it, and the value of a node label. The MIG manager on the node finds the layout by
+this name in its configuration and partitions the GPUs before the driver publishes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allotment.fleet.modes import StaticMig
 from allotment.model.trees import Tree
 from allotment.tools.plan.report import PlannedMachine
 
-#: Profiles by GPU; a GPU with none stays whole.
+#: Profiles by GPU; an empty tuple is a whole GPU.
 MigLayout: TypeAlias = tuple[tuple[str, ...], ...]
 
 #: The label that NVIDIA's MIG manager follows, and the file that it reads.
@@ -28,9 +28,9 @@ _NAME: Final = re.compile(r"^  ([^\s:#]+|\"[^\"]+\"):", re.MULTILINE)
 
 
 def mig_layout(machine: PlannedMachine) -> MigLayout:
-    """Profiles by GPU where the GPUs are cut before the node is of use; empty where they are not.
+    """The layout if the GPUs must be partitioned before the driver starts, else empty.
 
-    Dynamic MIG needs none: the driver cuts a GPU when a claim gets a piece of it.
+    Dynamic MIG needs none: the driver creates a partition when a claim is prepared.
     """
     if not machine.form:
         return ()
@@ -44,7 +44,7 @@ def mig_layout(machine: PlannedMachine) -> MigLayout:
 
 
 def mig_config_name(layout: MigLayout) -> str:
-    """Under which name a layout stands in the MIG manager's configuration: equal layouts, equal names.
+    """The name of a layout in the MIG manager's configuration; equal layouts have equal names.
 
     >>> mig_config_name((("1g.5gb",) * 7,))
     'allotment-7426916d'
@@ -54,7 +54,7 @@ def mig_config_name(layout: MigLayout) -> str:
 
 
 def mig_parted(layouts: Iterable[MigLayout]) -> str:
-    """The file that mig-parted reads, with each layout once; empty if there is none."""
+    """The mig-parted configuration with each layout once; empty if there is none."""
     text = ""
     for layout in layouts:
         if layout:
@@ -63,7 +63,7 @@ def mig_parted(layouts: Iterable[MigLayout]) -> str:
 
 
 def with_layout(text: str, layout: MigLayout) -> str:
-    """A file of mig-parted's with one more layout; what stands in it stays as it is."""
+    """The mig-parted configuration with one more layout; existing text is unchanged."""
     name = mig_config_name(layout)
     if name in _NAME.findall(text):
         return text
@@ -79,14 +79,14 @@ def with_layout(text: str, layout: MigLayout) -> str:
 
 
 def _devices_by_profiles(layout: MigLayout) -> list[tuple[tuple[str, ...], list[int]]]:
-    found: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     for number, profiles in enumerate(layout):
-        found.setdefault(tuple(sorted(profiles)), []).append(number)
-    return list(found.items())
+        groups.setdefault(tuple(sorted(profiles)), []).append(number)
+    return list(groups.items())
 
 
 def mig_config_map(text: str, name: str = "allotment-mig-parted-config", namespace: str = "gpu-operator") -> Tree:
-    """A file of mig-parted's as a ConfigMap. The GPU operator is told its name in ``migManager.config.name``."""
+    """A mig-parted configuration as a ConfigMap. ``migManager.config.name`` of the GPU operator refers to it."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -1,8 +1,8 @@
-"""Planned machines as Karpenter's NodeClaims, and the MIG layouts that they are to boot with.
+"""Planned machines as Karpenter NodeClaims, with the MIG configuration that they need.
 
-A NodeClaim without a NodePool is launched like any other, so one planned machine is one NodeClaim, pinned to one type,
-zone and capacity type: Karpenter then chooses nothing and does the rest. It cannot be told how to cut a GPU. Where
-that was planned, the node gets the label that NVIDIA's MIG manager follows, and the layout stands in its configuration.
+Karpenter launches a NodeClaim without a NodePool like any other, so one planned machine is one NodeClaim with a fixed
+type, zone and capacity type. Karpenter cannot configure MIG. For a planned MIG layout, the node gets the label that
+NVIDIA's MIG manager reads, and the layout is in the manager's configuration.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from allotment.tools.plan.report import PlannedMachine
 
 API_VERSION: Final = "karpenter.sh/v1"
 KIND: Final = "NodeClaim"
-#: Drivers that must have published a complete pool before Karpenter calls the node initialised.
+#: Drivers that must have published a complete pool before Karpenter considers the node initialized.
 DRIVERS: Final = "karpenter.sh/requested-dra-drivers"
-#: Whose machine it is.
+#: The owner of the machine.
 OWNER: Final = "allotment.dev/autoscaler"
-#: What was planned: the type's key in the catalogue, hardware and mode as ``--fleet`` says them, and what it costs.
+#: The plan: the type's key in the catalog, hardware and mode in the syntax of ``--fleet``, and the price.
 INSTANCE: Final = "allotment.dev/instance-type"
 FORM: Final = "allotment.dev/planned-hardware"
 PRICE: Final = "allotment.dev/usd-per-hour"
@@ -38,23 +38,23 @@ PRICE: Final = "allotment.dev/usd-per-hour"
 _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
-#: Of a node's labels those that choose the machine; the rest of Kubernetes' own comes from the cloud and the kubelet.
+#: Node labels that become requirements; the cloud provider and the kubelet set the other Kubernetes labels.
 _REQUIREMENT_LABELS: Final = ("kubernetes.io/arch", "kubernetes.io/os")
 _SYSTEM_DOMAINS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", *SETTERS)
 
 
 class NodeClassNotFoundError(LookupError):
-    """Raised when nobody said which NodeClass machines of a provider have."""
+    """Raised if no NodeClass is configured for a provider."""
 
     def __init__(self, provider: str) -> None:
-        super().__init__(f"no NodeClass is known for machines of {provider}: name one as GROUP/KIND/NAME")
+        super().__init__(f"no NodeClass for machines of {provider}; set one as GROUP/KIND/NAME")
 
 
 class NodeClaimSettings(Value, frozen=True):
-    """What all NodeClaims have. ``node_classes``: by provider, instead of the usual ones.
+    """Settings for all NodeClaims. ``node_classes``: by provider, instead of the defaults.
 
-    ``expire_after``: Karpenter ends a NodeClaim that does not say after 30 days, whatever runs on it.
-    ``termination_grace``: after so long (``2h``) a drain no longer heeds PodDisruptionBudgets; empty: it always does.
+    ``expire_after``: without it, Karpenter deletes a NodeClaim after 30 days. ``termination_grace``: the time (``2h``)
+    after which a drain ignores PodDisruptionBudgets; empty: never.
     """
 
     owner: str = "allotment"
@@ -68,12 +68,12 @@ class NodeClaimSettings(Value, frozen=True):
 
 
 def node_claims(machines: Iterable[PlannedMachine], settings: NodeClaimSettings | None = None) -> tuple[Tree, ...]:
-    """A NodeClaim for each machine, in order, under the machine's name. Raises NoNodeClass."""
+    """A NodeClaim for each machine, in order, with the machine's name. Raises NodeClassNotFoundError."""
     return tuple(node_claim(machine.node, machine, settings or NodeClaimSettings()) for machine in machines)
 
 
 def manifests(machines: Iterable[PlannedMachine], settings: NodeClaimSettings | None = None) -> tuple[Tree, ...]:
-    """All that Karpenter and the MIG manager have to be given: the layouts first, then the NodeClaims."""
+    """The manifests for the MIG manager and Karpenter: the layouts first, then the NodeClaims."""
     planned = tuple(machines)
     text = mig_parted(mig_layout(machine) for machine in planned)
     layouts = (mig_config_map(text),) if text else ()
@@ -81,7 +81,7 @@ def manifests(machines: Iterable[PlannedMachine], settings: NodeClaimSettings | 
 
 
 def node_claim(name: str, machine: PlannedMachine, settings: NodeClaimSettings) -> Tree:
-    """The NodeClaim of one machine. Raises NoNodeClass."""
+    """The NodeClaim of one machine. Raises NodeClassNotFoundError."""
     provider, _, instance = machine.instance.partition("/")
     node_class = settings.node_classes.get(provider) or NODE_CLASSES.get(provider)
     if node_class is None:
@@ -95,10 +95,12 @@ def node_claim(name: str, machine: PlannedMachine, settings: NodeClaimSettings) 
     annotations |= settings.annotations
     if machine.drivers:
         annotations[DRIVERS] = ",".join(machine.drivers)
-    chosen = {_INSTANCE_TYPE: instance, _CAPACITY_TYPE: machine.capacity_type, _ZONE: machine.zone}
-    chosen |= {key: machine.labels.get(key, "") for key in _REQUIREMENT_LABELS}
+    requirements = {_INSTANCE_TYPE: instance, _CAPACITY_TYPE: machine.capacity_type, _ZONE: machine.zone}
+    requirements |= {key: machine.labels.get(key, "") for key in _REQUIREMENT_LABELS}
     spec: Tree = {
-        "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in chosen.items() if value],
+        "requirements": [
+            {"key": key, "operator": "In", "values": [value]} for key, value in requirements.items() if value
+        ],
         "resources": {"requests": _requests(machine)},
         "nodeClassRef": {"group": node_class.group, "kind": node_class.kind, "name": node_class.name},
         "expireAfter": settings.expire_after,
@@ -117,16 +119,16 @@ def node_claim(name: str, machine: PlannedMachine, settings: NodeClaimSettings) 
 
 
 def _is_system_label(label: str) -> bool:
-    """Labels that the cloud, the kubelet, Karpenter or feature discovery sets on the real node."""
+    """Whether the cloud provider, the kubelet, Karpenter or feature discovery sets the label."""
     domain = label.partition("/")[0] if "/" in label else ""
     return any(domain == other or domain.endswith(f".{other}") for other in _SYSTEM_DOMAINS)
 
 
 def _requests(machine: PlannedMachine) -> Tree:
-    """What its pods ask; claims have no place here, and need none, since the type is fixed."""
-    cpu = sum(seat.cpu_milli for seat in machine.seats)
-    memory = sum(seat.memory for seat in machine.seats)
-    found: Tree = {"cpu": f"{cpu}m"} if cpu else {}
+    """The requests of its pods. Claims are not needed here, as the type is fixed."""
+    cpu = sum(placement.cpu_milli for placement in machine.seats)
+    memory = sum(placement.memory for placement in machine.seats)
+    requests: Tree = {"cpu": f"{cpu}m"} if cpu else {}
     if memory:
-        found["memory"] = str(memory)
-    return found | {"pods": str(max(len(machine.seats), 1))}
+        requests["memory"] = str(memory)
+    return requests | {"pods": str(max(len(machine.seats), 1))}

@@ -1,4 +1,4 @@
-"""Whether a type has room for pods at all: cpu, memory, disk, other resources, how many pods; with both figures."""
+"""Compares the resources that an item requests (cpu, memory, disk, pods, others) with the capacity of a type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from allotment.fleet.catalog.allocatable import disk_of
 from allotment.fleet.catalog.instance_type import InstanceType, Room
-from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.tools.plan.pending_pods.demand import ClusterDemand
 from allotment.tools.plan.pending_pods.grouping import Item
 from allotment.tools.plan.reasons.refusal_text import AMOUNT, OTHER, Shortfall
@@ -17,14 +17,14 @@ _DISK = "ephemeral-storage"
 
 @dataclass(frozen=True, slots=True)
 class ItemRequirements:
-    """What an item takes of a node, in thousandths of a cpu and bytes, and what daemons take before it comes."""
+    """The resources that an item and the DaemonSet pods of a node request; memory and disk in bytes."""
 
     cpu_milli: int
     memory: int
     disk: int
     pods: int
     other: tuple[str, ...]
-    """Resources that no new node has."""
+    """Resources that new nodes do not have."""
     daemon_cpu: int
     daemon_memory: int
     daemon_disk: int
@@ -32,7 +32,7 @@ class ItemRequirements:
 
 
 def item_requirements(item: Item, demand: ClusterDemand) -> ItemRequirements:
-    """What the pods of an item ask together. What devices serve is none of the node's own."""
+    """The total requests of an item's pods, without extended resources that devices provide."""
     total: dict[str, int] = {}
     for pod in item.pods:
         for name, amount in pod.requirements.requests.items():
@@ -45,34 +45,34 @@ def item_requirements(item: Item, demand: ClusterDemand) -> ItemRequirements:
     )  # fmt: skip
 
 
-def _sum(requirements: list[Demand], name: str) -> int:
+def _sum(requirements: list[PodRequirements], name: str) -> int:
     return sum(each.requests.get(name, 0) for each in requirements)
 
 
 def capacity_shortfall(required: ItemRequirements, instance: InstanceType, room: Room) -> Shortfall | None:
-    """The first thing that a node of this type has too little of; None if an item fits."""
+    """The first resource of which a node of the type has too little; None if an item fits."""
     if required.other:
-        return Shortfall("resources", f"nothing publishes {required.other[0]}", OTHER)
+        return Shortfall("resources", f"no node publishes {required.other[0]}", OTHER)
     cpu = room.cpu_milli - required.daemon_cpu
     if required.cpu_milli > cpu:
-        text = f"{_cores(cpu)} CPU for pods, {_cores(required.cpu_milli)} asked"
+        text = f"{_cores(cpu)} CPU for pods; {_cores(required.cpu_milli)} requested"
         return Shortfall("resources", text, AMOUNT, required.cpu_milli / max(cpu, 1) - 1)
     memory = room.memory_mib * _MIB - required.daemon_memory
     if required.memory > memory:
-        text = f"{_amount(memory)} of memory for pods, {_amount(required.memory)} asked"
+        text = f"{_amount(memory)} memory for pods; {_amount(required.memory)} requested"
         return Shortfall("resources", text, AMOUNT, required.memory / max(memory, 1) - 1)
     disk = disk_of(instance).mib * _MIB - required.daemon_disk
     if required.disk > disk:
-        text = f"{_amount(disk)} of disk for pods, {_amount(required.disk)} asked (ephemeral-storage)"
+        text = f"{_amount(disk)} ephemeral-storage for pods; {_amount(required.disk)} requested"
         return Shortfall("resources", text, AMOUNT, required.disk / max(disk, 1) - 1)
     if required.pods > room.pods - required.daemons:
-        text = f"room for {room.pods - required.daemons} pods, {required.pods} together asked"
+        text = f"at most {room.pods - required.daemons} pods; {required.pods} requested together"
         return Shortfall("resources", text, AMOUNT, float(required.pods))
     return None
 
 
 def max_items(required: ItemRequirements, instance: InstanceType, room: Room) -> int:
-    """How many items a node of this size has room for."""
+    """The maximum number of items on a node of the type, by resources."""
     count = (room.pods - required.daemons) // max(required.pods, 1)
     if required.cpu_milli:
         count = min(count, (room.cpu_milli - required.daemon_cpu) // required.cpu_milli)
@@ -84,7 +84,7 @@ def max_items(required: ItemRequirements, instance: InstanceType, room: Room) ->
 
 
 def _cores(milli: int) -> str:
-    """Thousandths of a cpu as people count cpus.
+    """Millicores as a number of CPUs.
 
     >>> _cores(3920), _cores(4000)
     ('3.92', '4')
@@ -93,7 +93,7 @@ def _cores(milli: int) -> str:
 
 
 def _amount(number: int) -> str:
-    """Bytes in the largest unit that they fill.
+    """Bytes as a quantity in Mi or Gi.
 
     >>> _amount(16 << 30), _amount(15_185_477_632)
     ('16Gi', '14.1Gi')

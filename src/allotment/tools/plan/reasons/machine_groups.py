@@ -1,6 +1,6 @@
-"""Machines of a plan that are alike: bought at the same terms, for the same.
+"""Groups the equal machines of a plan: same type, price and zone, with the same workloads.
 
-A plan of a hundred machines has a dozen sorts of them; a screen has a line for each sort, and a picture a bar.
+A plan of a hundred machines has a dozen groups; the CLI prints one line for each, and charts draw one bar.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from allotment.tools.plan.report import PlannedMachine
 
 @dataclass(frozen=True, slots=True)
 class MachineGroup:
-    """Machines of one sort, and the inside of the first."""
+    """Equal machines, and the layout of the first."""
 
     machines: tuple[PlannedMachine, ...]
     layout: MachineLayout
 
     @property
     def first(self) -> PlannedMachine:
-        """The one that stands for all."""
+        """The machine that represents the group."""
         return self.machines[0]
 
     @property
     def total(self) -> Decimal:
-        """USD per hour of all of them."""
+        """The price of all machines in USD per hour."""
         return sum((machine.usd_per_hour for machine in self.machines), Decimal(0))
 
 
 def group_machines(machines: Iterable[PlannedMachine]) -> tuple[MachineGroup, ...]:
-    """The sorts of machines, the dearest together first; of equal cost in the plan's order."""
+    """The groups of machines by total price, the highest first; groups with equal prices in the plan's order."""
     groups: dict[Hashable, list[PlannedMachine]] = {}
     layouts: dict[Hashable, MachineLayout] = {}
     for machine in machines:
@@ -46,15 +46,15 @@ def group_machines(machines: Iterable[PlannedMachine]) -> tuple[MachineGroup, ..
 
 
 def _key(machine: PlannedMachine, layout: MachineLayout) -> Hashable:
-    """What machines of one sort have in common: terms, workloads, and how much of how many GPUs is given to whom.
+    """The key of equal machines: type, zone, price, workloads, and the allocated parts of its GPUs.
 
-    Which of its GPUs it is does not tell machines apart.
+    The order of the GPUs does not matter.
     """
     gpus = Counter(
         tuple((part.size, part.kind, part.owner, len(part.pods)) for part in gpu.parts) for gpu in layout.gpus
     )
-    seats = Counter((seat.owner, seat.cpu_milli, seat.memory) for seat in machine.seats)
+    workloads = Counter((placement.owner, placement.cpu_milli, placement.memory) for placement in machine.seats)
     return (
         machine.instance, machine.form, machine.zone, machine.capacity_type, machine.usd_per_hour, machine.cpu_milli,
-        machine.memory, frozenset(gpus.items()), frozenset(seats.items()),
+        machine.memory, frozenset(gpus.items()), frozenset(workloads.items()),
     )  # fmt: skip

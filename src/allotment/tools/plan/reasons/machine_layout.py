@@ -1,7 +1,7 @@
-"""The inside of a planned machine: its GPUs, the pieces that they are in, and whose each piece is.
+"""The layout of a planned machine: its GPUs, their parts, and the pods that use each part.
 
-Screens count what is free by it, and pictures draw it. What a machine publishes is told by its form; a partition lies
-on its GPU where the driver's table of placements puts it, so that what is left between pieces is seen, too.
+The CLI output counts free GPUs with it, and charts draw it. The machine's form determines what it publishes; partitions
+are positioned by the driver's placement table, so that gaps between them are known too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _AMD: Final = re.compile(r"gpu-(?P<card>[0-9]+)-[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class GpuPart:
-    """A piece of a GPU. ``start`` and ``size`` are fractions of it; ``pods`` have it, nobody if empty.
+    """A part of a GPU. ``start`` and ``size``: fractions of the GPU. ``pods``: its users; empty if it is free.
 
-    ``kind``: what the piece is, empty for a whole GPU: a MIG profile, an amount of memory, a number of shares.
+    ``kind``: a MIG profile, an amount of memory or a number of shares; empty for a whole GPU.
     """
 
     start: Fraction
@@ -41,7 +41,7 @@ class GpuPart:
 
 @dataclass(frozen=True, slots=True)
 class GpuLayout:
-    """One GPU, its pieces in the order in which they lie. ``whole``: it is given, or left, as one."""
+    """One GPU with its parts in order of position. ``is_whole``: it is not partitioned."""
 
     number: int
     parts: tuple[GpuPart, ...]
@@ -49,13 +49,13 @@ class GpuLayout:
 
     @property
     def allocated(self) -> Fraction:
-        """The fraction of it that somebody has."""
+        """The fraction of the GPU that is in use."""
         return sum((part.size for part in self.parts if part.pods), Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
 class MachineLayout:
-    """What a machine is made of. ``model``: the accelerator's id; empty without GPUs, or if the form is not known."""
+    """The GPUs of a machine. ``model``: the accelerator's ID; empty without GPUs or if the form is unknown."""
 
     gpus: tuple[GpuLayout, ...] = ()
     model: str = ""
@@ -63,12 +63,12 @@ class MachineLayout:
 
     @property
     def idle(self) -> int:
-        """GPUs of which nobody has anything."""
+        """The number of GPUs without users."""
         return sum(1 for gpu in self.gpus if not gpu.allocated)
 
     @property
     def spare(self) -> tuple[tuple[str, int], ...]:
-        """Pieces that are left on GPUs in use: kind and how many."""
+        """The free parts on GPUs in use: pairs of kind and count."""
         parts: dict[str, int] = {}
         for gpu in self.gpus:
             for part in gpu.parts:
@@ -79,7 +79,7 @@ class MachineLayout:
 
 @dataclass(slots=True)
 class _DeviceShare:
-    """So much of each of a device's capacities, which one request of a claim has; ``pods`` use that claim."""
+    """The amounts of a device's capacities that one request of a claim has, and the pods that use the claim."""
 
     owner: str
     amounts: dict[str, str]
@@ -88,14 +88,14 @@ class _DeviceShare:
 
 @dataclass(slots=True)
 class _DeviceUsers:
-    """Who has a device: the pods with their workloads, and their shares, if it is not given whole."""
+    """The users of a device: pods with their workloads, and their shares if the device is shared."""
 
     pods: dict[str, str] = field(default_factory=dict)
     shares: dict[tuple[str, str], _DeviceShare] = field(default_factory=dict)
 
 
 def layout_of(machine: PlannedMachine) -> MachineLayout:
-    """The GPUs of a planned machine and who has what of them."""
+    """The GPUs of a planned machine with the users of each part."""
     parsed = _parsed(machine.form)
     if parsed is None:
         return MachineLayout()
@@ -109,23 +109,27 @@ def layout_of(machine: PlannedMachine) -> MachineLayout:
     return MachineLayout(tuple(gpus), record.id, record.product)
 
 
-def _users_by_device(seats: Iterable[PodPlacement]) -> dict[str, _DeviceUsers]:
-    """By device, who has it."""
+def _users_by_device(placements: Iterable[PodPlacement]) -> dict[str, _DeviceUsers]:
+    """The users by device name."""
     parts: dict[str, _DeviceUsers] = {}
-    for seat in seats:
-        for claim in seat.claims:
+    for placement in placements:
+        for claim in placement.claims:
             for device in claim.devices:
-                if device.admin_access:  # looks on, and takes nothing
+                if device.admin_access:  # uses no capacity
                     continue
                 users = parts.setdefault(device.device, _DeviceUsers())
-                users.pods[str(seat.pod)] = seat.owner
+                users.pods[str(placement.pod)] = placement.owner
                 if device.share:
                     key = (claim.name, device.request)
-                    users.shares.setdefault(key, _DeviceShare(seat.owner, device.share)).pods.append(str(seat.pod))
+                    users.shares.setdefault(key, _DeviceShare(placement.owner, device.share)).pods.append(
+                        str(placement.pod)
+                    )
     return parts
 
 
-def _gpu(parsed: Machine, number: int, users_by_device: dict[str, _DeviceUsers], sizes: dict[str, dict[str, Quantity]]) -> GpuLayout:
+def _gpu(
+    parsed: Machine, number: int, users_by_device: dict[str, _DeviceUsers], sizes: dict[str, dict[str, Quantity]]
+) -> GpuLayout:
     cut = _static_parts(parsed, number)
     parts = list(cut)
     for name, users in users_by_device.items():
@@ -147,7 +151,7 @@ def _whole_part(name: str, users: _DeviceUsers) -> GpuPart:
 
 
 def _shared_parts(name: str, users: _DeviceUsers, whole: dict[str, Quantity]) -> list[GpuPart]:
-    """Shares of one device side by side, each as wide as the largest fraction of a capacity that it takes."""
+    """The shares of one device side by side, each sized by the largest fraction of a capacity that it takes."""
     parts: list[GpuPart] = []
     end = Fraction(0)
     for share in users.shares.values():
@@ -170,21 +174,21 @@ def _fraction(text: str, whole: Quantity | None) -> Fraction:
 
 
 def _with_free_parts(parts: list[GpuPart]) -> list[GpuPart]:
-    """The pieces with what nobody has between and behind them."""
-    parts: list[GpuPart] = []
+    """The parts with the free space between and after them."""
+    result: list[GpuPart] = []
     end = Fraction(0)
     for part in parts:
         if part.start > end:
-            parts.append(GpuPart(end, part.start - end, ""))
-        parts.append(part)
+            result.append(GpuPart(end, part.start - end, ""))
+        result.append(part)
         end = max(end, part.start + part.size)
     if end < 1:
-        parts.append(GpuPart(end, 1 - end, ""))
-    return parts
+        result.append(GpuPart(end, 1 - end, ""))
+    return result
 
 
 def _static_parts(parsed: Machine, number: int) -> list[GpuPart]:
-    """The pieces that a GPU is cut into before anybody asks."""
+    """The static partitions of a GPU."""
     if not isinstance(parsed.mode, StaticMig | Partitioned):
         return []
     names = [name for name in _devices(parsed) if _gpu_of(parsed, name) == number]
@@ -193,7 +197,7 @@ def _static_parts(parsed: Machine, number: int) -> list[GpuPart]:
 
 
 def _partition_position(parsed: Machine, device: str) -> tuple[Fraction, Fraction, str] | None:
-    """Where a partition lies on its GPU, how large it is, and of what kind; None for a whole GPU."""
+    """The start, size and kind of a partition on its GPU; None for a whole GPU."""
     match = _NVIDIA.fullmatch(device)
     mig = parsed.hardware.accelerator.mig
     if match is not None and match["profile"] and mig is not None:
@@ -211,12 +215,12 @@ def _partition_position(parsed: Machine, device: str) -> tuple[Fraction, Fractio
 
 
 def _device_name_of(profile: str) -> str:
-    """A profile as names of devices have it."""
+    """A profile in the form used in device names."""
     return profile.replace(".", "").replace("+", "-")
 
 
 def _gpu_of(parsed: Machine, device: str) -> int:
-    """Which GPU of the machine a device is, or is on; -1 if its name does not say so."""
+    """The index of the GPU that a device is or is on; -1 if its name does not contain it."""
     if (parts := _NVIDIA.fullmatch(device)) is not None:
         return int(parts["gpu"])
     if (parts := _AMD.fullmatch(device)) is not None:
@@ -240,7 +244,7 @@ def _devices(parsed: Machine) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _capacities(form: str) -> dict[str, dict[str, Quantity]]:
-    """What each device of a form has, by name, in the order in which the driver publishes them."""
+    """The capacities of each device of a form, by device name, in the order of publication."""
     parsed = _parsed(form)
     if parsed is None:
         return {}

@@ -1,4 +1,4 @@
-"""What pods say of nodes (selector, affinity, tolerations) against the nodes that a type would bring."""
+"""Compares node selectors, node affinity and tolerations of pods with the nodes of an instance type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.node_selectors import NodeSelectorRequirement
-from allotment.node_fit.pod_requirements import admits
+from allotment.node_fit.pod_requirements import selector_matches
 from allotment.tools.plan.pending_pods.demand import PendingPod
 from allotment.tools.plan.pending_pods.grouping import Item
 from allotment.tools.plan.pending_pods.tolerations import untolerated
@@ -15,9 +15,9 @@ from allotment.tools.plan.reasons.refusal_text import KIND, OTHER, Shortfall
 
 
 def node_shortfall(item: Item, nodes: Sequence[NodeFacts], taints: Sequence[Taint] = ()) -> Shortfall | None:
-    """What keeps a pod of an item from every node that the type could be; None if one of them would do.
+    """The reason why no node of the type matches a pod of the item; None if one matches.
 
-    ``taints``: those that its nodes have. What a node pool adds to them is not known here.
+    ``taints``: of the type's nodes; those that a node pool adds are unknown.
     """
     for pod in item.pods:
         taint = untolerated(pod, taints)
@@ -28,7 +28,7 @@ def node_shortfall(item: Item, nodes: Sequence[NodeFacts], taints: Sequence[Tain
             if all(shortfalls) and shortfalls:
                 return shortfalls[0]
         if pod.pod.spec.node_name:
-            return Shortfall("node-not-eligible", f"nodeName {pod.pod.spec.node_name} asked", OTHER)
+            return Shortfall("node-not-eligible", f"nodeName {pod.pod.spec.node_name} requested", OTHER)
     return None
 
 
@@ -38,7 +38,7 @@ def _pod_shortfall(pod: PendingPod, facts: NodeFacts) -> Shortfall | None:
         if labels.get(key) != value:
             return Shortfall("node-not-eligible", _label_text(key, labels.get(key), value), KIND, 1.0)
     required = pod.requirements.required
-    if required is None or admits(required, facts):
+    if required is None or selector_matches(required, facts):
         return None
     for term in required.node_selector_terms:
         for requirement in term.match_expressions:
@@ -51,20 +51,20 @@ def _pod_shortfall(pod: PendingPod, facts: NodeFacts) -> Shortfall | None:
 def _label_text(key: str, actual: str | None, wanted: str) -> str:
     short = key.rpartition("/")[2]
     if actual is None:
-        return f"label {key}={wanted} asked, a new node has none"
-    return f"{short} is {actual}, {wanted} asked"
+        return f"label {key}={wanted} requested; new nodes do not have it"
+    return f"{short} is {actual}; {wanted} requested"
 
 
 def _unmet_text(requirement: NodeSelectorRequirement, actual: str | None) -> str:
-    """A requirement that a value does not meet, in words; empty if it does, or is not of the common sort."""
+    """A requirement that a label value does not meet, as text; empty if it does or for other operators."""
     match requirement.operator:
         case "In" if actual not in requirement.values:
             return _label_text(requirement.key, actual, " or ".join(requirement.values[:3]))
         case "NotIn" if actual in requirement.values:
             return f"{requirement.key.rpartition('/')[2]} is {actual}, which is excluded"
         case "Exists" if actual is None:
-            return f"label {requirement.key} asked, a new node has none"
+            return f"label {requirement.key} requested; new nodes do not have it"
         case "DoesNotExist" if actual is not None:
-            return f"label {requirement.key} is there, and must not be"
+            return f"label {requirement.key} exists on new nodes, but must not"
         case _:
             return ""

@@ -1,7 +1,7 @@
-"""What would fit on a new machine of each type, and why it would not: the planner's templates, asked group by group.
+"""Checks the claims of a pod group on a new machine of each type, and diagnoses why they do not fit.
 
-Types with the same GPUs share what is known of them. Why claims do not fit is found on one GPU of the model, since most
-that can be wrong is wrong with each; what depends on how many there are is found on the whole machine.
+Types with equal GPUs share the results. Claims that do not fit are diagnosed on a single GPU of the model first, as
+most reasons apply to every GPU; reasons that depend on the number of GPUs are diagnosed on the whole machine.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from allotment.tools.plan.offerings.modes import RelevantModes
 from allotment.tools.plan.offerings.templates import UNDECIDED, sample_node_name, sample_slices, template
 from allotment.tools.plan.pending_pods.demand import ClusterDemand
 
-#: Refusals that are about what a device is, and so the same however many there are of it.
+#: Refusals that depend on properties of a single device and not on the number of devices.
 PER_DEVICE_CODES: Final = frozenset(
     ("class-matches-nothing", "selector-matches-nothing", "not-enough-capacity", "driver-missing", "unknown-attribute",
      "unknown-driver", "type-mismatch", "capacity-read-as-attribute", "attribute-read-as-capacity", "selector-fails")
 )  # fmt: skip
-#: What is allocated one after the other on a machine: the claims of each pod.
+#: The claims of each pod, in the order of allocation.
 ClaimsByPod = Sequence[tuple[ResourceClaim, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ItemCount:
-    """How many times the claims fit, and the mode to buy the machine in: with a layout where one is to be cut."""
+    """The number of items that fit a machine, and the mode of its GPUs, including a chosen MIG layout."""
 
     times: int
     mode: str
 
 
 class _SampleGpus:
-    """One GPU of each model in each mode, for diagnoses, kept as long as the process lives."""
+    """One GPU of each model in each mode, for diagnoses; kept for the lifetime of the process."""
 
     def __init__(self, features: Features) -> None:
         self.cluster = HypotheticalCluster(Inventory(features))
         self._names: PublishedNames | None = None
 
     def put(self, accelerator: str, mode: str, kube: str) -> str:
-        """The name of the node with such a GPU; empty if the model has no such mode."""
+        """The name of the node with this GPU; empty if the model does not have the mode."""
         name = sample_node_name(accelerator, mode)
         if name not in self.cluster.inventory.nodes:
             slices = sample_slices(accelerator, mode, kube)
@@ -70,18 +70,18 @@ class _SampleGpus:
         return name
 
     def names(self) -> PublishedNames:
-        """All that these GPUs publish."""
+        """The names that these GPUs publish."""
         if self._names is None:
             self._names = published_names(self.cluster.inventory.slices.values())
         return self._names
 
 
-#: Samples that nobody uses just now; see `cluster.templates`, which does the same.
+#: Sample GPUs that are not in use; see `hypothetical_nodes.template_cluster`.
 _IDLE: Final[dict[Features, list[_SampleGpus]]] = {}
 
 
 def _sample_gpus(features: Features, owner: object) -> _SampleGpus:
-    """Samples for the owner alone as long as that lives; whoever comes next finds what it has asked about."""
+    """Sample GPUs for exclusive use by the owner during its lifetime; later owners reuse its results."""
     idle = _IDLE.setdefault(features, [])
     try:
         result = idle.pop()
@@ -92,7 +92,7 @@ def _sample_gpus(features: Features, owner: object) -> _SampleGpus:
 
 
 class TemplateNodes:
-    """The types of a catalogue, asked about one group of claims after the other."""
+    """The templates of a catalog's types, checked for one group of claims at a time."""
 
     def __init__(self, demand: ClusterDemand, catalog: Iterable[InstanceType]) -> None:
         self._demand = demand
@@ -104,11 +104,11 @@ class TemplateNodes:
         self._modes: RelevantModes | None = None
         self._claim_shapes = ClaimShapes(demand.classes)
         self._shapes: range = range(0)
-        for model in {class_or_item.accelerator.id for class_or_item in catalog if class_or_item.accelerator is not None and class_or_item.hardware}:
+        for model in {type_.accelerator.id for type_ in catalog if type_.accelerator is not None and type_.hardware}:
             self._samples.put(model, "", self._kube)
 
     def set_claims(self, claims_by_pod: ClaimsByPod, limits: PlanLimits) -> None:
-        """Go on with the claims of another group."""
+        """Continue with the claims of another group."""
         self._claims_by_pod = claims_by_pod
         self._single_gpu_refusals.clear()
         self._claim_shapes = ClaimShapes(self._demand.classes)
@@ -117,17 +117,17 @@ class TemplateNodes:
         self._shapes = range(len(self._claim_shapes.shapes))
         self._modes = RelevantModes(self._cluster, self._claim_shapes, limits, self._kube)
 
-    # --- what there is -------------------------------------------------------------------------------------------
+    # --- templates -----------------------------------------------------------------------------------------------
 
     def modes(self, instance: InstanceType) -> tuple[str, ...]:
-        """The modes that concern the claims, whole GPUs first."""
+        """The modes that are relevant to the claims, whole GPUs first."""
         assert self._modes is not None
         if instance.accelerator is None:
             return ("",)
         return ("", *self._modes.of_accelerator(instance.accelerator, self._shapes))
 
     def template(self, instance: InstanceType, mode: str) -> Template | None:
-        """What a machine of the type publishes in a mode; None if its GPUs do not have it."""
+        """The template of the type in a mode; None if its GPUs do not have the mode."""
         try:
             return template(instance, mode, _form(instance, mode), self._kube)
         except FleetError:
@@ -138,7 +138,7 @@ class TemplateNodes:
         return None if template is None else self._cluster.view_of(_form(instance, mode), {}, lambda: template.slices)
 
     def lacks_devices(self, instance: InstanceType, mode: str) -> bool:
-        """Whether some request finds no device at all on such a GPU, however many of them there are."""
+        """Whether some request matches no device on such a GPU, regardless of the number of GPUs."""
         model = instance.accelerator
         slices = sample_slices(model.id, mode, self._kube) if model is not None else None
         if model is None or slices is None:
@@ -149,14 +149,16 @@ class TemplateNodes:
             eligible = work.pattern(view).eligible
             for claim in work.shape.claims:
                 for request in claim.requests:
-                    if request.subrequests and not any(eligible[ask.number] for ask in request.subrequests):
+                    if request.subrequests and not any(
+                        eligible[subrequest.number] for subrequest in request.subrequests
+                    ):
                         return True
         return False
 
-    # --- what fits -----------------------------------------------------------------------------------------------
+    # --- fit -----------------------------------------------------------------------------------------------------
 
     def fits(self, instance: InstanceType, mode: str, most: int) -> ItemCount | None:
-        """How often the claims fit on a new machine, at most ``most`` times; None if not once."""
+        """The number of items that fit a new machine, at most ``most``; None if none fits."""
         view = self._view(instance, mode)
         if view is None:
             return None
@@ -168,7 +170,7 @@ class TemplateNodes:
         return ItemCount(times, _decided_mode(instance, mode, view, state)) if times else None
 
     def _after(self, view: NodeView, state: NodeState) -> NodeState | None:
-        """The state once an item has its devices; None if there are none for it."""
+        """The state after allocating one item; None if it finds no devices."""
         for claims in self._claims_by_pod:
             work = self._cluster.shape_cache(claims, self._demand.classes)
             verdict = work.verdict_in(view, state)
@@ -177,10 +179,10 @@ class TemplateNodes:
             state = work.state_after(view, state, verdict)
         return state
 
-    # --- why not -------------------------------------------------------------------------------------------------
+    # --- diagnosis -----------------------------------------------------------------------------------------------
 
     def why_not(self, instance: InstanceType, mode: str) -> AllocationRefusal:
-        """What keeps the claims from a type in a mode that its GPUs have."""
+        """The refusal of the claims on a type in one of its modes."""
         assert instance.accelerator is not None
         model = instance.accelerator.id
         key = (model, mode)
@@ -199,7 +201,7 @@ class TemplateNodes:
         return result
 
     def _diagnose(self, node: str) -> AllocationRefusal | None:
-        """What keeps the first pod whose claims do not fit even alone, else all of them together; None if they fit."""
+        """The refusal of the first pod whose claims do not fit by themselves, else of all claims; None if they fit."""
         cluster = self._samples.cluster
         view = cluster.inventory.view(node)
         for claims in self._claims_by_pod:
@@ -213,16 +215,16 @@ class TemplateNodes:
     def _refusal(self, claims: tuple[ResourceClaim, ...], node: str) -> AllocationRefusal:
         diagnoser = Diagnoser(self._samples.cluster.inventory, tries=0, names=self._samples.names())
         diagnosis = diagnoser.diagnose(claims, [node])
-        return next((class_or_item.refused for class_or_item in diagnosis.nodes), diagnosis.headline)
+        return next((node_.refused for node_ in diagnosis.nodes), diagnosis.headline)
 
-    # --- what they read ------------------------------------------------------------------------------------------
+    # --- attributes that claims read -----------------------------------------------------------------------------
 
     def expressions(self) -> list[str]:
-        """The selectors of the claims and of the classes that they name."""
+        """The selectors of the claims and of their classes."""
         result: dict[str, None] = {}
-        for class_or_item in self._requests():
-            class_ = self._demand.classes.get(class_or_item.device_class_name)
-            for selector in (*(class_.spec.selectors if class_ is not None else ()), *class_or_item.selectors):
+        for request in self._requests():
+            class_ = self._demand.classes.get(request.device_class_name)
+            for selector in (*(class_.spec.selectors if class_ is not None else ()), *request.selectors):
                 if selector.cel is not None:
                     result[selector.cel.expression] = None
         return list(result)
@@ -231,18 +233,20 @@ class TemplateNodes:
         for claims in self._claims_by_pod:
             for claim in claims:
                 for request in claim.spec.devices.requests:
-                    yield from (class_or_item for class_or_item in (request.exactly, *request.first_available) if class_or_item is not None)
+                    yield from (each for each in (request.exactly, *request.first_available) if each is not None)
 
     def run_time_dependency(self, instance: InstanceType, mode: str, template: Template) -> str:
-        """What the claims ask of devices that nobody can know before the machine runs; empty if nothing."""
+        """The part of the claims that depends on attributes known only on a running machine, as text; empty if none."""
         view = self._view(instance, mode)
         if view is None or not template.runtime_only:
             return ""
         room = NodeDevices(self._cluster, view, self._claim_shapes)
-        return next((dependency for shape in self._shapes if (dependency := run_time_dependency(room, template, shape))), "")
+        return next(
+            (dependency for shape in self._shapes if (dependency := run_time_dependency(room, template, shape))), ""
+        )
 
     def unmeasured_match(self, instance: InstanceType, mode: str, template: Template) -> str:
-        """An attribute that must be equal, and of which nobody knows for which of the GPUs it is; empty if none."""
+        """An attribute of a matchAttribute constraint whose values are not measured; empty if there is none."""
         view = self._view(instance, mode)
         if view is None or not template.unmeasured:
             return ""
@@ -251,7 +255,7 @@ class TemplateNodes:
 
 
 def _decided_mode(instance: InstanceType, mode: str, view: NodeView, state: NodeState) -> str:
-    """The mode with the layout that follows from what was given."""
+    """The mode, with the layout that follows from the allocations if it was undecided."""
     if mode != UNDECIDED or instance.accelerator is None:
         return mode
     layout = filled_layout(allocated_layout(view, state, instance.gpus), instance.accelerator)
@@ -259,5 +263,5 @@ def _decided_mode(instance: InstanceType, mode: str, view: NodeView, state: Node
 
 
 def _form(instance: InstanceType, mode: str) -> str:
-    """The name under which the planner keeps such machines, too."""
+    """The node name under which `Formulation` keeps these machines, so that both share results."""
     return f"{instance.hardware or 'no GPUs'}/{mode}"

@@ -1,9 +1,8 @@
-"""For each group of equal pods every type of the catalogue: that it serves, or the first thing in its way.
+"""Verdicts on every type of the catalog for each group of equal pods: it fits, or its first shortfall.
 
-First come limits, then room for the pods, then what the pods say of nodes, then devices: the engine is asked once for
-each form of hardware, not for each type. Two types in a catalogue of hundreds are worth reading about: the one that is
-taken, and the one that nearly was. So misses are ordered by how near they come, and one that nothing but a limit
-forbids is the nearest.
+The checks are, in order: limits, resources for the pods, node selectors and affinity, devices. The engine checks each
+kind of hardware once, not each type. Verdicts are ordered so that the most interesting ones come first: types that fit
+by price, then the nearest misses, of which a type that only a limit excludes is the nearest.
 """
 
 from __future__ import annotations
@@ -37,14 +36,18 @@ from allotment.tools.plan.reasons.refusal_text import AMOUNT, CLASS, LIMIT, NOTH
 from allotment.tools.plan.reasons.template_nodes import ClaimsByPod, TemplateNodes
 from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
 
-#: Groups of equal pods that are told; finding it takes a tenth of a second for each.
+#: Maximum number of pod groups whose nearest type is determined, which takes a tenth of a second each.
 _MAX_NEAREST_GROUPS: Final = 5
 
 
 def with_nearest_types(
-    plan: ProvisioningPlan, values: Iterable[Object], catalog: Sequence[InstanceType], limits: PlanLimits, features: Features
+    plan: ProvisioningPlan,
+    values: Iterable[Object],
+    catalog: Sequence[InstanceType],
+    limits: PlanLimits,
+    features: Features,
 ) -> ProvisioningPlan:
-    """The plan, with the nearest type and its miss in the words for pods that no type serves."""
+    """The plan, with the nearest type and its shortfall added to the text of pods that no type fits."""
     never = {each.pod for each in plan.unserved if each.code == "never" and not each.nearest}
     if not never:
         return plan
@@ -67,12 +70,12 @@ def with_nearest_types(
 
 
 _MIB: Final = 1 << 20
-#: How far the driver's own figure was seen to be from the others.
+#: The observed relative difference between the driver's figure and others.
 _MEMORY_TOLERANCE: Final = Fraction(5, 100)
 
 
 def memory_thresholds(expressions: Iterable[str], features: Features) -> tuple[Quantity, ...]:
-    """Amounts of memory that selectors compare with."""
+    """The amounts of memory that selectors compare with."""
     result: list[Quantity] = []
     for expression in expressions:
         try:
@@ -91,7 +94,7 @@ def _amounts(literal: object) -> tuple[object, ...]:
 
 
 def is_borderline(instance: InstanceType, wanted: Iterable[Quantity]) -> bool:
-    """Whether a threshold is so near to a figure that is not the driver's own that it may be on its other side."""
+    """Whether a threshold is so close to an estimated memory size that the driver's figure may be on its other side."""
     if not instance.memory_bound or instance.accelerator is None:
         return False
     known = instance.accelerator.memory_mib * _MIB
@@ -101,70 +104,78 @@ def is_borderline(instance: InstanceType, wanted: Iterable[Quantity]) -> bool:
 
 
 def cloud_memory_text(instance: InstanceType, wanted: Iterable[Quantity]) -> str:
-    """What the cloud says of the GPU's memory, where a claim would be answered otherwise by it; else empty."""
+    """The provider's figure for the GPU memory, as text, if a claim would have another result with it; else empty."""
     cloud = _cloud_memory(instance)
     if cloud is None or instance.accelerator is None or instance.memory_bound:
         return ""
     low, high = sorted((cloud, instance.accelerator.memory_mib * _MIB))
     between = any(low < Fraction(each.nano, 10**9) <= high for each in wanted)
-    return f"the cloud says {cloud // _MIB}Mi" if between else ""
+    return f"the provider states {cloud // _MIB}Mi" if between else ""
 
 
 def _cloud_memory(instance: InstanceType) -> int | None:
     return None if instance.gpu_memory_gib is None else int(instance.gpu_memory_gib * 1024) * _MIB
 
 
-#: Groups of pods for which verdicts are given, those of most pods first.
+#: Maximum number of pod groups with verdicts; the largest groups come first.
 MAX_GROUPS: Final = 24
-#: So many items on one machine are counted.
+#: Maximum number of items that are counted on one machine.
 _MAX_ITEMS: Final = 64
-#: What no template knows before it runs, whatever the hardware.
+#: Attributes that are known only when a machine runs, on any hardware.
 _RUNTIME: Final = frozenset(("uuid", "parentUUID", "pciBusID", "pcieRoot"))
 
 
 class _HardwareFit(NamedTuple):
-    """What a form of hardware is for claims: it holds them so often, or why not."""
+    """The fit of claims on one kind of hardware: the number of items that it holds, or the shortfall."""
 
     holds: int
     mode: str = ""
     shortfall: Shortfall | None = None
 
 
-#: A refusal that nobody reads.
+#: A shortfall whose reason is not needed.
 _NO_REASON: Final = Shortfall("devices", "", OTHER)
 
 
 @dataclass(frozen=True, slots=True)
 class _PodGroup:
-    """One kind of item: what it needs of a node, and the claims of its pods in order."""
+    """A group of equal items: its requirements on a node, and the claims of its pods in order."""
 
     kind: ItemKind
     item: Item
     requirements: ItemRequirements
     claims_by_pod: ClaimsByPod
     memory_thresholds: tuple[Quantity, ...]
-    """Amounts of memory that the claims compare a GPU's with."""
+    """Amounts that the claims compare the GPU memory with."""
 
 
 def group_verdicts(
-    demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits, features: Features, most: int = MAX_GROUPS
+    demand: ClusterDemand,
+    catalog: Sequence[InstanceType],
+    limits: PlanLimits,
+    features: Features,
+    most: int = MAX_GROUPS,
 ) -> tuple[GroupVerdicts, ...]:
-    """Verdicts for the ``most`` groups of most pods, in the order in which their pods wait."""
+    """Verdicts for the ``most`` largest groups, in the order of the scheduler's queue."""
     return verdicts_of_kinds(group_items(demand), demand, catalog, limits, most)
 
 
 def verdicts_of_kinds(
-    kinds: Iterable[ItemKind], demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits, most: int = MAX_GROUPS
+    kinds: Iterable[ItemKind],
+    demand: ClusterDemand,
+    catalog: Sequence[InstanceType],
+    limits: PlanLimits,
+    most: int = MAX_GROUPS,
 ) -> tuple[GroupVerdicts, ...]:
-    """The same for kinds of items that were made already. Pods whose claims are allocated cannot use new machines."""
+    """Like `group_verdicts`, for given item kinds. Pods with allocated claims cannot use new machines."""
     unallocated = [kind for kind in kinds if not any(pod.claims.allocated for pod in kind.representative.pods)]
     chosen = sorted(unallocated, key=lambda kind: -len(kind.items))[:most]
-    judge = TypeEvaluator(demand, catalog)
-    return tuple(judge.verdicts(kind, limits) for kind in sorted(chosen, key=lambda kind: kind.number))
+    evaluator = TypeEvaluator(demand, catalog)
+    return tuple(evaluator.verdicts(kind, limits) for kind in sorted(chosen, key=lambda kind: kind.number))
 
 
 class ServingType(NamedTuple):
-    """A type that serves a group by itself, its GPUs in a mode, and what all of the group then costs."""
+    """A type that fits all of a group, the mode of its GPUs, and the cost of the group on it."""
 
     instance: InstanceType
     mode: str
@@ -172,7 +183,7 @@ class ServingType(NamedTuple):
 
 
 class TypeEvaluator:
-    """Asks the types of a catalogue about one group of pods after the other."""
+    """Evaluates the types of a catalog for one pod group at a time."""
 
     def __init__(self, demand: ClusterDemand, catalog: Sequence[InstanceType]) -> None:
         self._demand = demand
@@ -180,10 +191,12 @@ class TypeEvaluator:
         self._templates = TemplateNodes(demand, catalog)
 
     def verdicts(self, kind: ItemKind, limits: PlanLimits) -> GroupVerdicts:
-        """The verdict of every type, ordered."""
+        """The verdicts of all types, in order."""
         group = self._group(kind, limits)
         fits_by_hardware: dict[str, _HardwareFit] = {}
-        ranked = [_verdict(group, each, self._demand, limits, self._templates, fits_by_hardware) for each in self._catalog]
+        ranked = [
+            _verdict(group, each, self._demand, limits, self._templates, fits_by_hardware) for each in self._catalog
+        ]
         ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
         owners = {pod.owner for each in kind.items for pod in each.pods}
         return GroupVerdicts(
@@ -193,18 +206,18 @@ class TypeEvaluator:
         )
 
     def serving(self, kind: ItemKind, limits: PlanLimits, max_cost: Decimal) -> list[ServingType]:
-        """The types that serve a group by themselves for less than ``below``, the cheapest first."""
+        """The types that fit a group for less than ``max_cost``, the cheapest first."""
         return sorted(self._serving(kind, limits, max_cost), key=lambda each: each.cost)
 
     def cheapest(self, kind: ItemKind, limits: PlanLimits, max_cost: Decimal | None = None) -> Decimal | None:
-        """What a group costs by itself on its cheapest type; None if nothing serves it for less than ``below``."""
-        costs = [each.cost for each in self._serving(kind, limits, max_cost, falling=True)]
+        """The cost of a group on its cheapest type; None if no type fits it for less than ``max_cost``."""
+        costs = [each.cost for each in self._serving(kind, limits, max_cost, decreasing=True)]
         return min(costs, default=None)
 
     def _serving(
         self, kind: ItemKind, limits: PlanLimits, max_cost: Decimal | None, *, decreasing: bool = False
     ) -> Iterator[ServingType]:  # fmt: skip
-        """By price, the least that a group costs on a type. ``falling``: only what is cheaper than all before."""
+        """The types that fit, by machine price. ``decreasing``: only types with a lower group cost than all before."""
         group = self._group(kind, limits)
         fits_by_hardware: dict[str, _HardwareFit] = {}
         priced = [(price, each) for each in self._catalog if (price := _price(each, limits)) is not None]
@@ -215,27 +228,29 @@ class TypeEvaluator:
                 continue
             if _node_shortfall(group, instance, self._demand, limits) is not None:
                 continue
-            holds, mode, device_shortfall = _hardware_fit(group, instance, self._templates, fits_by_hardware, reasons=False)
+            holds, mode, device_shortfall = _hardware_fit(
+                group, instance, self._templates, fits_by_hardware, reasons=False
+            )
             cost = price * -(-len(kind.items) // max(holds, 1))
             if device_shortfall is None and (max_cost is None or cost < max_cost):
                 yield ServingType(instance, mode, cost)
                 max_cost = cost if decreasing else max_cost
 
     def slices(self, instance: InstanceType, mode: str) -> tuple[ResourceSlice, ...]:
-        """What a machine of the type will publish."""
+        """The slices that a machine of the type publishes."""
         template = self._templates.template(instance, mode)
         return template.slices if template is not None else ()
 
     def _group(self, kind: ItemKind, limits: PlanLimits) -> _PodGroup:
         item = kind.representative
-        asked = [claims for claims in _claims(item, self._demand) if claims]
-        self._templates.set_claims(asked, limits)
+        claims_by_pod = [claims for claims in _claims(item, self._demand) if claims]
+        self._templates.set_claims(claims_by_pod, limits)
         memory = memory_thresholds(self._templates.expressions(), self._demand.features)
-        return _PodGroup(kind, item, item_requirements(item, self._demand), asked, memory)
+        return _PodGroup(kind, item, item_requirements(item, self._demand), claims_by_pod, memory)
 
 
 def _claims(item: Item, demand: ClusterDemand) -> ClaimsByPod:
-    """The claims of each pod when it is placed on a new machine, where no device plugin is."""
+    """The claims of each pod on a new machine, which has no device plugin."""
     result = []
     for pod, own in item.newly_allocated_claims():
         extra = pod.extended_resource_claim(pod.device_resources, demand)
@@ -247,65 +262,67 @@ def _verdict(
     group: _PodGroup, instance: InstanceType, demand: ClusterDemand, limits: PlanLimits, templates: TemplateNodes,
     fits_by_hardware: dict[str, _HardwareFit],
 ) -> tuple[TypeVerdict, tuple[float, ...]]:  # fmt: skip
-    """The verdict of a type, and where it stands among those of its sort."""
+    """The verdict of a type, and its sort key among fitting types or misses."""
     price = _price(instance, limits)
     limit = _limit_shortfall(instance, limits, price)
-    node_shortfall_ = _node_shortfall(group, instance, demand, limits)
-    holds, mode, device_shortfall = _hardware_fit(group, instance, templates, fits_by_hardware)
-    shortfall, distance = _reported_shortfall(node_shortfall_, device_shortfall), _distance(node_shortfall_, device_shortfall)
-    by_memory = shortfall is None or (shortfall is device_shortfall and device_shortfall.rank == AMOUNT)
-    is_borderline_ = by_memory and is_borderline(instance, group.memory_thresholds)
+    on_node = _node_shortfall(group, instance, demand, limits)
+    holds, mode, in_devices = _hardware_fit(group, instance, templates, fits_by_hardware)
+    shortfall, distance = _reported_shortfall(on_node, in_devices), _distance(on_node, in_devices)
+    by_memory = shortfall is None or (shortfall is in_devices and in_devices.rank == AMOUNT)
+    borderline = by_memory and is_borderline(instance, group.memory_thresholds)
     cloud_text = cloud_memory_text(instance, group.memory_thresholds) if by_memory else ""
-    shortfall = limit or shortfall
-    if shortfall is None:
+    reported = limit or shortfall
+    if reported is None:
         count = -(-len(group.kind.items) // holds)
         cost = float(price * count) if price is not None else float("inf")
-        return _serving_verdict(instance, price, holds * len(group.item.pods), mode, cloud_text, is_borderline_), (cost, *_by_price(price))
-    text = f"{shortfall.text} ({cloud_text})" if cloud_text and shortfall is shortfall else shortfall.text
+        verdict = _serving_verdict(instance, price, holds * len(group.item.pods), mode, cloud_text, borderline)
+        return verdict, (cost, *_by_price(price))
+    text = f"{reported.text} ({cloud_text})" if cloud_text and reported is shortfall else reported.text
     verdict = TypeVerdict(
-        instance=instance.key, code=shortfall.code, text=text, per_hour=price, borderline=is_borderline_ and shortfall is shortfall
-    )
-    # A type that is forbidden, or too small, and would not serve anyhow is as far away as the worst that it lacks.
-    rank = max(float(shortfall.rank), distance[0]) if shortfall is limit else distance[0]
+        instance=instance.key, code=reported.code, text=text, per_hour=price,
+        borderline=borderline and reported is shortfall,
+    )  # fmt: skip
+    # An excluded type that would not fit anyway is ranked by its worst shortfall.
+    rank = max(float(reported.rank), distance[0]) if reported is limit else distance[0]
     return verdict, (rank, distance[1], *_by_price(price))
 
 
-def _distance(node_shortfall_: Shortfall | None, device_shortfall: Shortfall | None) -> tuple[float, float]:
-    """The worst that a type lacks, and by how much all of that sort."""
-    lacking = [each for each in (node_shortfall_, device_shortfall) if each is not None]
-    worst = max((each.rank for each in lacking), default=LIMIT)
-    return float(worst), sum(each.distance for each in lacking if each.rank == worst)
+def _distance(on_node: Shortfall | None, in_devices: Shortfall | None) -> tuple[float, float]:
+    """The worst rank of a type's shortfalls, and the total distance of those with this rank."""
+    shortfalls = [each for each in (on_node, in_devices) if each is not None]
+    worst = max((each.rank for each in shortfalls), default=LIMIT)
+    return float(worst), sum(each.distance for each in shortfalls if each.rank == worst)
 
 
-def _reported_shortfall(node_shortfall_: Shortfall | None, device_shortfall: Shortfall | None) -> Shortfall | None:
-    """What to tell of a type that lacks room and devices: room, unless its devices are of no use at all."""
-    if node_shortfall_ is None or (device_shortfall is not None and device_shortfall.rank >= OTHER):
-        return device_shortfall or node_shortfall_
-    return node_shortfall_
+def _reported_shortfall(on_node: Shortfall | None, in_devices: Shortfall | None) -> Shortfall | None:
+    """The shortfall to report: that of the node, unless the devices do not fit at all."""
+    if on_node is None or (in_devices is not None and in_devices.rank >= OTHER):
+        return in_devices or on_node
+    return on_node
 
 
 def _serving_verdict(
-    instance: InstanceType, price: Decimal | None, holds: int, mode: str, cloud_text: str, is_borderline_: bool
+    instance: InstanceType, price: Decimal | None, holds: int, mode: str, cloud_text: str, borderline: bool
 ) -> TypeVerdict:
     return TypeVerdict(
-        instance=instance.key, code="", text=f"serves ({cloud_text})" if cloud_text else "", per_hour=price, holds=holds,
-        mode=mode, borderline=is_borderline_,
+        instance=instance.key, code="", text=f"serves ({cloud_text})" if cloud_text else "", per_hour=price,
+        holds=holds, mode=mode, borderline=borderline,
     )  # fmt: skip
 
 
 def _by_price(price: Decimal | None) -> tuple[float, float]:
-    """Known prices first, then the lower ones."""
+    """A sort key: known prices in ascending order, then unknown ones."""
     return (float(price is None), float(price or 0))
 
 
 def _price(instance: InstanceType, limits: PlanLimits) -> Decimal | None:
-    """Of the cheapest capacity type that the policy allows."""
+    """The price of the cheapest allowed capacity type; None if unknown."""
     prices = [price for each in allowed_capacity_types(limits) if (price := instance.price(each)) is not None]
     return min(prices, default=None)
 
 
 def _limit_shortfall(instance: InstanceType, limits: PlanLimits, price: Decimal | None) -> Shortfall | None:
-    """What keeps a type from being bought at all."""
+    """The limit or property that excludes a type from provisioning."""
     reason = excluded_by_limits(instance, limits)
     if reason:
         return Shortfall("limits", reason, LIMIT)
@@ -313,27 +330,29 @@ def _limit_shortfall(instance: InstanceType, limits: PlanLimits, price: Decimal 
         return Shortfall("unusable", instance.unusable, NOTHING)
     if price is None:
         which = f"its {limits.capacity} price" if limits.capacity != "cheapest" and instance.prices else "its price"
-        return Shortfall("price-unknown", f"{which} is not known", LIMIT)
+        return Shortfall("price-unknown", f"{which} is unknown", LIMIT)
     if instance.unusable:
         return Shortfall("unusable", instance.unusable, NOTHING)
     if not offers_of(instance, limits, each_zone=True, each_capacity=True):
-        return Shortfall("out-of-stock", "it was out of stock just now", LIMIT)
+        return Shortfall("out-of-stock", "out of stock", LIMIT)
     if limits.budget is not None and price > limits.budget:
-        return Shortfall("limits", f"{price} USD/h, the budget is {limits.budget}", LIMIT)
+        return Shortfall("limits", f"{price} USD/h exceeds the budget of {limits.budget}", LIMIT)
     return None
 
 
-def _node_shortfall(group: _PodGroup, instance: InstanceType, demand: ClusterDemand, limits: PlanLimits) -> Shortfall | None:
-    """Room for the pods, and what they say of nodes."""
+def _node_shortfall(
+    group: _PodGroup, instance: InstanceType, demand: ClusterDemand, limits: PlanLimits
+) -> Shortfall | None:
+    """The shortfall in resources, or in node selectors, affinity and tolerations."""
     if instance.room is None:
-        return Shortfall("unusable", instance.unusable or "its size is not known", NOTHING)
+        return Shortfall("unusable", instance.unusable or "its size is unknown", NOTHING)
     return capacity_shortfall(group.requirements, instance, instance.room) or node_shortfall(
         group.item, _node_facts(instance, demand, limits), instance.taints
     )
 
 
 def _node_facts(instance: InstanceType, demand: ClusterDemand, limits: PlanLimits) -> list[NodeFacts]:
-    """A node of the type in each zone and of each capacity type that may be bought."""
+    """The node of the type in each allowed zone and capacity type."""
     machine = hardware_of(instance) if instance.hardware else None
     zones = [zone for zone in instance.zones if not limits.zones or zone in limits.zones]
     return [
@@ -347,7 +366,7 @@ def _hardware_fit(
     group: _PodGroup, instance: InstanceType, templates: TemplateNodes, fits_by_hardware: dict[str, _HardwareFit],
     reasons: bool = True,
 ) -> _HardwareFit:  # fmt: skip
-    """What its GPUs are for the claims; types with equal GPUs are asked about once, as if there were room enough."""
+    """The fit of the claims on the type's GPUs; types with equal GPUs are checked once, regardless of resources."""
     most = max(max_items(group.requirements, instance, instance.room), 1) if instance.room is not None else 1
     if not group.claims_by_pod:
         return _HardwareFit(min(most, len(group.kind.items)))
@@ -362,12 +381,14 @@ def _hardware_fit(
 
 
 def _check_hardware(instance: InstanceType, most: int, templates: TemplateNodes, reasons: bool) -> _HardwareFit:
-    """The first mode in which the claims fit, or the reason of the one that comes nearest."""
+    """The fit in the first mode that holds the claims, or the nearest shortfall of all modes."""
     modes = templates.modes(instance)
     result: list[Shortfall] = []
     for mode in modes:
         if templates.lacks_devices(instance, mode):
-            result.append(shortfall_of(templates.why_not(instance, mode), instance, _RUNTIME) if reasons else _NO_REASON)
+            result.append(
+                shortfall_of(templates.why_not(instance, mode), instance, _RUNTIME) if reasons else _NO_REASON
+            )
             continue
         template = templates.template(instance, mode)
         if template is None:
@@ -383,16 +404,18 @@ def _check_hardware(instance: InstanceType, most: int, templates: TemplateNodes,
             continue
         unmatched = templates.unmeasured_match(instance, mode, template)
         if unmatched:
-            result.append(Shortfall("run-time-only", f"which GPUs share {unmatched} is known only once it runs", OTHER))
+            result.append(
+                Shortfall(
+                    "run-time-only", f"the GPUs with a common {unmatched} are known only when the machine runs", OTHER
+                )
+            )
         else:
             result.append(shortfall_of(templates.why_not(instance, mode), instance, template.runtime_only))
     model = instance.accelerator
     if reasons and model is not None and model.mig is not None and result[0].rank == CLASS and UNDECIDED not in modes:
         if not templates.lacks_devices(instance, UNDECIDED) and templates.fits(instance, UNDECIDED, 1) is not None:
-            result.append(
-                Shortfall("limits", f"its GPUs would have to be in mode {UNDECIDED}, which is not allowed", LIMIT)
-            )
+            result.append(Shortfall("limits", f"mode {UNDECIDED} is required, but not allowed", LIMIT))
         else:
-            # The claims are for pieces, and no piece of this GPU is such a one: that it is not cut is not the reason.
+            # The claims need partitions that this GPU does not support, so that its mode is not the reason.
             result = [shortfall_of(templates.why_not(instance, UNDECIDED), instance, _RUNTIME)]
     return _HardwareFit(0, "", min(result, key=lambda each: (each.rank, each.distance)))

@@ -1,4 +1,4 @@
-"""How prices, names and numbers of a plan are written, wherever they are shown."""
+"""The format of prices, names and counts of a plan in the CLI, charts and events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ORDINAL = re.compile(r"(?P<stem>.*?)-?(?P<number>[0-9]+)")
 
 
 def dollars(price: Decimal | None, rounding: str = ROUND_HALF_UP) -> str:
-    """A price per hour as people read it; what is not known is said so.
+    """A price per hour, with 3 decimals below 100 USD and 2 above; "unknown" for None.
 
     >>> dollars(Decimal("1.006")), dollars(Decimal("3.6730")), dollars(Decimal("131.44444")), dollars(None)
     ('1.006', '3.673', '131.44', 'unknown')
@@ -28,55 +28,55 @@ def dollars(price: Decimal | None, rounding: str = ROUND_HALF_UP) -> str:
 
 
 def plan_summary(plan: ProvisioningPlan) -> str:
-    """How many machines, what they cost, and how far from the least that is possible.
+    """The number of machines, their cost, and the gap to the lower bound.
 
-    >>> from allotment.tools.plan.report import Plan
-    >>> verdict(Plan())
+    >>> from allotment.tools.plan.report import ProvisioningPlan
+    >>> plan_summary(ProvisioningPlan())
     'no machine is needed'
     """
     count = len(plan.machines)
     if not count:
-        return "no machine serves them" if plan.unserved and not plan.existing else "no machine is needed"
+        return "no machine fits the pods" if plan.unserved and not plan.existing else "no machine is needed"
     return f"{counted(count, 'machine')}, {dollars(plan.total)} USD/h ({proof_text(plan)})"
 
 
 def proof_text(plan: ProvisioningPlan) -> str:
-    """What is proven of a plan's cost."""
+    """The lower bound of a plan's cost, as text."""
     if not plan.bound:
-        return "how far from the cheapest is not known"
+        return "no lower bound"
     if plan.gap < 0.0005:
-        return "proven the cheapest"
-    # A bound is rounded down, never up: it must stay one.
-    return f"at least {dollars(plan.bound, ROUND_FLOOR)}: gap {plan.gap:.1%}".replace("%", " %")
+        return "proven optimal"
+    # A lower bound is rounded down, to remain one.
+    return f"lower bound {dollars(plan.bound, ROUND_FLOOR)}, gap {plan.gap:.1%}".replace("%", " %")
 
 
 def saving_text(before: Decimal, after: Decimal) -> str:
-    """A total before and after a concession, as the plan with that concession will say it.
+    """The total before and after a relaxation.
 
-    >>> saved(Decimal("3.673385"), Decimal("1.92802"))
+    >>> saving_text(Decimal("3.673385"), Decimal("1.92802"))
     '3.673 → 1.928 USD/h'
     """
     return f"{dollars(before)} → {dollars(after)} USD/h"
 
 
-def workload_of(seat: PodPlacement | GpuPart) -> str:
-    """The workload of a seat or piece by its bare name; for a pod of its own the pod's name without its number."""
-    if seat.owner:
-        return seat.owner.rpartition(" ")[2].rpartition("/")[2]
-    name = seat.pod.name if isinstance(seat, PodPlacement) else (seat.pods[0] if seat.pods else "").rpartition("/")[2]
+def workload_of(part: PodPlacement | GpuPart) -> str:
+    """The name of the workload of a placement or GPU part; for a bare pod its name without the ordinal."""
+    if part.owner:
+        return part.owner.rpartition(" ")[2].rpartition("/")[2]
+    name = part.pod.name if isinstance(part, PodPlacement) else (part.pods[0] if part.pods else "").rpartition("/")[2]
     match = _ORDINAL.fullmatch(name)
     return match["stem"] or name if match else name
 
 
 def abbreviated_names(names: Sequence[str]) -> str:
-    """Names that differ in a number at their end, as ranges.
+    """Names with consecutive numbers at their end as ranges.
 
-    >>> names_in_short(["train-0", "train-1", "train-2", "web-7", "job-a"])
+    >>> abbreviated_names(["train-0", "train-1", "train-2", "web-7", "job-a"])
     'train-0..2, web-7, job-a'
-    >>> names_in_short(["pod-0099", "pod-0100", "pod-9", "pod-10"])
+    >>> abbreviated_names(["pod-0099", "pod-0100", "pod-9", "pod-10"])
     'pod-0099..0100, pod-9..10'
     """
-    runs: list[tuple[str, str, str]] = []  # name of the first, its stem, number of the last as it is written
+    runs: list[tuple[str, str, str]] = []  # first name, its stem, last number as written
     for name in names:
         number = name[len(name.rstrip("0123456789")) :]
         stem = name[: len(name) - len(number)]
@@ -88,12 +88,11 @@ def abbreviated_names(names: Sequence[str]) -> str:
 
 
 def _follows(number: str, other: str) -> bool:
-    """Whether a number comes next after another and is written alike: with as many digits, or without leading zeros."""
+    """Whether a number follows another and has the same format: equal digits, or no leading zeros."""
     if not number or int(other) != int(number) + 1:
         return False
     return len(number) == len(other) or (number, other) == (str(int(number)), str(int(other)))
 
 
 def total(prices: Iterable[Decimal]) -> Decimal:
-    """Exact."""
     return sum(prices, Decimal(0))

@@ -1,4 +1,4 @@
-"""What could be conceded: conditions of selectors, constraints, wishes about nodes, limits of the purchase."""
+"""Candidates for relaxation: selector conditions, constraints, node selectors and affinity, limits of the plan."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from allotment.tools.plan.relaxations.selector_conditions import RelaxedSelector
 
 
 class FieldEdit(NamedTuple):
-    """The new value of a field; None removes it."""
+    """The new value of a field; None removes the field."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class RelaxationCandidate:
-    """One change. ``object`` and ``path`` say where; ``edit`` or ``limits`` what; ``on`` makes it to a group's pods.
+    """One change. ``object`` and ``path``: its location; ``edit`` or ``limits``: the new value.
 
-    ``of_numbers``: a limit on how many machines there may be.
+    ``change_pod`` applies it to a pod of a group. ``is_count_limit``: it removes a limit on the number of machines.
     """
 
     what: str
@@ -44,7 +44,7 @@ class RelaxationCandidate:
     is_count_limit: bool = False
 
     def apply_to(self, kind: ItemKind) -> ItemKind:
-        """A kind of items whose pods are as they would be then."""
+        """The item kind with the change applied to its pods."""
         if self.change_pod is None:
             return kind
         model = Item(tuple(self.change_pod(pod) for pod in kind.representative.pods))
@@ -54,19 +54,21 @@ class RelaxationCandidate:
 # --- claims ---------------------------------------------------------------------------------------------------------
 
 
-def claim_relaxations(kind: ItemKind, demand: ClusterDemand, judge: TypeEvaluator, limits: PlanLimits, cost: Decimal | None) -> Iterator[RelaxationCandidate]:
-    """Conditions loosened to what cheaper types have, and constraints dropped."""
+def claim_relaxations(
+    kind: ItemKind, demand: ClusterDemand, evaluator: TypeEvaluator, limits: PlanLimits, cost: Decimal | None
+) -> Iterator[RelaxationCandidate]:
+    """Selector conditions relaxed to the values of cheaper types, and removed constraints."""
     seen: set[ObjectKey] = set()
     for pod in kind.representative.pods:
         for claim in pod.claims.pending:
             if claim.key not in seen:
                 seen.add(claim.key)
-                yield from _selector_relaxations(kind, pod, claim, demand, judge, limits, cost)
+                yield from _selector_relaxations(kind, pod, claim, demand, evaluator, limits, cost)
                 yield from _constraint_relaxations(pod, claim)
 
 
 def _requests(claim: ResourceClaim) -> Iterator[tuple[str, Any]]:
-    """Path and request, or alternative of one."""
+    """The path and value of each request and alternative."""
     for number, request in enumerate(claim.spec.devices.requests):
         path = f"spec.devices.requests[{number}]"
         if request.exactly is not None:
@@ -76,7 +78,13 @@ def _requests(claim: ResourceClaim) -> Iterator[tuple[str, Any]]:
 
 
 def _selector_relaxations(
-    kind: ItemKind, pod: PendingPod, claim: ResourceClaim, demand: ClusterDemand, judge: TypeEvaluator, limits: PlanLimits, cost: Decimal | None
+    kind: ItemKind,
+    pod: PendingPod,
+    claim: ResourceClaim,
+    demand: ClusterDemand,
+    evaluator: TypeEvaluator,
+    limits: PlanLimits,
+    cost: Decimal | None,
 ) -> Iterator[RelaxationCandidate]:
     if cost is None:
         return
@@ -84,72 +92,82 @@ def _selector_relaxations(
         for index, selector in enumerate(request.selectors):
             expression = selector.cel.expression if selector.cel is not None else ""
             for condition in conditions(expression, demand.features):
-                where = f"{path}.selectors[{index}]"
-                dropped = _selector_edit(pod, claim, where, condition.without())
-                for one in _smallest_and_largest(judge.serving(dropped.apply_to(kind), limits, cost)):
-                    slices = judge.slices(one.instance, one.mode)
-                    yield _selector_edit(pod, claim, where, condition.relaxed_to(slices))
+                selector_path = f"{path}.selectors[{index}]"
+                removed = _selector_edit(pod, claim, selector_path, condition.without())
+                for each in _smallest_and_largest(evaluator.serving(removed.apply_to(kind), limits, cost)):
+                    slices = evaluator.slices(each.instance, each.mode)
+                    yield _selector_edit(pod, claim, selector_path, condition.relaxed_to(slices))
 
 
-def _smallest_and_largest(less: Sequence[ServingType]) -> Sequence[ServingType]:
-    """The cheapest of the types that would be had for less, and the dearest, which is the smaller step."""
-    return (less[0], less[-1]) if len(less) > 1 else less
+def _smallest_and_largest(serving: Sequence[ServingType]) -> Sequence[ServingType]:
+    """The cheapest and the most expensive of the types with a lower cost; the latter needs the smaller change."""
+    return (serving[0], serving[-1]) if len(serving) > 1 else serving
 
 
-def _selector_edit(pod: PendingPod, claim: ResourceClaim, where: str, loosened: RelaxedSelector) -> RelaxationCandidate:
-    """A selector changed in a claim, which its template, if it has one, says too."""
-    path = f"{where}.cel.expression" if loosened.expression else where
-    return _claim_edit(pod, claim, path, loosened.expression or None, loosened.what)
+def _selector_edit(
+    pod: PendingPod, claim: ResourceClaim, selector_path: str, relaxed: RelaxedSelector
+) -> RelaxationCandidate:
+    """A change of a selector in a claim or its template."""
+    path = f"{selector_path}.cel.expression" if relaxed.expression else selector_path
+    return _claim_edit(pod, claim, path, relaxed.expression or None, relaxed.what)
 
 
 def _constraint_relaxations(pod: PendingPod, claim: ResourceClaim) -> Iterator[RelaxationCandidate]:
-    for index, one in enumerate(claim.spec.devices.constraints):
-        name = one.match_attribute or one.distinct_attribute or ""
-        kind = "matchAttribute" if one.match_attribute else "distinctAttribute"
-        what = f"without the constraint {kind} {name.rpartition('/')[2]}"
+    for index, each in enumerate(claim.spec.devices.constraints):
+        name = each.match_attribute or each.distinct_attribute or ""
+        kind = "matchAttribute" if each.match_attribute else "distinctAttribute"
+        what = f"without constraint {kind} {name.rpartition('/')[2]}"
         yield _claim_edit(pod, claim, f"spec.devices.constraints[{index}]", None, what)
 
 
-def _claim_edit(pod: PendingPod, claim: ResourceClaim, path: str, becomes: Any, what: str) -> RelaxationCandidate:
+def _claim_edit(pod: PendingPod, claim: ResourceClaim, path: str, value: Any, what: str) -> RelaxationCandidate:
     key = claim.key
     template = pod.claims.templates.get(key)
-    object_ = f"ResourceClaimTemplate {ObjectKey(key.namespace, template)}" if template else f"ResourceClaim {key}"
+    object_name = f"ResourceClaimTemplate {ObjectKey(key.namespace, template)}" if template else f"ResourceClaim {key}"
 
-    def on(other: PendingPod) -> PendingPod:
-        pending = [apply_change(one, path, becomes) if one.key == key else one for one in other.claims.pending]
+    def change(other: PendingPod) -> PendingPod:
+        pending = [apply_change(each, path, value) if each.key == key else each for each in other.claims.pending]
         return replace(other, claims=replace(other.claims, pending=pending))
 
-    return RelaxationCandidate(what, object_, f"spec.{path}" if template else path, FieldEdit(becomes), change_pod=on)
+    return RelaxationCandidate(
+        what, object_name, f"spec.{path}" if template else path, FieldEdit(value), change_pod=change
+    )
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
 def node_relaxations(kind: ItemKind) -> Iterator[RelaxationCandidate]:
-    """What pods say of nodes, left out."""
+    """Node selector labels and required node affinity, each removed."""
     pod = kind.representative.pods[0]
-    object_, prefix = template_of(pod.pod, pod.owner)
+    object_name, prefix = template_of(pod.pod, pod.owner)
     for key, value in pod.requirements.node_selector:
         rest = {name: text for name, text in pod.requirements.node_selector if name != key}
         path = f"{prefix}spec.nodeSelector"
 
-        def on(other: PendingPod, rest: dict[str, str] = rest) -> PendingPod:
-            return replace(other, requirements=other.requirements.elsewhere(altered(other.requirements.spec, node_selector=rest)))
+        def change(other: PendingPod, rest: dict[str, str] = rest) -> PendingPod:
+            return replace(
+                other, requirements=other.requirements.with_placement_of(altered(other.requirements.spec, node_selector=rest))
+            )
 
-        # A mapping is merged into what stands there, so that one key of several is removed by its own path.
-        own = f'["{key}"]' if "." in key else f".{key}"
-        where = f"{path}{own}" if rest else path
-        yield RelaxationCandidate(f"without nodeSelector {key}={value}", object_, where, FieldEdit(None), change_pod=on)
+        # Mappings are merged, so that one key of several is removed by its own path.
+        subpath = f'["{key}"]' if "." in key else f".{key}"
+        selector_path = f"{path}{subpath}" if rest else path
+        yield RelaxationCandidate(
+            f"without nodeSelector {key}={value}", object_name, selector_path, FieldEdit(None), change_pod=change
+        )
     if pod.requirements.required is not None:
         path = f"{prefix}spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
-        def free(other: PendingPod) -> PendingPod:
+        def change_affinity(other: PendingPod) -> PendingPod:
             affinity = other.requirements.spec.affinity
             assert affinity is not None
             spec = altered(other.requirements.spec, affinity=altered(affinity, node_affinity=None))
-            return replace(other, requirements=other.requirements.elsewhere(spec))
+            return replace(other, requirements=other.requirements.with_placement_of(spec))
 
-        yield RelaxationCandidate("without the required node affinity", object_, path, FieldEdit(None), change_pod=free)
+        yield RelaxationCandidate(
+            "without the required node affinity", object_name, path, FieldEdit(None), change_pod=change_affinity
+        )
 
 
 # --- limits ---------------------------------------------------------------------------------------------------------
@@ -158,29 +176,33 @@ def node_relaxations(kind: ItemKind) -> Iterator[RelaxationCandidate]:
 def limit_relaxations(limits: PlanLimits, catalog: Sequence[InstanceType]) -> Iterator[RelaxationCandidate]:
     """Each limit widened by itself."""
     if limits.providers:
-        for provider in dict.fromkeys(one.provider for one in catalog):
+        for provider in dict.fromkeys(each.provider for each in catalog):
             if provider not in limits.providers:
-                more = replace(limits, providers=(*limits.providers, provider))
-                yield RelaxationCandidate(f"provider {provider} allowed too", path=f"--catalog {provider}", limits=more)
+                widened = replace(limits, providers=(*limits.providers, provider))
+                yield RelaxationCandidate(
+                    f"provider {provider} also allowed", path=f"--catalog {provider}", limits=widened
+                )
     if limits.zones:
         yield RelaxationCandidate("any zone allowed", path="--zones", limits=replace(limits, zones=()))
     if limits.capacity == "on-demand":
-        more = replace(limits, capacity="cheapest")
-        yield RelaxationCandidate("spot machines allowed", path="--capacity-type cheapest", limits=more)
+        widened = replace(limits, capacity="cheapest")
+        yield RelaxationCandidate("spot machines allowed", path="--capacity-type cheapest", limits=widened)
     if limits.capacity == "spot":
-        more = replace(limits, capacity="cheapest")
-        yield RelaxationCandidate("on-demand machines allowed", path="--capacity-type cheapest", limits=more)
+        widened = replace(limits, capacity="cheapest")
+        yield RelaxationCandidate("on-demand machines allowed", path="--capacity-type cheapest", limits=widened)
     if limits.types:
         yield RelaxationCandidate("any type allowed", path="--types", limits=replace(limits, types=()))
     for pattern in limits.excluded_types:
-        rest = tuple(one for one in limits.excluded_types if one != pattern)
-        yield RelaxationCandidate(f"{pattern} allowed", path=f"--exclude-types {pattern}", limits=replace(limits, excluded_types=rest))
+        rest = tuple(each for each in limits.excluded_types if each != pattern)
+        yield RelaxationCandidate(
+            f"{pattern} allowed", path=f"--exclude-types {pattern}", limits=replace(limits, excluded_types=rest)
+        )
     for pattern, number in limits.max_by_pattern:
-        fewer = tuple(one for one in limits.max_by_pattern if one[0] != pattern)
-        more = replace(limits, max_by_pattern=fewer)
+        fewer = tuple(each for each in limits.max_by_pattern if each[0] != pattern)
+        widened = replace(limits, max_by_pattern=fewer)
         what, path = f"more than {number} of {pattern} allowed", f"--max-per-type {pattern}={number}"
-        yield RelaxationCandidate(what, path=path, limits=more, is_count_limit=True)
+        yield RelaxationCandidate(what, path=path, limits=widened, is_count_limit=True)
     if limits.max_machines is not None:
-        more = replace(limits, max_machines=None)
+        widened = replace(limits, max_machines=None)
         what = f"more than {counted(limits.max_machines, 'machine')} allowed"
-        yield RelaxationCandidate(what, path="--max-machines", limits=more, is_count_limit=True)
+        yield RelaxationCandidate(what, path="--max-machines", limits=widened, is_count_limit=True)

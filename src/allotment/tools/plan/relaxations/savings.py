@@ -1,7 +1,7 @@
-"""What one concession would save: each condition that a claim states, each limit, each wish about nodes, let go once.
+"""The saving from each relaxation of a claim condition, a limit or a node constraint.
 
-A concession is first tried on its own group of pods, whose verdicts cost a moment. The few that promise most are
-planned again as a whole, with the objects edited as values, and only what that plan really costs is told.
+A relaxation is first evaluated on its own group of pods, which is fast. Those with the highest estimated saving are
+applied to the objects and planned again as a whole; only the cost of that plan is reported.
 """
 
 from __future__ import annotations
@@ -32,115 +32,129 @@ from allotment.tools.plan.relaxations.candidates import (
 )
 from allotment.tools.plan.report import ProvisioningPlan, Relaxation
 
-#: Relaxations that are told; concessions that are planned again; groups of pods that are looked at.
+#: Maximum numbers of reported relaxations, of candidates that are planned again, and of pod groups.
 MAX_REPORTED: Final = 5
 _MAX_PLANNED: Final = 6
 _MAX_GROUPS: Final = 12
-#: Steps of the search for one concession. A plan that is searched less costs rather too much: savings stay true.
+#: Steps of the search for one candidate. A shorter search can only find a higher cost, so that savings are real.
 _STEPS: Final = 20
-#: What is promised where nobody knows, so that it is planned after the others.
+#: The estimate for an unknown saving: the candidate is planned after the others.
 _UNKNOWN_SAVING: Final = Decimal("0.000001")
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """A concession and what its own groups would pay less."""
+    """A candidate and the saving of its own groups in USD per hour."""
 
     candidate: RelaxationCandidate
     saves: Decimal
 
 
 def relaxations(
-    values: Iterable[Object], plan: ProvisioningPlan, catalog: Sequence[InstanceType], limits: PlanLimits, features: Features,
-    *, keep_going: KeepGoing,
+    values: Iterable[Object], plan: ProvisioningPlan, catalog: Sequence[InstanceType], limits: PlanLimits, features:
+    Features, *, keep_going: KeepGoing,
 ) -> tuple[Relaxation, ...]:  # fmt: skip
-    """The concessions that make the plan cheaper, the one that saves most first; found until ``keep_going`` ends."""
+    """The relaxations that make the plan cheaper, by saving, found until ``keep_going`` returns False."""
     if not plan.machines:
         return ()
-    given = tuple(values)
-    demand = read_demand(given, features)
-    promises = sorted(_estimates(demand, plan, catalog, limits, keep_going), key=lambda one: -one.saves)
-    found: list[Relaxation] = []
-    for promise in _distinct(promises)[:_MAX_PLANNED]:
+    objects = tuple(values)
+    demand = read_demand(objects, features)
+    estimates = sorted(_estimates(demand, plan, catalog, limits, keep_going), key=lambda each: -each.saves)
+    result: list[Relaxation] = []
+    for estimate in _distinct(estimates)[:_MAX_PLANNED]:
         if not keep_going():
             break
-        total = _cost_with(promise.candidate, given, demand, plan, catalog, limits, keep_going)
+        total = _cost_with(estimate.candidate, objects, demand, plan, catalog, limits, keep_going)
         if total is not None and total < plan.total:
-            one = promise.candidate
-            found.append(
-                Relaxation(what=one.what, object=one.object, path=one.path, total=total, saves=plan.total - total)
+            candidate = estimate.candidate
+            result.append(
+                Relaxation(
+                    what=candidate.what,
+                    object=candidate.object,
+                    path=candidate.path,
+                    total=total,
+                    saves=plan.total - total,
+                )
             )
-    found.sort(key=lambda one: -one.saves)
-    # Two ways to the same saving at one place: the smaller step, which was the dearer type's, stood last.
-    unlike = {(one.object, one.path, one.total): one for one in found}
-    return tuple(unlike.values())[:MAX_REPORTED]
+    result.sort(key=lambda each: -each.saves)
+    # Of changes with the same saving at one path, the smallest one comes last: that of the most expensive type.
+    distinct = {(candidate.object, candidate.path, candidate.total): candidate for candidate in result}
+    return tuple(distinct.values())[:MAX_REPORTED]
 
 
 def _estimates(
-    demand: ClusterDemand, plan: ProvisioningPlan, catalog: Sequence[InstanceType], limits: PlanLimits, keep_going: KeepGoing
+    demand: ClusterDemand,
+    plan: ProvisioningPlan,
+    catalog: Sequence[InstanceType],
+    limits: PlanLimits,
+    keep_going: KeepGoing,
 ) -> Iterator[_Estimate]:
-    """Every concession that makes some group cheaper by itself."""
-    judge = TypeEvaluator(demand, catalog)
+    """The candidates that make some group cheaper by itself."""
+    evaluator = TypeEvaluator(demand, catalog)
     kinds = [kind for kind in group_items(demand) if not any(pod.claims.allocated for pod in kind.representative.pods)]
     kinds = sorted(kinds, key=lambda kind: -len(kind.items))[:_MAX_GROUPS]
-    before = {kind.number: judge.cheapest(kind, limits) for kind in kinds}
-    # Where most is paid, most can be saved.
+    before = {kind.number: evaluator.cheapest(kind, limits) for kind in kinds}
+    # The groups with the highest cost can save the most.
     kinds.sort(key=lambda kind: -(before[kind.number] or Decimal(0)))
     for kind in kinds:
         cost = before[kind.number]
-        for concession in (*claim_relaxations(kind, demand, judge, limits, cost), *node_relaxations(kind)):
+        for candidate in (*claim_relaxations(kind, demand, evaluator, limits, cost), *node_relaxations(kind)):
             if not keep_going():
                 return
-            saves = _saved(cost, judge.cheapest(concession.apply_to(kind), limits, cost))
+            saves = _saved(cost, evaluator.cheapest(candidate.apply_to(kind), limits, cost))
             if saves > 0:
-                yield _Estimate(concession, saves)
-    for concession in limit_relaxations(limits, catalog):
+                yield _Estimate(candidate, saves)
+    for candidate in limit_relaxations(limits, catalog):
         if not keep_going():
             return
-        assert concession.limits is not None
-        costs = ((before[kind.number], judge.cheapest(kind, concession.limits, before[kind.number])) for kind in kinds)
+        assert candidate.limits is not None
+        costs = (
+            (before[kind.number], evaluator.cheapest(kind, candidate.limits, before[kind.number])) for kind in kinds
+        )
         saves = sum((_saved(cost, less) for cost, less in costs), Decimal(0))
-        if concession.is_count_limit:  # which no group feels by itself
+        if candidate.is_count_limit:  # its effect is not visible in a single group
             alone = sum((cost for cost in before.values() if cost is not None), Decimal(0))
             saves = max(plan.total - alone, saves, _UNKNOWN_SAVING)
         if saves > 0:
-            yield _Estimate(concession, saves)
+            yield _Estimate(candidate, saves)
 
 
 def _saved(before: Decimal | None, after: Decimal | None) -> Decimal:
     return before - after if before is not None and after is not None else Decimal(0)
 
 
-def _distinct(promises: Iterable[_Estimate]) -> list[_Estimate]:
-    """One object is edited once: equal groups may share a template."""
-    found: dict[tuple[str, str, str], _Estimate] = {}
-    for promise in promises:
-        one = promise.candidate
-        found.setdefault((one.object, one.path, one.what), promise)
-    return list(found.values())
+def _distinct(estimates: Iterable[_Estimate]) -> list[_Estimate]:
+    """The first estimate for each change: equal groups may share a template."""
+    result: dict[tuple[str, str, str], _Estimate] = {}
+    for estimate in estimates:
+        candidate = estimate.candidate
+        result.setdefault((candidate.object, candidate.path, candidate.what), estimate)
+    return list(result.values())
 
 
 def _cost_with(
-    concession: RelaxationCandidate, values: Sequence[Object], demand: ClusterDemand, plan: ProvisioningPlan, catalog: Sequence[InstanceType],
-    limits: PlanLimits, keep_going: KeepGoing,
+    candidate: RelaxationCandidate, values: Sequence[Object], demand: ClusterDemand, plan: ProvisioningPlan, catalog:
+    Sequence[InstanceType], limits: PlanLimits, keep_going: KeepGoing,
 ) -> Decimal | None:  # fmt: skip
-    """What everything costs with a concession; None if then more pods go without."""
-    changed = values if concession.edit is None else edited(values, concession, _claims_of_template(concession.object, demand))
+    """The total cost with a candidate; None if it leaves more pods unserved."""
+    changed = (
+        values if candidate.edit is None else edited(values, candidate, _claims_of_template(candidate.object, demand))
+    )
     if changed is None:
         return None
-    again = read_demand(changed, demand.features)
-    found = plan_demand(again, catalog, concession.limits or limits, keep_going=_at_most(_STEPS, keep_going))
-    return found.total if len(found.unserved) <= len(plan.unserved) else None
+    new_demand = read_demand(changed, demand.features)
+    result = plan_demand(new_demand, catalog, candidate.limits or limits, keep_going=_at_most(_STEPS, keep_going))
+    return result.total if len(result.unserved) <= len(plan.unserved) else None
 
 
 def _at_most(steps: int, keep_going: KeepGoing) -> KeepGoing:
-    """A share of the time, so that one concession does not take it all."""
+    """A limited number of steps, so that one candidate does not use all the time."""
     left = iter(range(steps))
     return lambda: next(left, None) is not None and keep_going()
 
 
 def _claims_of_template(name: str, demand: ClusterDemand) -> frozenset[ObjectKey]:
-    """The claims of waiting pods that a template has made already, or will."""
+    """The claims of pending pods that are or will be generated from a template."""
     kind, _, full = name.partition(" ")
     if kind != "ResourceClaimTemplate":
         return frozenset()
@@ -153,31 +167,31 @@ def _claims_of_template(name: str, demand: ClusterDemand) -> frozenset[ObjectKey
 
 
 def edited(
-    values: Iterable[Object], concession: RelaxationCandidate, made: Collection[ObjectKey] = ()
+    values: Iterable[Object], candidate: RelaxationCandidate, generated: Collection[ObjectKey] = ()
 ) -> tuple[Object, ...] | None:
-    """The objects with one of them changed; None if it is not among them, or cannot be changed so.
+    """The objects with a candidate's change; None if the object is missing or the path does not exist in it.
 
-    ``made``: claims that were made from it, and would be made anew.
+    ``generated``: claims generated from the object, which are changed too.
     """
-    kind, _, full = concession.object.partition(" ")
+    kind, _, full = candidate.object.partition(" ")
     namespace, _, name = full.rpartition("/")
     key = ObjectKey(namespace, name)
-    found = False
+    result = False
     changed: list[Object] = []
-    assert concession.edit is not None
+    assert candidate.edit is not None
     for value in values:
-        own = ObjectKey(value.metadata.namespace, value.metadata.name)
-        meant = type(value).__name__ == kind and own == key
-        copy = isinstance(value, ResourceClaim) and own in made
-        if meant or copy:
-            path = concession.path.removeprefix("spec.") if copy else concession.path
+        own_key = ObjectKey(value.metadata.namespace, value.metadata.name)
+        is_target = type(value).__name__ == kind and own_key == key
+        is_copy = isinstance(value, ResourceClaim) and own_key in generated
+        if is_target or is_copy:
+            path = candidate.path.removeprefix("spec.") if is_copy else candidate.path
             try:
-                value = apply_change(value, path, concession.edit.value)
+                value = apply_change(value, path, candidate.edit.value)
             except LookupError:
                 return None
-            # An API server has seen the old one, not this: it is completed and judged anew.
+            # The changed object is new to the API server, so that it is defaulted and validated again.
             if isinstance(value, ResourceClaim | ResourceClaimTemplate):
                 value = altered(value, metadata=altered(value.metadata, uid=""))
-            found = found or meant
+            result = result or is_target
         changed.append(value)
-    return tuple(changed) if found else None
+    return tuple(changed) if result else None

@@ -14,14 +14,14 @@ from allotment.tools.replay.policies.policy import (
 from allotment.tools.replay.workload import PodShape
 
 
-def _cost_function(setting: PolicyContext) -> CostFunction:
-    most_cpu, most_gpu = largest_node(setting)
-    patterns = setting.states.patterns
+def _cost_function(context: PolicyContext) -> CostFunction:
+    most_cpu, most_gpu = largest_node(context)
+    patterns = context.states.patterns
 
-    def judge(_: PodShape, candidates: Candidates) -> Floats:
+    def cost(_: PodShape, candidates: Candidates) -> Floats:
         return cost_of_score(1 - (candidates.cpu / most_cpu + patterns.idle[candidates.pattern] / most_gpu) / 2)
 
-    return judge
+    return cost
 
 
 BEST_FIT = PlacementPolicy("best-fit", "the node with the least CPU and GPU left afterwards", _cost_function)

@@ -18,16 +18,16 @@ from allotment.tools.replay.policies.policy import (
 from allotment.tools.replay.workload import PodShape
 
 
-def _cost_function(setting: PolicyContext) -> CostFunction:
-    most_cpu, most_gpu = largest_node(setting)
-    patterns = setting.states.patterns
+def _cost_function(context: PolicyContext) -> CostFunction:
+    most_cpu, most_gpu = largest_node(context)
+    patterns = context.states.patterns
 
-    def judge(shape: PodShape, candidates: Candidates) -> Floats:
+    def cost(shape: PodShape, candidates: Candidates) -> Floats:
         cpu = (candidates.cpu + shape.cpu) / most_cpu * (shape.cpu / most_cpu)
         gpu = (patterns.idle[candidates.pattern] + shape.amount) / most_gpu * (shape.amount / most_gpu)
         return cost_of_score(1 - (cpu + gpu) / 2)
 
-    return judge
+    return cost
 
 
 DOT_PRODUCT = PlacementPolicy("dot-product", "the node whose idle CPU and GPU align least with what the pod asks", _cost_function)

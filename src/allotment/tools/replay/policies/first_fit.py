@@ -12,10 +12,10 @@ from allotment.tools.replay.workload import PodShape
 def equal_costs(_: PolicyContext) -> CostFunction:
     """All are equally good."""
 
-    def judge(_: PodShape, candidates: Candidates) -> Floats:
+    def cost(_: PodShape, candidates: Candidates) -> Floats:
         return np.zeros(len(candidates.state))
 
-    return judge
+    return cost
 
 
 FIRST_FIT = PlacementPolicy("first-fit", "the first node and the first GPUs that will do", equal_costs, is_ordered=True)

@@ -44,23 +44,23 @@ def common_shapes(workload: Workload, known: float = _KNOWN_SHARE) -> dict[PodSh
     return {shape: count / so_far for shape, count in found.items()}
 
 
-def _cost_function(setting: PolicyContext) -> CostFunction:
-    standing = setting.states
-    sorts = common_shapes(setting.workload)
-    usable = UsableCapacity(tuple(sorts), tuple(sorts.values()), standing.models, standing.patterns)
-    patterns = standing.patterns
+def _cost_function(context: PolicyContext) -> CostFunction:
+    states = context.states
+    shapes = common_shapes(context.workload)
+    usable = UsableCapacity(tuple(shapes), tuple(shapes.values()), states.models, states.patterns)
+    patterns = states.patterns
 
-    def judge(shape: PodShape, candidates: Candidates) -> Floats:
+    def cost(shape: PodShape, candidates: Candidates) -> Floats:
         before = candidates.state
-        model = standing.model[before]
-        lost = usable(model, standing.cpu[before], standing.memory[before], standing.pattern[before])
+        model = states.model[before]
+        lost = usable(model, states.cpu[before], states.memory[before], states.pattern[before])
         lost -= usable(model, candidates.cpu, candidates.memory, candidates.pattern)
         # What the pod itself takes is not idle any more.
-        added = lost - (patterns.idle[standing.pattern[before]] - patterns.idle[candidates.pattern])
+        added = lost - (patterns.idle[states.pattern[before]] - patterns.idle[candidates.pattern])
         # Rounded, so that nothing added is exactly nothing: half of all points, which the least more would cost one of.
         return cost_of_score(1 / (1 + np.exp(np.round(added, 6) / WHOLE)))
 
-    return judge
+    return cost
 
 
 LEAST_FRAGMENTATION = PlacementPolicy("fgd", "the way that makes the least of idle GPUs useless to others", _cost_function)

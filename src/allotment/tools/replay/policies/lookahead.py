@@ -22,30 +22,30 @@ _NEXT_POD_WEIGHT = 0.5
 _DECIMALS = 3
 
 
-def _cost_function(setting: PolicyContext) -> CostFunction:
-    standing, workload = setting.states, setting.workload
-    potential = Potential(workload, standing.models, standing.patterns)
-    usable = UsableCapacity(workload.shapes, _weights(setting), standing.models, standing.patterns)
+def _cost_function(context: PolicyContext) -> CostFunction:
+    states, workload = context.states, context.workload
+    potential = Potential(workload, states.models, states.patterns)
+    usable = UsableCapacity(workload.shapes, _weights(context), states.models, states.patterns)
 
-    def judge(_: PodShape, candidates: Candidates) -> Floats:
+    def cost(_: PodShape, candidates: Candidates) -> Floats:
         state = candidates.state
-        model, cpu, pattern = standing.model[state], standing.cpu[state], standing.pattern[state]
-        cost = potential(model, cpu, pattern) - potential(model, candidates.cpu, candidates.pattern)
-        cost += _NEXT_POD_WEIGHT * usable(model, cpu, standing.memory[state], pattern)
-        cost -= _NEXT_POD_WEIGHT * usable(model, candidates.cpu, candidates.memory, candidates.pattern)
-        return np.round(cost, _DECIMALS)
+        model, cpu, pattern = states.model[state], states.cpu[state], states.pattern[state]
+        loss = potential(model, cpu, pattern) - potential(model, candidates.cpu, candidates.pattern)
+        loss += _NEXT_POD_WEIGHT * usable(model, cpu, states.memory[state], pattern)
+        loss -= _NEXT_POD_WEIGHT * usable(model, candidates.cpu, candidates.memory, candidates.pattern)
+        return np.round(loss, _DECIMALS)
 
-    return judge
+    return cost
 
 
-def _weights(setting: PolicyContext) -> list[float]:
+def _weights(context: PolicyContext) -> list[float]:
     """By shape, how common it is and how few GPUs accept it."""
-    workload = setting.workload
+    workload = context.workload
     total = max(sum(workload.counts), 1)
-    everything = capacity_of(setting.nodes)
+    everything = capacity_of(context.nodes)
     weights: list[float] = []
     for shape, count in zip(workload.shapes, workload.counts, strict=True):
-        accepted = capacity_of([node for node in setting.nodes if not shape.models or node.model in shape.models])
+        accepted = capacity_of([node for node in context.nodes if not shape.models or node.model in shape.models])
         weights.append(count / total * (everything / accepted if accepted else 0.0))
     return weights
 

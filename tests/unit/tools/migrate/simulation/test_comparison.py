@@ -32,7 +32,7 @@ def test_a_pod_that_is_lost_is_told_with_its_reason() -> None:
     one = row(in_cluster(workload(limits=GPU), objects=nodes))
     assert (one.fitted, one.fit, one.lost) == (1, 0, ("default/web-0",))
     assert str(one.before[0][0]) == "1 1g.5gb of A100-SXM4-40GB"
-    assert 'no device has type "gpu"; here it is "mig"' in one.reason
+    assert 'no device has type "gpu"; the devices have "mig"' in one.reason
 
 
 def test_partitions_that_go_by_the_name_of_gpus_are_asked_for() -> None:

@@ -24,10 +24,10 @@ def pod(**spec: Any) -> Tree:
 
 def test_a_plan_counts_what_a_pod_has_on_its_node() -> None:
     found = read_demand([node("n"), to_value(pod(nodeName="n"), Pod)], FEATURES)
-    assert [(resident.demand.requests, where) for resident, where in found.residents] == [({"cpu": 3000}, "n")]
+    assert [(resident.requirements.requests, where) for resident, where in found.residents] == [({"cpu": 3000}, "n")]
 
 
 def test_consolidation_counts_it_too_and_not_for_a_pod_that_is_made_anew() -> None:
     lodgers = MovablePodReader({}, {}, {}, {})
-    assert lodgers.read(pod(nodeName="n")).resident.demand.requests == {"cpu": 3000}
-    assert lodgers.read(pod()).resident.demand.requests == {"cpu": 1000}
+    assert lodgers.read(pod(nodeName="n")).resident.requirements.requests == {"cpu": 3000}
+    assert lodgers.read(pod()).resident.requirements.requests == {"cpu": 1000}

@@ -1,4 +1,4 @@
-"""As much of JSON Schema (draft-07) as our schemas use, so that tests can hold documents against them."""
+"""A validator for the part of JSON Schema (draft-07) that our schemas use."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float),
 }  # fmt: skip
-#: What is told to people and editors, and judges nothing.
-_SILENT = frozenset(
+#: Keywords without effect on validation, or that another keyword handles.
+_IGNORED = frozenset(
     {"$schema", "$id", "title", "description", "default", "definitions", "defaultSnippets", "then"}
 )  # fmt: skip
 
 
-def faults(value: Any, schema: Any, root: dict[str, Any], path: str = "") -> Iterator[str]:
-    """What a schema has against a value, with its place. An unknown keyword is an error of the schema."""
+def errors(value: Any, schema: Any, root: dict[str, Any], path: str = "") -> Iterator[str]:
+    """The validation errors of a value with their paths. An unknown keyword raises KeyError."""
     if isinstance(schema, bool):
         if not schema:
             yield f"{path}: not allowed"
         return
     for word, given in schema.items():
-        if word not in _SILENT:
-            yield from _JUDGES[word](value, given, schema, root, path)
+        if word not in _IGNORED:
+            yield from _VALIDATORS[word](value, given, schema, root, path)
 
 
 def _ref(value: Any, given: str, schema: Any, root: Any, path: str) -> Iterator[str]:
-    assert set(schema) == {"$ref"}, "beside a reference nothing is read"
-    yield from faults(value, root["definitions"][given.removeprefix("#/definitions/")], root, path)
+    assert set(schema) == {"$ref"}, "other keywords next to $ref are ignored"
+    yield from errors(value, root["definitions"][given.removeprefix("#/definitions/")], root, path)
 
 
 def _type(value: Any, given: Any, schema: Any, root: Any, path: str) -> Iterator[str]:
@@ -40,13 +40,13 @@ def _type(value: Any, given: Any, schema: Any, root: Any, path: str) -> Iterator
 def _properties(value: Any, given: dict[str, Any], schema: Any, root: Any, path: str) -> Iterator[str]:
     if isinstance(value, dict):
         for key, each in value.items():
-            yield from faults(each, given.get(key, schema.get("additionalProperties", True)), root, f"{path}/{key}")
+            yield from errors(each, given.get(key, schema.get("additionalProperties", True)), root, f"{path}/{key}")
 
 
 def _map(value: Any, given: Any, schema: Any, root: Any, path: str) -> Iterator[str]:
     if isinstance(value, dict) and "properties" not in schema:
         for key, each in value.items():
-            yield from faults(each, given, root, f"{path}/{key}")
+            yield from errors(each, given, root, f"{path}/{key}")
 
 
 def _required(value: Any, given: list[str], schema: Any, root: Any, path: str) -> Iterator[str]:
@@ -57,11 +57,11 @@ def _required(value: Any, given: list[str], schema: Any, root: Any, path: str) -
 def _items(value: Any, given: Any, schema: Any, root: Any, path: str) -> Iterator[str]:
     if isinstance(value, list):
         for number, each in enumerate(value):
-            yield from faults(each, given, root, f"{path}/{number}")
+            yield from errors(each, given, root, f"{path}/{number}")
 
 
 def _combined(value: Any, given: list[Any], root: Any, path: str) -> list[bool]:
-    return [not list(faults(value, each, root, path)) for each in given]
+    return [not list(errors(value, each, root, path)) for each in given]
 
 
 def _one_of(value: Any, given: list[Any], schema: Any, root: Any, path: str) -> Iterator[str]:
@@ -76,12 +76,12 @@ def _any_of(value: Any, given: list[Any], schema: Any, root: Any, path: str) -> 
 
 def _all_of(value: Any, given: list[Any], schema: Any, root: Any, path: str) -> Iterator[str]:
     for each in given:
-        yield from faults(value, each, root, path)
+        yield from errors(value, each, root, path)
 
 
 def _if(value: Any, given: Any, schema: Any, root: Any, path: str) -> Iterator[str]:
-    if not list(faults(value, given, root, path)):
-        yield from faults(value, schema["then"], root, path)
+    if not list(errors(value, given, root, path)):
+        yield from errors(value, schema["then"], root, path)
 
 
 def _pattern(value: Any, given: str, schema: Any, root: Any, path: str) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _enum(value: Any, given: list[Any], schema: Any, root: Any, path: str) -> It
         yield f"{path}: {value!r} is none of {len(given)} values"
 
 
-_JUDGES: dict[str, Any] = {
+_VALIDATORS: dict[str, Any] = {
     "$ref": _ref, "type": _type, "properties": _properties, "required": _required, "items": _items, "oneOf": _one_of,
     "anyOf": _any_of, "allOf": _all_of, "if": _if, "pattern": _pattern, "minLength": _size, "maxLength": _size,
     "minimum": _minimum, "additionalProperties": _map, "const": _const, "enum": _enum,

@@ -1,4 +1,4 @@
-"""What of a cluster and of files is tried, and whether all of it fits."""
+"""Selection of the objects to explain, and trials without reasons."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ FEATURES = Features(kube="1.36")
 
 
 def objects(*texts: str) -> tuple[Object, ...]:
-    """The objects of documents."""
+    """The objects in YAML documents."""
     world = world_of(cluster="---\n".join(texts))
     assert world is not None
     return world.objects
 
 
-def test_a_template_that_nobody_names_gets_a_pod() -> None:
+def test_an_unused_template_gets_a_pod() -> None:
     alone = objects_to_explain((), objects(template()))
     assert [str(identity(one)[1]) for one in alone] == ["default/gpu", f"default/{ANY_POD}gpu"]
     assert len(objects_to_explain((), objects(template(), pod()))) == 2
 
 
-def test_what_is_asked_replaces_what_the_cluster_has() -> None:
+def test_requested_objects_replace_those_of_the_cluster() -> None:
     cluster = objects(template(gpu_request(count=1)), workload(), pod(name="waiting"))
     asked = objects(template(gpu_request(count=2)), pod())
     assert objects_to_explain(cluster, asked) == asked
@@ -67,7 +67,7 @@ status: {allocation: {devices: {results: [{request: gpu, driver: d.example, pool
         ((), True),
     ],
 )
-def test_a_trial_says_what_an_explanation_says(texts: tuple[str, ...], all_of_it: bool) -> None:
+def test_a_trial_agrees_with_the_explanation(texts: tuple[str, ...], all_of_it: bool) -> None:
     made = cluster_of(parse_fleet(["2xt4"]))
     values = objects_to_explain((*made.nodes, *made.slices, *made.classes), objects(*texts) if texts else ())
     assert fits(values, FEATURES) is all_of_it

@@ -1,4 +1,4 @@
-"""Changes for pods that cannot be tried as they are: told only if they help, and then made by hand and tried again."""
+"""Changes for pods that cannot be scheduled as they are: reported only if they help, and verified by applying them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def answer(text: str) -> Answer:
 
 
 def told(*documents: str) -> list[tuple[str, str]]:
-    """Object and path of the changes told; they were made, and the pod did fit then."""
+    """Object and path of the reported changes, after checking that the pod fits with them."""
     reasons = answer("---".join(documents)).reasons
     assert reasons is not None
     changes = reasons.headline.changes
@@ -115,7 +115,7 @@ def told(*documents: str) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_how_the_pod_could_go_to_a_node(on_node: str, in_pod: str, wanted: list[tuple[str, str]]) -> None:
+def test_changes_that_make_a_node_eligible(on_node: str, in_pod: str, wanted: list[tuple[str, str]]) -> None:
     assert told(CLASS, TEMPLATE, SLICE, node(on_node), pod(in_pod)) == wanted
 
 
@@ -160,13 +160,13 @@ def test_an_expression_that_does_not_compile(condition: str, mended: bool) -> No
         ("exactly: {deviceClassName: gpu, count: -1}", ""),
     ],
 )
-def test_a_template_that_the_api_server_refuses(exactly: str, path: str) -> None:
+def test_a_template_that_the_api_server_rejects(exactly: str, path: str) -> None:
     template = TEMPLATE.replace("exactly: {deviceClassName: gpu}", exactly)
     wanted = [("ResourceClaimTemplate ns/one", f"{TEMPLATE_AT}{path}")] if path else []
     assert told(CLASS, template, SLICE, pod()) == wanted
 
 
-def test_a_claim_alone_is_mended_likewise() -> None:
+def test_a_claim_without_a_pod_is_fixed() -> None:
     claim = TEMPLATE.replace("ResourceClaimTemplate", "ResourceClaim").replace("{spec: {devices", "{devices")
     claim = claim.replace("]}}}", "]}}").replace("deviceClassName: gpu", "deviceClassName: gpu, adminAccess: true")
     assert told(CLASS, claim, SLICE) == [("Namespace ns", "metadata.labels")]
@@ -175,7 +175,7 @@ def test_a_claim_alone_is_mended_likewise() -> None:
     ]
 
 
-def test_a_claim_that_a_pod_names_is_mended_in_the_claim() -> None:
+def test_a_claim_of_a_pod_is_fixed_in_the_claim() -> None:
     claim = TEMPLATE.replace("ResourceClaimTemplate", "ResourceClaim").replace("{spec: {devices", "{devices")
     claim = claim.replace("]}}}", "]}}").replace(
         "deviceClassName: gpu", "deviceClassName: gpu, allocationMode: ExactCont"
@@ -185,8 +185,8 @@ def test_a_claim_that_a_pod_names_is_mended_in_the_claim() -> None:
     assert told(CLASS, claim, SLICE, user) == [("ResourceClaim ns/one", path)]
 
 
-def test_what_is_removed_twice_from_one_place_is_shown_twice() -> None:
-    """The second constraint takes the place of the first one."""
+def test_two_removals_at_one_path_are_printed_twice() -> None:
+    """The second constraint moves to the index of the first one."""
     constraints = "constraints: [{matchAttribute: a.example.org/zzz}, {matchAttribute: b.example.org/yyy}]"
     documents = (CLASS, TEMPLATE.replace("{devices: {", f"{{devices: {{{constraints}, "), SLICE, pod())
     assert told(*documents) == [("ResourceClaimTemplate ns/one", "spec.spec.devices.constraints[0]")] * 2
@@ -194,12 +194,12 @@ def test_what_is_removed_twice_from_one_place_is_shown_twice() -> None:
     assert shown.count("    spec.spec.devices.constraints[0] (remove it)") == 2
 
 
-def test_a_class_is_not_guessed_where_there_are_two() -> None:
+def test_a_class_is_not_suggested_if_there_are_two() -> None:
     template = TEMPLATE.replace("exactly: {deviceClassName: gpu}", "exactly: {}")
     assert told(CLASS, CLASS.replace("gpu}", "other}"), template, SLICE, pod()) == []
 
 
-def test_a_class_that_was_mended_on_trial_is_as_it_was_for_the_next_pod() -> None:
+def test_a_trial_change_of_a_class_does_not_affect_the_next_pod() -> None:
     broken = CLASS.replace("==", "=")
     text = "---".join([broken, TEMPLATE, SLICE, pod(), pod().replace("name: p,", "name: q,")])
     decoded = decode_all(load_text(text).documents)
@@ -207,7 +207,7 @@ def test_a_class_that_was_mended_on_trial_is_as_it_was_for_the_next_pod() -> Non
     assert [a.reasons and a.reasons.headline.code for a in answers] == ["selector-invalid"] * 2
 
 
-def test_a_daemon_pod_is_asked_about_its_own_node() -> None:
+def test_a_daemon_pod_is_tried_on_its_own_node() -> None:
     found = answer("---".join([CLASS, TEMPLATE, node(), node().replace("n1", "n2"), workload("DaemonSet"), SLICE]))
     assert (found.node, found.fits) == ("n1", True)
     both = "---".join([CLASS, TEMPLATE, node().replace("n1", "n0"), workload("DaemonSet"), SLICE])

@@ -1,4 +1,4 @@
-"""For each check a cluster in which something is wrong, and what is said of it."""
+"""For each check a defect in the sample cluster, and the expected finding."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from allotment.tools.permissions.access_reviews import AccessRequest
-from tests.unit.tools.doctor.clinic import DRA, LONG_AGO, NVIDIA, Cluster
+from tests.unit.tools.doctor.sample_cluster import DRA, LONG_AGO, NVIDIA, Cluster
 
 
-class Patient(NamedTuple):
-    """What is broken, the subject of the finding, words of its evidence, and words of its remedy."""
+class Defect(NamedTuple):
+    """A function that creates the defect, and the subject and parts of the evidence and remedy of the finding."""
 
     code: str
-    break_: Callable[[Cluster], object]
+    create: Callable[[Cluster], object]
     subject: str
     evidence: str
     remedy: str
@@ -249,7 +249,7 @@ def _bypassing(c: Cluster) -> None:
 def _too_big(c: Cluster) -> None:
     c.template("three", count=3)
     for number in range(7):
-        c.waiting(f"big-{number}", "three", owner=("Job", "train"))
+        c.pending_pod(f"big-{number}", "three", owner=("Job", "train"))
 
 
 def _misnamed(c: Cluster) -> None:
@@ -261,7 +261,7 @@ def _gated(c: Cluster) -> None:
 
 
 def _unserved(c: Cluster) -> None:
-    c.waiting("odd", message="", schedulerName="volcano")
+    c.pending_pod("odd", message="", schedulerName="volcano")
 
 
 def _not_made(c: Cluster) -> None:
@@ -288,249 +288,247 @@ def _not_ending(c: Cluster) -> None:
 
 
 def _short_of_cpu(c: Cluster) -> None:
-    c.waiting("hungry", message="0/2 nodes are available: 2 Insufficient cpu.")
+    c.pending_pod("hungry", message="0/2 nodes are available: 2 Insufficient cpu.")
 
 
-PATIENTS: Final = (
-    Patient("D101", _no_api, "server", "v1.31.4 serves no ResourceClaims", "Upgrade to 1.34"),
-    Patient(
-        "D102", _gate, "gate DRADeviceTaints", "is off in the API server, and slice 00000-", "=true in kube-apiserver"
+DEFECTS: Final = (
+    Defect("D101", _no_api, "server", "v1.31.4 serves no ResourceClaims", "Upgrade to 1.34"),
+    Defect(
+        "D102", _gate, "gate DRADeviceTaints", "is off in the API server, but slice 00000-", "=true in kube-apiserver"
     ),
-    Patient("D103", _kubelet, "node/node-2", "kubelet v1.37.0, newer than the API server (v1.36.2)", "Upgrade the API"),
-    Patient("D104", _denied, "you", "you may not list events.", "$ allot rbac reader"),
-    Patient(
+    Defect("D103", _kubelet, "node/node-2", "kubelet v1.37.0, newer than the API server (v1.36.2)", "Upgrade the API"),
+    Defect("D104", _denied, "you", "you may not list events.", "$ allot rbac reader"),
+    Defect(
         "D105",
         _unknown_version,
         "devicetaintrules",
         "served only in v2 and v3; this release of Allotment reads v1, v1beta2 and v1alpha3",
         "Upgrade Allotment",
     ),
-    Patient(
+    Defect(
         "D201",
         _undriven,
         "node/node-2",
         "node node-2 has NVIDIA GPUs (label nvidia.com/gpu.present=true)",
         "$ kubectl get pods -A",
     ),
-    Patient(
+    Defect(
         "D202",
         _crashing,
         "pod dra/driver-node-2",
         "container gpus CrashLoopBackOff, 7 restarts",
         "$ kubectl logs -n dra driver-node-2",
     ),
-    Patient(
+    Defect(
         "D203",
         _gone_node,
         "node/node-2",
         "1 ResourceSlice of gpu.nvidia.com still",
         "--field-selector spec.nodeName=node-2",
     ),
-    Patient(
+    Defect(
         "D204",
         _unready,
         "node/node-1",
         "is not Ready, with 2 devices, 1 of them in use",
         "$ kubectl describe node node-1",
     ),
-    Patient(
+    Defect(
         "D205",
         _unprepared,
         "2 pods",
         "on node node-2: DRA driver gpu.nvidia.com is not registered",
-        "The kubelet does not know",
+        "gpu.nvidia.com is not registered with the kubelet",
     ),
-    Patient(
-        "D206", _plugged, "node/node-1", "allocatable nvidia.com/gpu: 2 from a device plugin", "Let one of the two"
+    Defect(
+        "D206", _plugged, "node/node-1", "allocatable nvidia.com/gpu: 2 from a device plugin", "Let only one of the two"
     ),
-    Patient(
+    Defect(
         "D207",
         _published_twice,
         "node/node-1",
         "gpu-0 of gpu.nvidia.com (pool node-1), gpu-0 of gpu.hami.io",
-        "Let one of the drivers",
+        "Let only one of the drivers",
     ),
-    Patient(
+    Defect(
         "D208",
         _both_drivers,
         "node/node-1",
         "gpu.nvidia.com runs twice, as pods dra/driver-node-1, allotment-drivers/ours",
-        "Let one of the two",
+        "Run only one of them",
     ),
-    Patient("D209", _simulated, "node/node-1", "2 devices of gpu.nvidia.com on node node-1 are simulated", "-l allot"),
-    Patient("D301", _incomplete, "pool/node-1", "1 slice of generation 1, 2 announced", "Look at the log"),
-    Patient(
+    Defect("D209", _simulated, "node/node-1", "2 devices of gpu.nvidia.com on node node-1 are simulated", "-l allot"),
+    Defect("D301", _incomplete, "pool/node-1", "1 slice of generation 1, 2 announced", "Check the log"),
+    Defect(
         "D302",
         _old_generation,
         "slice/left-behind",
         "of an older generation",
         "$ kubectl delete resourceslice left-behind",
     ),
-    Patient("D303", _invalid, "pool/node-1", "duplicate device name gpu-0", "-o yaml"),
-    Patient("D304", _nothing_published, "node/node-2", "gpu.nvidia.com publishes no device there", "finds nothing"),
-    Patient(
+    Defect("D303", _invalid, "pool/node-1", "duplicate device name gpu-0", "-o yaml"),
+    Defect("D304", _nothing_published, "node/node-2", "gpu.nvidia.com publishes no device there", "finds no devices"),
+    Defect(
         "D305",
         _tainted,
         "1 device",
         "1 device on 1 node (node-2) tainted gpu.nvidia.com/xid=79:NoSchedule: gpu-1",
         "$ allot free -o wide",
     ),
-    Patient(
+    Defect(
         "D306", _idle_rule, "devicetaintrule/repair", "driver gpu.nvidia.com, pool node-9", "Correct its deviceSelector"
     ),
-    Patient("D307", _not_evicted, "pod ml/web", "(broken on gpu-0)", "$ kubectl delete pod -n ml web"),
-    Patient(
+    Defect("D307", _not_evicted, "pod ml/web", "(broken on gpu-0)", "$ kubectl delete pod -n ml web"),
+    Defect(
         "D401",
         _no_class,
         "driver gpu.nvidia.com",
-        "4 devices published, and none of 1 DeviceClass selects",
+        "4 devices published, but none of 1 DeviceClass selects",
         "device.driver ==",
     ),
-    Patient(
+    Defect(
         "D402",
         _empty_class,
         "class/hopper",
-        "selects none of 4 devices; claim or template ml/two asks for hopper",
+        "selects none of 4 devices; claim or template ml/two requests hopper",
         "$ kubectl get deviceclass hopper",
     ),
-    Patient("D403", _failing_class, "class/fast", "no such key: speed", "$ kubectl edit deviceclass fast"),
-    Patient(
+    Defect("D403", _failing_class, "class/fast", "no such key: speed", "$ kubectl edit deviceclass fast"),
+    Defect(
         "D404",
         _same_resource,
         "3 classes",
-        "a, b, gpu.nvidia.com all have extendedResourceName nvidia.com/gpu; a,",
+        "a, b, gpu.nvidia.com all have extendedResourceName nvidia.com/gpu; the newest, a,",
         "$ kubectl edit deviceclass b",
     ),
-    Patient("D405", _class_missing, "class/gpu.nvidia.con", "ml/two", 'Did you mean "gpu.nvidia.com"?'),
-    Patient(
+    Defect("D405", _class_missing, "class/gpu.nvidia.con", "ml/two", 'Did you mean "gpu.nvidia.com"?'),
+    Defect(
         "D501",
         _twice,
         "device gpu-0",
         "allocated to claims ml/web-gpu, ml/stolen at the same time",
         "$ kubectl describe resourceclaim -n ml stolen",
     ),
-    Patient(
+    Defect(
         "D502", _overcommitted, "pool/node-2", "memory of counter set gpu-0: 20Gi allocated of 15Gi", "Delete the pods"
     ),
-    Patient(
+    Defect(
         "D503",
         _device_gone,
         "claim ml/web-gpu",
-        "has node-1/gpu-0: gpu.nvidia.com does not publish it any more",
-        "allocated anew",
+        "has node-1/gpu-0: gpu.nvidia.com no longer publishes it",
+        "allocated again",
     ),
-    Patient(
+    Defect(
         "D504",
         _unreserved,
         "claim ml/idle",
-        "reserved by nobody, for 4h: 1 device held",
+        "not reserved for any pod, for 4h: 1 device held",
         "$ kubectl delete resourceclaim -n ml idle",
     ),
-    Patient("D505", _stale_reservation, "claim ml/stale", "reserved for pod ghost (gone)", "kube-controller-manager"),
-    Patient(
+    Defect("D505", _stale_reservation, "claim ml/stale", "reserved for pod ghost (deleted)", "kube-controller-manager"),
+    Defect(
         "D506",
         _unknown_consumer,
         "claim ml/strange",
         "reserved for trainings.batch.example.com",
         "$ kubectl get resourceclaim -n ml strange",
     ),
-    Patient("D507", _deleting, "claim ml/web-gpu", "held by web (running)", "$ kubectl get pods -n ml web"),
-    Patient(
+    Defect("D507", _deleting, "claim ml/web-gpu", "used by web (running)", "$ kubectl get pods -n ml web"),
+    Defect(
         "D508",
         _orphan,
         "claim ml/left-gpu",
-        "made for a pod that is gone (left)",
+        "generated for deleted pod left",
         "$ kubectl delete resourceclaim -n ml left-gpu",
     ),
-    Patient(
+    Defect(
         "D509",
         _crowded,
         "claim ml/shared",
-        "reserved for 256 consumers, as many as may be; 1 pod more",
+        "reserved for 256 consumers, the maximum; 1 more pod names it",
         "ResourceClaimTemplate",
     ),
-    Patient(
+    Defect(
         "D510",
         _unwell,
         "claim ml/web-gpu",
         "not Ready: Xid79 (fallen off the bus)",
         "$ kubectl describe resourceclaim -n ml web-gpu",
     ),
-    Patient(
+    Defect(
         "D511",
         _not_bound,
         "claim ml/web-gpu",
         "waits for binding condition attached of gpu.nvidia.com, for up to 4h",
         "ten minutes",
     ),
-    Patient(
+    Defect(
         "D512",
         _quota,
         "quota ml/team",
         "used up: gpu.nvidia.com.deviceclass.resource.k8s.io/devices 1 of 1.",
         "$ kubectl describe resourcequota -n ml team",
     ),
-    Patient(
+    Defect(
         "D513",
         _set_aside,
         "claim ml/ours",
-        "was set aside, and it stays: node-2/gpu-0, which nobody else has",
+        "was set aside and still exists, with node-2/gpu-0, which no other claim holds",
         "$ kubectl delete resourceclaim -n ml ours",
     ),
-    Patient(
+    Defect(
         "D601",
         _bypassing,
         "pod ml/pinned",
-        "has a node (node-2) and a claim that is not allocated",
+        "has a node (node-2) but a claim that is not allocated",
         "nodeSelector kubernetes.io/hostname",
     ),
-    Patient(
+    Defect(
         "D602", _too_big, "7 pods", "7 pods of Job ml/train wait: too-few-devices", "$ allot explain pod/big-0 -n ml"
     ),
-    Patient(
+    Defect(
         "D603",
         _misnamed,
         "pod ml/typo",
         'ResourceClaimTemplate "onne" does not exist in namespace ml. Did you mean "one"?',
         "Create it, or correct",
     ),
-    Patient("D604", _gated, "pod ml/queued", "held back by scheduling gate kueue.x-k8s.io/admission", "such as Kueue"),
-    Patient(
+    Defect("D604", _gated, "pod ml/queued", "blocked by scheduling gate kueue.x-k8s.io/admission", "such as Kueue"),
+    Defect(
         "D605",
         _unserved,
         "pod ml/odd",
-        "waits for scheduler volcano, which has said nothing of it: no Lease volcano",
+        "waits for scheduler volcano, which has not processed it: no Lease volcano",
         "Start volcano",
     ),
-    Patient(
-        "D606", _not_made, "pod ml/poor", "is forbidden: exceeded quota: team", "$ kubectl describe pod -n ml poor"
-    ),
-    Patient(
+    Defect("D606", _not_made, "pod ml/poor", "is forbidden: exceeded quota: team", "$ kubectl describe pod -n ml poor"),
+    Defect(
         "D607",
         _unhealthy,
         "pod ml/web",
-        "unhealthy devices: gpu-0 on node-1. The driver says: XID 79",
-        "delete the pod (what it does is lost)",
+        "unhealthy devices: gpu-0 on node-1. The driver reports: XID 79",
+        "delete the pod (its work is lost)",
     ),
-    Patient(
+    Defect(
         "D608",
         _unused,
         "pod ml/web",
         "no container lists it under resources.claims: 1 device held",
         "{claims: [{name: gpu}]}",
     ),
-    Patient(
+    Defect(
         "D609",
         _not_ending,
         "pod ml/web",
         "is Terminating on node node-1 beyond the grace period, with 1 device",
-        "by force",
+        "force-delete",
     ),
-    Patient(
+    Defect(
         "D610",
         _short_of_cpu,
         "pod ml/hungry",
-        "The scheduler says: 0/2 nodes are available: 2 Insufficient cpu.",
-        "something else than devices",
+        "The scheduler reports: 0/2 nodes are available: 2 Insufficient cpu.",
+        "The cause is not devices",
     ),
 )

@@ -1,4 +1,4 @@
-"""What was begun is waited for; what goes on for ever is called off."""
+"""Started tasks are awaited; background tasks are cancelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def _background(ended: list[str]) -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        ended.append("for ever")
+        ended.append("background")
 
 
 def test_tasks_finish_before_the_background_is_cancelled() -> None:
@@ -29,14 +29,14 @@ def test_tasks_finish_before_the_background_is_cancelled() -> None:
 
         async def more() -> None:
             await asyncio.sleep(0.01)
-            ended.append("what came of it")
+            ended.append("follow-up")
 
         async with tasks.running(_background(ended)):
             tasks.start(work(), "work")
-            ended.append("nothing more is begun")
+            ended.append("body")
         return ended
 
-    assert idle.run(scenario()) == ["nothing more is begun", "first", "what came of it", "for ever"]
+    assert idle.run(scenario()) == ["body", "first", "follow-up", "background"]
 
 
 def test_a_failing_task_cancels_everything() -> None:
@@ -56,6 +56,6 @@ def test_a_failing_task_cancels_everything() -> None:
         with pytest.raises(ExceptionGroup) as caught:
             await run()
         assert caught.group_contains(ZeroDivisionError)
-        assert ended == ["for ever"]
+        assert ended == ["background"]
 
     idle.run(scenario())

@@ -1,4 +1,4 @@
-"""Names that are published, and names that come near."""
+"""Published names, and similar names for misspelled ones."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def test_bare_names_are_published_under_the_driver() -> None:
         ("any-nvidia-gpu", ["mig.nvidia.com", "gpu.nvidia.com"], "gpu.nvidia.com"),
     ],
 )
-def test_near_names(wrong: str, known: list[str], meant: str) -> None:
+def test_similar_names(wrong: str, known: list[str], meant: str) -> None:
     assert similar_names(wrong, known)[0] == meant
 
 
 @pytest.mark.parametrize(
     ("wrong", "known"), [("model", ["productName", "uuid"]), ("nvlink", ["type", "memory"]), ("x", [])]
 )
-def test_a_name_that_comes_near_nothing_gets_no_guess(wrong: str, known: list[str]) -> None:
+def test_a_name_without_a_similar_one_gets_no_suggestion(wrong: str, known: list[str]) -> None:
     assert similar_names(wrong, known) == ()
     assert did_you_mean(wrong, known) == ""
 
 
 @given(st.text("abcXYZ.-_/019", max_size=12), st.text("abcXYZ.-_/019", max_size=12))
-def test_likeness_is_between_0_and_1_and_whole_for_equal_names(one: str, other: str) -> None:
+def test_similarity_is_between_0_and_1_and_1_for_equal_names(one: str, other: str) -> None:
     assert 0 <= similarity(one, other) <= 1
     assert similarity(one, one) == 1

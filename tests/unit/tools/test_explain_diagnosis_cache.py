@@ -1,4 +1,4 @@
-"""Reasons that are known are not worked out again, and are told in the names of whoever asks."""
+"""The diagnosis cache: equal claims are diagnosed once, with the names of each claim in the result."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def explained(*claims: tuple[str, str, int], tries: int | None = None) -> Explan
     return explain(values, Features(kube="1.36"), tries)
 
 
-def test_who_asks_alike_is_answered_alike_in_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_claims_are_diagnosed_once_with_their_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
     diagnose = Diagnoser.diagnose
 
@@ -70,7 +70,7 @@ def test_who_asks_alike_is_answered_alike_in_its_own_names(monkeypatch: pytest.M
     assert third.reasons != other.reasons
 
 
-def test_when_the_tries_are_spent_reasons_come_without_changes() -> None:
+def test_reasons_have_no_changes_after_the_trial_limit() -> None:
     claims = ("a", "one", 3), ("a", "two", 4)
     free = [answer.reasons for answer in explained(*claims).answers]
     bound = [answer.reasons for answer in explained(*claims, tries=0).answers]

@@ -1,9 +1,9 @@
-"""An allocation that is possible, and whose search reaches any practical step limit before it finds it.
+"""A feasible allocation whose search reaches any practical step limit before it finds the solution.
 
-A card has 28 partitions that draw on two counters, and eight of them are requested. Twenty are *wide*: each draws 1000
-of both counters together, in proportions that all differ. The last eight are *slim*: each draws 999. The counters hold
-what the eight slim ones draw and no more, so these are the only solution. Each counter alone could hold eight others,
-so counting refutes nothing, and the search, which begins with the wide ones, goes through their combinations.
+A GPU has 28 partitions that consume two counters, and eight of them are requested. Twenty are *wide*: each consumes
+1000 of both counters together, in different proportions. The last eight are *slim*: each consumes 999. The counters are
+sufficient for exactly the eight slim ones, which are the only solution. Each counter alone is sufficient for eight
+others, so the counting bounds do not prove infeasibility, and the search tries combinations of the wide ones first.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SLIM: Final = 8
 ONLY_SLIM: Final = f'device.attributes["{DRIVER}"].slim'
 
 
-def card(node: str) -> tuple[ResourceSlice, ResourceSlice]:
-    """The pool of a node: its counters and its partitions."""
+def gpu_slices(node: str) -> tuple[ResourceSlice, ResourceSlice]:
+    """The two slices of a node's pool: counters and partitions."""
     wide = [400 + 37 * i * i % 199 for i in range(WIDE)]
     slim = [492 + 3 * i for i in range(SLIM)]
     draws = [*((compute, 1000 - compute) for compute in wide), *((compute, 999 - compute) for compute in slim)]
@@ -56,13 +56,13 @@ def card(node: str) -> tuple[ResourceSlice, ResourceSlice]:
     )
 
 
-def plain(node: str, count: int = SLIM) -> ResourceSlice:
-    """As many devices as are requested, without counters: the first try is the solution."""
+def devices_without_counters(node: str, count: int = SLIM) -> ResourceSlice:
+    """A slice with the requested number of devices without counters, where the first try is the solution."""
     return slice_of(*(device(f"gpu-{number}") for number in range(count)), node=node)
 
 
-def eight(*expressions: str, name: str = "c", namespace: str = "default") -> ResourceClaim:
-    """The claim."""
+def claim_for_eight(*expressions: str, name: str = "c", namespace: str = "default") -> ResourceClaim:
+    """A claim for eight devices."""
     requests = (request(SLIM, *expressions),)
     return ResourceClaim(
         metadata=ObjectMeta(name=name, namespace=namespace),

@@ -1,4 +1,4 @@
-"""Who has which part of a node's hardware."""
+"""The share of a node's hardware that each claim holds."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from allotment.model.meta import ObjectKey
 from allotment.model.resource import CounterSet, ResourceClaim
 
 
-class Holder(NamedTuple):
-    """A claim that holds devices, for a request of a class."""
+class ClaimHolder(NamedTuple):
+    """A claim that holds devices for a request of a class."""
 
     claim: ObjectKey
     device_class: str
 
 
-class Held(NamedTuple):
-    """Which part of the node each holder has (0 to 1, at most 1 together), and how many pieces bear the price."""
+class NodeHoldings(NamedTuple):
+    """The fraction of the node that each claim holds (0 to 1, together at most 1), and the number of pieces of
+    hardware.
+    """
 
-    by: Mapping[Holder, float]
+    by_holder: Mapping[ClaimHolder, float]
     pieces: int
 
 
-def held(
+def node_holdings(
     records: Sequence[DeviceRecord],
     counters: Mapping[tuple[PoolID, str], CounterSet],
     usage: Usage,
     claims: Mapping[ObjectKey, ResourceClaim],
-) -> Held:
-    """Who holds what of a node's devices."""
+) -> NodeHoldings:
+    """Return which claim holds which fraction of a node's devices."""
     share = parts(records, counters)
-    by_piece: dict[Hashable, dict[Holder, float]] = {}
+    by_piece: dict[Hashable, dict[ClaimHolder, float]] = {}
     for record, of in zip(records, share.of, strict=True):
         if of and usage.is_allocated(record.id):
             holders = tuple(_holders(record, usage, claims))
@@ -45,26 +47,30 @@ def held(
                 having = by_piece.setdefault(piece, {})
                 for holder, fraction in holders:
                     having[holder] = having.get(holder, 0.0) + part * fraction
-    found: dict[Holder, float] = {}
+    found: dict[ClaimHolder, float] = {}
     for having in by_piece.values():
-        # Together they have the whole at most, though shares in time and unevenly used counters may add up to more.
+        # Limited to the whole, because time-sliced shares and unevenly used counters can add up to more.
         whole = max(sum(having.values()), 1.0) * share.pieces
         for holder, part in having.items():
             found[holder] = found.get(holder, 0.0) + part / whole
-    return Held(found, share.pieces)
+    return NodeHoldings(found, share.pieces)
 
 
-def _holders(record: DeviceRecord, usage: Usage, claims: Mapping[ObjectKey, ResourceClaim]) -> Iterator[tuple[Holder, float]]:
-    """Who holds a device, and which part of it: of a shared one the largest part that it consumes of any capacity."""
+def _holders(
+    record: DeviceRecord, usage: Usage, claims: Mapping[ObjectKey, ResourceClaim]
+) -> Iterator[tuple[ClaimHolder, float]]:
+    """Yield the holders of a device with their fractions; of a shared one the largest fraction consumed of any
+    capacity.
+    """
     every = usage.exclusive.get(record.id, ())
-    # What was set aside costs whoever has the device now.
+    # The cost of a detached claim is attributed to the current holder of the device.
     whole = tuple(key for key in every if not is_contested(claims.get(key))) or every
     for key in whole:
-        yield Holder(key, class_of(claims.get(key), record.id)), 1 / len(whole)
+        yield ClaimHolder(key, class_of(claims.get(key), record.id)), 1 / len(whole)
     shares = usage.shares.get(record.id, ())
     for share in shares:
         limits = record.traits.limits
         consumed = share.consumed or {}
         parts_of = (min(amount / limits[name], 1.0) for name, amount in consumed.items() if limits.get(name))
         part = max(parts_of, default=0.0)
-        yield Holder(share.claim, class_of(claims.get(share.claim), record.id)), part or 1 / len(shares)
+        yield ClaimHolder(share.claim, class_of(claims.get(share.claim), record.id)), part or 1 / len(shares)

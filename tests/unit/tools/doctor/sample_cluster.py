@@ -1,4 +1,4 @@
-"""A small cluster in which all is well, as trees that a test then breaks."""
+"""A small healthy cluster as object trees, in which tests create defects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRA = "resource.k8s.io/v1"
 
 
 class Cluster:
-    """Two nodes with two T4 each, their driver, a pod that runs with a claim of its own, a scheduler."""
+    """Two nodes with two T4 each, their driver, a running pod with its own claim, and a scheduler."""
 
     def __init__(self) -> None:
         self.trees: list[Tree] = []
@@ -54,7 +54,7 @@ class Cluster:
     # --- objects -----------------------------------------------------------------------------------------------------
 
     def add(self, tree: Tree) -> Tree:
-        """An object, as an API server would show it."""
+        """Add an object with the metadata that an API server sets."""
         metadata = tree["metadata"]
         metadata.setdefault("uid", f"{tree['kind']}-{metadata['name']}")
         metadata.setdefault("creationTimestamp", LONG_AGO)
@@ -70,22 +70,22 @@ class Cluster:
         return [one for one in self.trees if one["kind"] == kind]
 
     def remove(self, kind: str, *names: str) -> None:
-        """Without these, or without any of the kind."""
+        """Remove objects by name, or all objects of the kind."""
         self.trees = [
             one for one in self.trees if one["kind"] != kind or (names and one["metadata"]["name"] not in names)
         ]  # fmt: skip
 
     def object(self, api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Tree:
-        """Any object."""
+        """Add an object of any kind."""
         metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
         return self.add({"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields})
 
     def template(self, name: str, device_class: str = NVIDIA, **exactly: Any) -> Tree:
-        """A template for one device."""
+        """Add a template for one device."""
         return self.object(DRA, "ResourceClaimTemplate", name, "ml", spec={"spec": asking(device_class, **exactly)})
 
     def claim(self, name: str, *devices: str, pods: Sequence[str] = (), device_class: str = NVIDIA) -> Tree:
-        """A claim; with devices (``node-1/gpu-0``) an allocated one. ``pods`` are those that it is reserved for."""
+        """Add a claim, allocated if ``devices`` (``node-1/gpu-0``) are given. ``pods`` are its consumers."""
         results: list[Tree] = [
             {"request": "gpu", "driver": NVIDIA, "pool": pool, "device": device}
             for pool, device in (one.split("/") for one in devices)
@@ -99,7 +99,7 @@ class Cluster:
         self, name: str, namespace: str = "ml", *, claim: str = "", template: str = "", made: str = "", node: str = "",
         owner: tuple[str, str] | None = None, phase: str = "", **spec: Any,
     ) -> Tree:  # fmt: skip
-        """A pod: with a claim by name, or of a template, of which ``made`` is the name of the claim."""
+        """Add a pod with a claim, or with a template; ``made`` is the name of the generated claim."""
         status: Tree = {"phase": phase or ("Running" if node else "Pending"), "conditions": []}
         if node:
             spec["nodeName"] = node
@@ -120,7 +120,7 @@ class Cluster:
         return tree
 
     def running(self, name: str, node: str, device: str) -> Tree:
-        """A pod that has a device, through a claim that was made for it."""
+        """Add a running pod with a device, through a generated claim."""
         pod = self.pod(name, template="one", made=f"{name}-gpu", node=node)
         claim = self.claim(f"{name}-gpu", f"{node}/{device}", pods=[name])
         claim["metadata"]["ownerReferences"] = [
@@ -128,10 +128,10 @@ class Cluster:
         ]
         return pod
 
-    def waiting(
+    def pending_pod(
         self, name: str, template: str = "one", message: str = "0/2 nodes are available", **fields: Any
     ) -> Tree:
-        """A pod whose claim is there, and that a scheduler has looked at in vain."""
+        """Add a pending pod with a claim, which a scheduler tried to schedule without success."""
         pod = self.pod(name, template=template, made=f"{name}-gpu", **fields)
         asked = next(t for t in self.all("ResourceClaimTemplate") if t["metadata"]["name"] == template)
         claim = self.claim(f"{name}-gpu")
@@ -147,7 +147,7 @@ class Cluster:
         return pod
 
     def event(self, pod: str, reason: str, message: str) -> Tree:
-        """Something that was said of a pod."""
+        """Add an event of a pod."""
         about = {"kind": "Pod", "namespace": "ml", "name": pod, "uid": f"Pod-{pod}"}
         return self.object(
             "v1", "Event", f"{pod}.{reason}", "ml", involvedObject=about, reason=reason, message=message,
@@ -155,19 +155,19 @@ class Cluster:
         )  # fmt: skip
 
     def lease(self, name: str, renewed: str = "2026-06-01T11:59:58.000000Z") -> Tree:
-        """Of a program that runs."""
+        """Add a Lease, by default of a running component."""
         spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": renewed}
         return self.object("coordination.k8s.io/v1", "Lease", name, "kube-system", spec=spec)
 
     def devices(self, slice_number: int = 0) -> list[Tree]:
-        """The devices of a slice."""
+        """The devices of a slice by its number."""
         found: list[Tree] = self.all("ResourceSlice")[slice_number]["spec"]["devices"]
         return found
 
     # --- the doctor --------------------------------------------------------------------------------------------------
 
-    def found(self) -> ClusterSnapshot:
-        """What an examination works on."""
+    def snapshot(self) -> ClusterSnapshot:
+        """The snapshot of the cluster."""
         seen = read_objects(self.trees)
         assert seen.failed == ()
         return ClusterSnapshot(
@@ -182,16 +182,16 @@ class Cluster:
         )
 
     def findings(self) -> tuple[ClusterFinding, ...]:
-        """What is wrong with it."""
-        return run_checks(self.found())
+        """The findings of all checks."""
+        return run_checks(self.snapshot())
 
-    def told(self, code: str) -> ClusterFinding:
-        """The one finding of a check."""
-        (found,) = (one for one in self.findings() if one.code == code)
+    def finding(self, code: str) -> ClusterFinding:
+        """The only finding of a check."""
+        (found,) = (finding for finding in self.findings() if finding.code == code)
         return found
 
 
 def asking(device_class: str = NVIDIA, **exactly: Any) -> Tree:
-    """The spec of a claim for one device, or as ``exactly`` says."""
+    """The spec of a claim for one device, with the fields of ``exactly``."""
     exact = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1, **exactly}
     return {"devices": {"requests": [{"name": "gpu", "exactly": exact}]}}

@@ -1,4 +1,4 @@
-"""Devices from the other end of a node: as good an answer, out of the way of whoever begins in front."""
+"""``prefer_last``: allocation of the last devices of a node if the result is equally good."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def _of_model(model: str) -> list[Tree]:
 
 
 @pytest.mark.parametrize(("count", "taken"), [(1, ["gpu-3"]), (2, ["gpu-2", "gpu-3"])])
-def test_the_last_ones_are_taken(count: int, taken: list[str]) -> None:
+def test_the_last_devices_are_allocated(count: int, taken: list[str]) -> None:
     assert _taken(_node("x", "x", "x", "x"), _claim(count=count)) == taken
 
 
-def test_only_those_that_suit() -> None:
+def test_only_matching_devices_are_allocated() -> None:
     assert _taken(_node("x", "x", "y", "y"), _claim(selectors=_of_model("x"))) == ["gpu-1"]
 
 
-def test_all_are_all() -> None:
+def test_mode_all_allocates_all_devices() -> None:
     assert _taken(_node("x", "x"), _claim(allocationMode="All", count=0)) == ["gpu-0", "gpu-1"]
 
 
-def test_what_is_preferred_is_not_given_up_for_it() -> None:
+def test_a_preferred_alternative_takes_precedence() -> None:
     def option(model: str) -> Tree:
         wanted = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
         return {"name": model, **wanted, "selectors": _of_model(model)}
@@ -68,7 +68,7 @@ def test_what_is_preferred_is_not_given_up_for_it() -> None:
 
 
 @given(st.integers(1, 8), st.integers(0, 4), st.lists(st.integers(1, 3), min_size=1, max_size=4))
-def test_what_fits_one_way_fits_the_other(size: int, held: int, counts: list[int]) -> None:
+def test_prefer_last_does_not_change_whether_claims_fit(size: int, held: int, counts: list[int]) -> None:
     allocator = _node(*["x"] * size)
     for number in range(min(held, size)):
         outcome = allocator.allocate("a", [_claim("held")], prefer_last=bool(number % 2))

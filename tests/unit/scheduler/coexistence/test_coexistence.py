@@ -1,4 +1,4 @@
-"""Another scheduler gives the same devices away, before us, after us, and when it is too late."""
+"""Another scheduler allocates the same devices: before this one, after it, and after the binding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLUSTER = (node("a"), gpus("a", 2), device_class())
 
 
 def generated(name: str, **status: Any) -> tuple[tuple[Resource, Tree], tuple[Resource, Tree]]:
-    """A pod and the claim that was made for it."""
+    """A pod and the claim generated for it."""
     resource, tree = pod(name)
     tree["metadata"]["uid"] = f"{name}-uid"
     tree["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
@@ -31,14 +31,14 @@ def generated(name: str, **status: Any) -> tuple[tuple[Resource, Tree], tuple[Re
 
 
 def foreign_claim(device: str, name: str = "theirs") -> tuple[Resource, Tree]:
-    """A claim that somebody else gave a device, for a pod of theirs."""
+    """A claim that another scheduler allocated for its own pod."""
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": device}
     users = [{"resource": "pods", "name": "rival", "uid": "rival-uid"}]
     return claim(name, status={"allocation": {"devices": {"results": [result]}}, "reservedFor": users})
 
 
 def foreign_pending_pod() -> tuple[Resource, Tree]:
-    """A pod of another scheduler that wants devices: while it waits decisions settle."""
+    """A pod of another scheduler that wants devices: while it is pending, decisions settle."""
     return pod("rival", "something", schedulerName="other")
 
 
@@ -81,7 +81,7 @@ def test_a_claim_contested_while_settling_is_detached_and_replaced() -> None:
             await lab.bound("p")
             assert lab.devices(_claim_of(lab, "p")) == ["gpu-0"]
             aside = lab.claim("p-gpu")
-            # Were it freed, kube-scheduler would take the device for free.
+            # If it were freed, kube-scheduler would consider the device free.
             assert (lab.devices("p-gpu"), lab.users("p-gpu")) == (["gpu-1"], [])
             assert aside["metadata"]["labels"] == {LABEL: "true"}
             assert not aside["metadata"].get("ownerReferences")
@@ -135,14 +135,14 @@ def test_the_replacement_claim_has_the_labels_and_annotations_of_the_template() 
 
 
 def _extended() -> tuple[tuple[Resource, Tree], tuple[Resource, Tree]]:
-    """A class that serves a resource, and a pod that asks for one of it."""
+    """A class that provides a resource, and a pod that requests one of it."""
     requests = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"})
     requests[1]["metadata"]["uid"] = "p-uid"
     return device_class(extendedResourceName="example.com/gpu"), requests
 
 
 def _left(device: str) -> tuple[Resource, Tree]:
-    """A claim for extended resources, of a scheduler that ended before it bound the pod."""
+    """A claim for extended resources of a scheduler that ended before it bound the pod."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}
     status = {**foreign_claim(device)[1]["status"], "reservedFor": [{"resource": "pods", "name": "p", "uid": "p-uid"}]}
     return claim("p-left", annotations={EXTENDED_RESOURCE_ANNOTATION: "true"}, ownerReferences=[owner], status=status)
@@ -170,7 +170,9 @@ def test_a_contested_claim_for_extended_resources_is_detached() -> None:
 def test_a_contested_leftover_claim_is_not_freed() -> None:
     async def scenario() -> None:
         served, requests = _extended()
-        async with world(node("a"), gpus("a", 2), served, _left("gpu-1"), foreign_claim("gpu-1"), requests, speed=10) as lab:
+        async with world(
+            node("a"), gpus("a", 2), served, _left("gpu-1"), foreign_claim("gpu-1"), requests, speed=10
+        ) as lab:
             await lab.bound("p")
             assert (lab.devices("p-left"), lab.users("p-left")) == (["gpu-1"], [])
             assert lab.claim("p-left")["metadata"]["labels"] == {LABEL: "true"}
@@ -203,7 +205,10 @@ def test_writes_of_an_earlier_scheduler_are_continued() -> None:
 
 def test_writes_of_an_earlier_scheduler_settle() -> None:
     async def scenario() -> None:
-        status = {**foreign_claim("gpu-1")[1]["status"], "reservedFor": [{"resource": "pods", "name": "p", "uid": "p-uid"}]}
+        status = {
+            **foreign_claim("gpu-1")[1]["status"],
+            "reservedFor": [{"resource": "pods", "name": "p", "uid": "p-uid"}],
+        }
         own_pod, made = generated("p", **status)
         async with world(*CLUSTER, made, foreign_claim("gpu-1"), own_pod, speed=10) as lab:
             await lab.bound("p")
@@ -224,8 +229,8 @@ def test_a_bound_pod_that_has_not_started_is_evicted_when_contested() -> None:
             assert (lab.devices("p-gpu"), lab.users("p-gpu")) == (["gpu-0"], [])
             await lab.until(lambda: lab.events("DeviceContested"))
             (message,) = lab.events("DeviceContested")
-            assert "claim ns/p-gpu was given to claim ns/theirs as well" in message
-            assert "gives way" in message
+            assert "claim ns/p-gpu was also allocated to claim ns/theirs" in message
+            assert "is evicted" in message
 
     idle.run(scenario())
 
@@ -246,7 +251,7 @@ def test_a_contested_pod_that_has_started_keeps_running_and_gets_an_event() -> N
 
 
 def test_a_device_reallocated_during_an_interruption_is_not_contested() -> None:
-    """All claims are read anew, one after the other; meanwhile the old holder and the new one seem to have it."""
+    """All claims are read again one by one; meanwhile both the old and the new holder seem to have the device."""
 
     async def scenario() -> None:
         own_pod, made = generated("p")
@@ -286,9 +291,11 @@ def test_a_freed_device_is_left_to_other_schedulers_for_the_settling_period() ->
     async def scenario() -> None:
         own_pod, made = generated("p")
         waits = foreign_pending_pod()
-        async with world(*CLUSTER, made, waits, foreign_claim("gpu-0"), foreign_claim("gpu-1", "more"), settle=0.5) as lab:
+        async with world(
+            *CLUSTER, made, waits, foreign_claim("gpu-0"), foreign_claim("gpu-1", "more"), settle=0.5
+        ) as lab:
             lab.put(*own_pod)
-            await lab.message_after("p")
+            await lab.reported_message("p")
             lab.client.remove(CLAIMS, NAMESPACE, "more")
             await asyncio.sleep(0.2)
             assert lab.devices("p-gpu") == []
