@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from allotment.components.logs import set_up
+from allotment.components.logs import _QUIET, set_up
 from allotment.controllers.resource_claims import _Key
 from allotment.model.meta import ObjectKey
 
@@ -23,10 +23,11 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbnlib2R5In0.c2lnbmF0dXJl"
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, levels = list(root.handlers), {name: logging.getLogger(name).level for name in (None, "asyncio", *_QUIET)}
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def said(form: Any, message: str, *arguments: object, verbose: bool = False, level: int = logging.INFO) -> str:
