@@ -19,17 +19,17 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def _facts(path: str) -> DeviceNumbers:
+def _numbers(path: str) -> DeviceNumbers:
     return DeviceNumbers("c", 195, int(path[-1]))
 
 
 @given(st.lists(strategies.edits, max_size=3))
 def test_merged_edits_are_equivalent_to_sequential_ones(several: list[ContainerEdits]) -> None:
     stepwise = _CONFIG
-    for each in several:
-        stepwise = apply(stepwise, each, _facts)
-    stepwise = apply(stepwise, ContainerEdits(), _facts)
-    at_once = apply(_CONFIG, merge(several), _facts)
+    for edits in several:
+        stepwise = apply(stepwise, edits, _numbers)
+    stepwise = apply(stepwise, ContainerEdits(), _numbers)
+    at_once = apply(_CONFIG, merge(several), _numbers)
     # If a node is replaced, sequential application keeps the device rule; merged edits never add it.
     for config in (stepwise, at_once):
         config.get("linux", {}).pop("resources", None)
@@ -39,7 +39,7 @@ def test_merged_edits_are_equivalent_to_sequential_ones(several: list[ContainerE
 @given(strategies.edits)
 def test_the_input_configuration_is_not_changed(edits: ContainerEdits) -> None:
     before = copy.deepcopy(_CONFIG)
-    apply(_CONFIG, edits, _facts)
+    apply(_CONFIG, edits, _numbers)
     assert before == _CONFIG
 
 
@@ -50,14 +50,14 @@ def test_a_variable_is_replaced_in_its_position() -> None:
 
 def test_a_node_gets_unset_numbers_from_the_host_and_a_device_rule() -> None:
     edits = ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia3", permissions="rw"),))
-    linux = apply(_CONFIG, edits, _facts)["linux"]
+    linux = apply(_CONFIG, edits, _numbers)["linux"]
     assert linux["devices"] == [{"path": "/dev/nvidia3", "type": "c", "major": 195, "minor": 3}]
     assert linux["resources"]["devices"] == [{"allow": True, "type": "c", "major": 195, "minor": 3, "access": "rw"}]
 
 
 def test_a_node_may_have_another_path_on_the_host() -> None:
     node = DeviceNode("/dev/gpu", host_path="/dev/dri/card7", uid=5, gid=6, file_mode=0o660)
-    entry = apply(_CONFIG, ContainerEdits(device_nodes=(node,)), _facts)["linux"]["devices"][0]
+    entry = apply(_CONFIG, ContainerEdits(device_nodes=(node,)), _numbers)["linux"]["devices"][0]
     assert entry == {"path": "/dev/gpu", "type": "c", "major": 195, "minor": 7, "fileMode": 0o660, "uid": 5, "gid": 6}
 
 
@@ -78,7 +78,7 @@ def test_a_pipe_and_a_node_without_permissions_get_no_rule() -> None:
 
 def test_a_node_with_another_type_than_on_the_host_is_rejected() -> None:
     with pytest.raises(InjectionError, match=r"/dev/nvidia0: expected type 'b', found 'c' on the host"):
-        apply(_CONFIG, ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia0", type="b"),)), _facts)
+        apply(_CONFIG, ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia0", type="b"),)), _numbers)
 
 
 def test_device_numbers_are_read_from_the_host(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ def test_clos_id_is_spelled_as_in_oci() -> None:
 @given(st.lists(strategies.edits, max_size=4))
 def test_merging_is_associative(several: list[ContainerEdits]) -> None:
     stepwise = ContainerEdits()
-    for each in several:
-        stepwise = stepwise.merged(each)
+    for edits in several:
+        stepwise = stepwise.merged(edits)
     assert merge(several) == merge([stepwise]) == merge([merge(several[:2]), merge(several[2:])])
 
 
@@ -105,18 +105,18 @@ def test_merging_is_associative(several: list[ContainerEdits]) -> None:
 def test_merged_edits_have_each_name_once_with_its_last_value(several: list[ContainerEdits]) -> None:
     merged = merge(several)
     for field, key in (("device_nodes", "path"), ("mounts", "container_path")):
-        told = {getattr(item, key): item for each in several for item in getattr(each, field)}
-        assert {getattr(item, key): item for item in getattr(merged, field)} == told
-        assert len(getattr(merged, field)) == len(told)
-    env = dict(variable.split("=") for each in several for variable in each.env)
+        expected = {getattr(item, key): item for edits in several for item in getattr(edits, field)}
+        assert {getattr(item, key): item for item in getattr(merged, field)} == expected
+        assert len(getattr(merged, field)) == len(expected)
+    env = dict(variable.split("=") for edits in several for variable in edits.env)
     assert dict(variable.split("=") for variable in merged.env) == env
     assert len(merged.env) == len(env)
 
 
 @given(st.lists(strategies.edits, max_size=4))
 def test_parent_folders_are_mounted_first(several: list[ContainerEdits]) -> None:
-    places = [mount.container_path for mount in merge(several).mounts]
-    assert [depth(place) for place in places] == sorted(depth(place) for place in places)
+    paths = [mount.container_path for mount in merge(several).mounts]
+    assert [depth(path) for path in paths] == sorted(depth(path) for path in paths)
 
 
 def test_group_zero_is_not_an_additional_group() -> None:
@@ -132,7 +132,7 @@ def test_empty_edits_are_false() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{", "vendor.json: line 2: not YAML"),
         ("[]", "vendor.json: Expected `object`, got `array`"),
@@ -153,15 +153,15 @@ def test_empty_edits_are_false() -> None:
         ('{"kind": "ab/cd", "kind": "a/c"}', "vendor.json: line 1: kind is set twice"),
     ],
 )
-def test_the_error_for_an_invalid_file_has_its_name_and_the_field(text: str, told: str) -> None:
+def test_the_error_for_an_invalid_file_has_its_name_and_the_field(text: str, expected: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         decode(text.encode(), "vendor.json")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert str(caught.value).startswith("vendor.json: ")
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "expected"),
     [
         (_spec(cdi_version="0.2.0"), "cdiVersion: expected one of 0.3.0"),
         (_spec(kind="gpu"), "kind: expected vendor/class, found 'gpu'"),
@@ -183,10 +183,10 @@ def test_the_error_for_an_invalid_file_has_its_name_and_the_field(text: str, tol
         (_spec(container_edits=ContainerEdits(env=("A",))), "containerEdits.env[0]"),
     ],
 )
-def test_invalid_specifications_are_not_written(spec: Spec, told: str) -> None:
+def test_invalid_specifications_are_not_written(spec: Spec, expected: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         encode(spec)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_all_problems_are_reported_together() -> None:

@@ -10,7 +10,7 @@ from allotment.cdi.spec import CdiDevice, ContainerEdits, InvalidSpec, Spec
 from allotment.cdi.store import FolderStore, MemoryStore, SpecStore
 
 StoreFactory = Callable[[Path], SpecStore]
-both = pytest.mark.parametrize("made", [FolderStore, lambda path: MemoryStore()], ids=["folder", "memory"])
+both = pytest.mark.parametrize("create", [FolderStore, lambda path: MemoryStore()], ids=["folder", "memory"])
 
 
 def _spec(value: str = "1") -> Spec:
@@ -18,8 +18,8 @@ def _spec(value: str = "1") -> Spec:
 
 
 @both
-def test_a_file_is_stored_under_its_name_until_it_is_removed(made: StoreFactory, tmp_path: Path) -> None:
-    store = made(tmp_path / "cdi")
+def test_a_file_is_stored_under_its_name_until_it_is_removed(create: StoreFactory, tmp_path: Path) -> None:
+    store = create(tmp_path / "cdi")
     assert store.names() == frozenset()
     assert store.read("one") is None
     store.write("one", _spec())
@@ -35,8 +35,8 @@ def test_a_file_is_stored_under_its_name_until_it_is_removed(made: StoreFactory,
 
 
 @both
-def test_stamps_change_only_with_the_content(made: StoreFactory, tmp_path: Path) -> None:
-    store = made(tmp_path)
+def test_stamps_change_only_with_the_content(create: StoreFactory, tmp_path: Path) -> None:
+    store = create(tmp_path)
     store.write("one", _spec())
     store.write("two", _spec())
     before = store.stamps()
@@ -48,8 +48,8 @@ def test_stamps_change_only_with_the_content(made: StoreFactory, tmp_path: Path)
 
 
 @both
-def test_an_invalid_specification_does_not_replace_a_valid_one(made: StoreFactory, tmp_path: Path) -> None:
-    store = made(tmp_path)
+def test_an_invalid_specification_does_not_replace_a_valid_one(create: StoreFactory, tmp_path: Path) -> None:
+    store = create(tmp_path)
     store.write("one", _spec())
     with pytest.raises(InvalidSpec):
         store.write("one", Spec("gpu", ()))
@@ -90,15 +90,15 @@ def test_a_crash_during_a_write_leaves_the_old_file_and_no_file_for_runtimes(
 
 
 def test_files_of_other_programs_are_listed_and_not_changed(tmp_path: Path) -> None:
-    theirs = {"vendor.yaml": "x", "vendor.json": "{", "README": "x", ".hidden": "x"}
-    for name, text in theirs.items():
+    files = {"vendor.yaml": "x", "vendor.json": "{", "README": "x", ".hidden": "x"}
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "sub.json").mkdir()
     folder = FolderStore(tmp_path)
     folder.write("one", _spec())
     folder.remove("one")
     assert folder.names() == {"vendor.yaml", "vendor"}
-    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()} == theirs
+    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()} == files
     with pytest.raises(InvalidSpec, match=r"vendor\.json: "):
         folder.read("vendor")
 

@@ -61,22 +61,22 @@ class FakeDriver:
 
     def plan(self, claim: AllocatedClaim) -> Tree:
         self.planned.append(claim)
-        return {"claim": claim.uid, "gpus": [each.device for each in claim.devices]}
+        return {"claim": claim.uid, "gpus": [device.device for device in claim.devices]}
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         self.calls.append(f"prepare {claim.uid}")
         if self.gate is not None:
             await self.gate.wait()
-        for each in claim.devices:
-            self.in_use[each.device] = claim.uid
+        for device in claim.devices:
+            self.in_use[device.device] = claim.uid
             if "prepare" in self.fail_at:
-                raise ClaimError(f"{each.device}: does not start")
+                raise ClaimError(f"{device.device}: does not start")
         return PreparedClaim(
             {
-                (each.pool, each.device, each.share_id): ReadyDevice(
-                    ContainerEdits(env=(f"GPU_{each.device}=1",)), {"uuid": f"GPU-{each.device}"}
+                device.key: ReadyDevice(
+                    ContainerEdits(env=(f"GPU_{device.device}=1",)), {"uuid": f"GPU-{device.device}"}
                 )
-                for each in claim.devices
+                for device in claim.devices
             },
             ContainerEdits(env=("ALL=1",)),
         )
@@ -103,8 +103,8 @@ def put_claim(
 ) -> ClaimRef:  # fmt: skip
     """Create an allocated claim; a device is ``request=device`` or, for the request ``gpu``, just the name."""
     results = []
-    for each in devices:
-        request, _, device = each.rpartition("=")
+    for item in devices:
+        request, _, device = item.rpartition("=")
         results.append({"request": request or "gpu", "driver": driver, "pool": NODE, "device": device, **more})
     tree = client.put(
         CLAIMS,

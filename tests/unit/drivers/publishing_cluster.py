@@ -49,7 +49,7 @@ class WriteRecorder:
         if name not in ("create", "update", "delete", "patch"):
             return act
 
-        async def noted(*args: Any, **more: Any) -> Any:
+        async def recorded(*args: Any, **more: Any) -> Any:
             if more.get("dry_run"):
                 return await act(*args, **more)
             self.before(name)
@@ -58,11 +58,11 @@ class WriteRecorder:
             self.after()
             return answer
 
-        return noted
+        return recorded
 
 
 class Cluster:
-    """An API server with a node, and at most one publisher at a time."""
+    """An API server with a node, and at most slice_ publisher at a time."""
 
     def __init__(self, features: Features = FEATURES) -> None:
         self.store = SqliteStore.open(None)
@@ -86,20 +86,20 @@ class Cluster:
         return sorted((e.tree for e in self.store.list("resourceslices.resource.k8s.io")), key=_name)
 
     def slices(self, pool: str = "n1") -> list[ResourceSlice]:
-        every = [read_value(tree, ResourceSlice) for tree in self.trees()]
-        return [one for one in every if one.spec.pool.name == pool]
+        slices = [read_value(tree, ResourceSlice) for tree in self.trees()]
+        return [slice_ for slice_ in slices if slice_.spec.pool.name == pool]
 
     def status(self, pool: str = "n1") -> PoolStatus | None:
         """Return the pool's status for a scheduler."""
-        every = self.slices(pool)
-        seen = gather_pool(PoolID(DRIVER, pool), every, every, PoolRules(True, True))
-        return seen.status if seen is not None else None
+        slices = self.slices(pool)
+        state = gather_pool(PoolID(DRIVER, pool), slices, slices, PoolRules(True, True))
+        return state.status if state is not None else None
 
     def devices(self, pool: str = "n1") -> list[str]:
-        return [device.name for one in self.slices(pool) for device in one.spec.devices or ()]
+        return [device.name for slice_ in self.slices(pool) for device in slice_.spec.devices or ()]
 
     def generations(self, pool: str = "n1") -> list[int]:
-        return [one.spec.pool.generation for one in self.slices(pool)]
+        return [slice_.spec.pool.generation for slice_ in self.slices(pool)]
 
     @asynccontextmanager
     async def publisher(
@@ -122,11 +122,11 @@ class Cluster:
                     task.cancel()
 
     async def publish(
-        self, *offers: DevicePool, node: str = "n1", known: Features | None = None, simulated: bool = False
+        self, *pools: DevicePool, node: str = "n1", known: Features | None = None, simulated: bool = False
     ) -> None:
         """Run a driver's publisher until all pools are published."""
         async with self.publisher(known=known, simulated=simulated) as publisher:
-            publisher.set_pools(DRIVER, node, offers)
+            publisher.set_pools(DRIVER, node, pools)
             await publisher.wait_published(DRIVER, node)
 
     async def until(self, true: Callable[[], object]) -> None:

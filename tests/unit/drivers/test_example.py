@@ -42,12 +42,12 @@ ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if 
 
 def slices_of(driver: Driver) -> list[ResourceSlice]:
     """Return the published slices of a driver, after validation like in the API server."""
-    offers = idle.run(offers_of(driver))
-    found = [spec for offer in offers for spec in build_slices(offer, driver.name, NODE, ALL_GATES).specs]
-    return [ResourceSlice(metadata=ObjectMeta(name=f"{n:05x}"), spec=spec) for n, spec in enumerate(found)]
+    pools = idle.run(discover(driver))
+    specs = [spec for pool in pools for spec in build_slices(pool, driver.name, NODE, ALL_GATES).specs]
+    return [ResourceSlice(metadata=ObjectMeta(name=f"{n:05x}"), spec=spec) for n, spec in enumerate(specs)]
 
 
-async def offers_of(driver: Driver) -> Sequence[Any]:
+async def discover(driver: Driver) -> Sequence[Any]:
     return await driver.discover()
 
 
@@ -84,24 +84,24 @@ def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, s
         assert isinstance(outcome, Allocated), outcome
         inventory.allocate(ObjectKey(claim.metadata.namespace, claim.metadata.name), outcome.results[0])
         status = {"allocation": to_tree(outcome.results[0])}
-        made = client.put(
+        claim = client.put(
             CLAIMS, {**tree, "metadata": {**tree["metadata"], "uid": f"u{next(numbers)}"}, "status": status}
         )
         ref = ClaimRef(made["metadata"]["namespace"], made["metadata"]["uid"], made["metadata"]["name"])
         answer = (await plugin.prepare([ref]))[ref.uid]
         assert answer.error == ""
-        return [each for device in answer.devices for each in device.cdi_ids]
+        return [id for device in answer.devices for id in device.cdi_ids]
 
     async def main() -> dict[str, dict[str, str]]:
-        told = {}
+        variables = {}
         for pod, claims in claims_of(trees).items():
             names: list[str] = []
             for tree in claims:
                 if id(tree) not in ids:
                     ids[id(tree)] = await prepared(tree)
                 names += ids[id(tree)]
-            told[pod] = dict(variable.split("=", 1) for variable in lookup.edits(names).env)
-        return told
+            variables[pod] = dict(variable.split("=", 1) for variable in lookup.edits(names).env)
+        return variables
 
     return idle.run(main())
 
@@ -175,7 +175,7 @@ DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[st
 
 @pytest.mark.parametrize("file", DEMONSTRATIONS)
 def test_the_demo_containers_have_the_variables_of_their_devices(shared: Shared, file: str) -> None:
-    make, wanted = DEMONSTRATIONS[file]
+    make, expected = DEMONSTRATIONS[file]
     trees = [tree for tree in yaml.safe_load_all(shared(f"manifests/example/{file}.yaml").read_text()) if tree]
     found = environments(make(), trees)
     assert found.keys() == wanted.keys()
@@ -188,18 +188,18 @@ def test_the_demo_containers_have_the_variables_of_their_devices(shared: Shared,
 @pytest.mark.parametrize("shared_", [False, True])
 @pytest.mark.parametrize("binding", [False, True])
 def test_all_gpu_modes_are_valid(partitions: int, shared_: bool, binding: bool) -> None:
-    found = slices_of(ExampleGpus(NODE, 8, Example(partitions, shared_, binding)))
-    devices = [device for one in found for device in one.spec.devices or ()]
+    slices = slices_of(ExampleGpus(NODE, 8, Example(partitions, shared_, binding)))
+    devices = [device for slice_ in slices for device in slice_.spec.devices or ()]
     assert len(devices) == 8 * (partitions + 1)
     assert all((device.allow_multiple_allocations or False) == shared_ for device in devices)
     assert all(bool(device.binding_conditions) == binding for device in devices)
-    assert sum(len(one.spec.shared_counters or ()) for one in found) == (8 if partitions else 0)
+    assert sum(len(slice_.spec.shared_counters or ()) for slice_ in slices) == (8 if partitions else 0)
 
 
 def test_uuids_are_stable_and_unique_to_a_node() -> None:
     def uuids(node: str) -> list[Any]:
-        (offer,) = idle.run(offers_of(ExampleGpus(node)))
-        return [device.attributes["uuid"].string for group in offer.groups for device in group]
+        (pool,) = idle.run(discover(ExampleGpus(node)))
+        return [device.attributes["uuid"].string for group in pool.groups for device in group]
 
     assert uuids("a") == uuids("a")
     assert not set(uuids("a")) & set(uuids("b"))
@@ -250,10 +250,10 @@ def test_a_fault_can_be_set_and_cleared() -> None:
         driver.set_faults({"gpu-1": "NoExecute", "nic-0": "None"})
         driver.set_faults({"gpu-1": "NoExecute"})
         driver.set_faults({})
-        news = driver.watch()
+        events = driver.watch()
         taint = DeviceTaint(key="example.com/broken", effect="NoExecute")
-        assert await anext(news) == HealthUpdate("gpu-1", "Unhealthy", "broken on purpose", (taint,))
-        assert await anext(news) == HealthUpdate("gpu-1", "Healthy")
+        assert await anext(events) == HealthUpdate("gpu-1", "Unhealthy", "broken on purpose", (taint,))
+        assert await anext(events) == HealthUpdate("gpu-1", "Healthy")
 
     idle.run(main())
 

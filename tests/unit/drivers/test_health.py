@@ -19,7 +19,7 @@ def test_health_is_repeated_in_real_time(speed: float, monkeypatch: pytest.Monke
     """The kubelet's timeout is in real time, which may differ from a lab's."""
     monkeypatch.setattr(health, "_REPEAT_SECONDS", 0.05)
 
-    async def told() -> int:
+    async def count_messages() -> int:
         board = HealthTable("node", IdleClock(speed))
         board.set_devices((DevicePool(((Device(name="gpu-0"),),)),))
         count = 0
@@ -36,4 +36,4 @@ def test_health_is_repeated_in_real_time(speed: float, monkeypatch: pytest.Monke
         await asyncio.wait([listening])
         return count
 
-    assert 2 <= idle.run(told()) <= 30
+    assert 2 <= idle.run(count_messages()) <= 30

@@ -51,10 +51,10 @@ async def program(
     node_driver = NodeDriver(
         driver, DriverHost(NODE, "boot", storage, FolderStore(folder / "cdi")), claims, clock, random=Random(1)
     )
-    place = DriverOptions(NODE, pod_uid, folder / "plugins", folder / "registry", folder / "cdi")
+    options = DriverOptions(NODE, pod_uid, folder / "plugins", folder / "registry", folder / "cdi")
     async with asyncio.TaskGroup() as group:
         follow = group.create_task(caches.run())
-        task = group.create_task(serve(node_driver, publisher, place, stop))
+        task = group.create_task(serve(node_driver, publisher, options, stop))
         yield
         stop.set()
         await task
@@ -75,14 +75,14 @@ class Kubelet:
         while self.registry.connected(DRIVER) is None:
             self.changed.clear()
             await asyncio.wait_for(self.changed.wait(), 40)
-        found = self.registry.find(DRIVER)
+        plugin = self.registry.find(DRIVER)
         assert found is not None
         return found
 
 
 @asynccontextmanager
 async def kubelet(folder: Path) -> AsyncIterator[Kubelet]:
-    made = Kubelet(folder)
+    kubelet = Kubelet(folder)
     (folder / "registry").mkdir(exist_ok=True)
     task = asyncio.create_task(made.registry.run())
     try:
@@ -93,7 +93,7 @@ async def kubelet(folder: Path) -> AsyncIterator[Kubelet]:
 
 
 async def published(cluster: Cluster, count: int) -> None:
-    while len([d for one in cluster.slices() for d in one.spec.devices or ()]) != count:
+    while len([d for slice_ in cluster.slices() for d in slice_.spec.devices or ()]) != count:
         await asyncio.sleep(0.01)
 
 
@@ -111,12 +111,12 @@ def test_a_kubelet_finds_and_calls_the_driver(folder: Path) -> None:
             assert answer.devices[0].share_id == "5a1e"
             stream = plugin.health()
             assert stream is not None
-            assert {each.health for each in await anext(stream)} == {"Healthy"}
+            assert {device.health for device in await anext(stream)} == {"Healthy"}
             taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
             driver.events.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
-            told = {each.device: each.health for each in await anext(stream)}
-            assert told["gpu-2"] == "Unhealthy"
-            while not any(d.taints for one in cluster.slices() for d in one.spec.devices or ()):
+            health = {device.device: device.health for device in await anext(stream)}
+            assert health["gpu-2"] == "Unhealthy"
+            while not any(d.taints for slice_ in cluster.slices() for d in slice_.spec.devices or ()):
                 await asyncio.sleep(0.01)
             assert await plugin.unprepare([ref]) == {ref.uid: ""}
         # Slices stay for the next process, sockets do not.
@@ -130,7 +130,7 @@ def test_in_a_rolling_update_the_new_process_takes_over_prepared_claims(folder: 
     async def main() -> None:
         cluster, claims, driver = Cluster(), MemoryClient(), FakeDriver()
         await cluster.node(NODE)
-        one, two = put_claim(claims, "one", "gpu-0"), put_claim(claims, "two", "gpu-1")
+        first, second = put_claim(claims, "one", "gpu-0"), put_claim(claims, "two", "gpu-1")
         async with kubelet(folder) as node:
             async with program(folder, driver, cluster, claims, "0a"), asyncio.timeout(50):
                 first = await (await node.plugin()).prepare([one])
@@ -143,7 +143,7 @@ def test_in_a_rolling_update_the_new_process_takes_over_prepared_claims(folder: 
                     new = await node.plugin()
                     assert await new.prepare([one]) == first
                     assert (await new.prepare([two]))[two.uid].error == ""
-                    assert await new.unprepare([one, two]) == {one.uid: "", two.uid: ""}
+                    assert await new.unprepare([first, second]) == {first.uid: "", second.uid: ""}
             assert driver.calls == [f"prepare {one.uid}", f"prepare {two.uid}", *sorted(driver.calls[2:])]
         assert cluster.generations() == before
 

@@ -22,9 +22,9 @@ VARIABLES_ONLY = {"env"}
 
 def driver(form: str, state: Path) -> SimulatedHardwareDriver:
     """Return the driver of a node with this hardware, after discovery."""
-    found = host_simulation(parse_fleet([f"{NODE}={form}"])[0], state)
+    simulation = host_simulation(parse_fleet([f"{NODE}={form}"])[0], state)
     idle.run(found.discover())
-    assert isinstance(found, SimulatedHardwareDriver)
+    assert isinstance(simulation, SimulatedHardwareDriver)
     return found
 
 
@@ -62,7 +62,7 @@ def test_containers_get_only_variables(form: str, granted: AllocatedDevice, tmp_
     _, found = prepared(driver(form, tmp_path), granted)
     (ready,) = found.devices.values()
     assert changed(ready.edits) == changed(found.edits) == VARIABLES_ONLY
-    assert any(one.startswith(f"{VARIABLE}=") and one.endswith(f" {form}") for one in found.edits.env)
+    assert any(variable.startswith(f"{VARIABLE}=") and variable.endswith(f" {form}") for variable in found.edits.env)
     name = granted.device.upper().replace("-", "_")
     assert f"{VARIABLE}_N1_{name}=n1/{granted.device}" in ready.edits.env
 
@@ -98,15 +98,15 @@ def test_a_mig_device_survives_a_restart_of_the_driver(tmp_path: Path) -> None:
 
 def test_gpu_partitions_survive_a_restart_of_the_driver(tmp_path: Path) -> None:
     form = "mi300x-8x-oam/auto"
-    offered = idle.run(driver(form, tmp_path).discover())
-    name = next(one.name for group in offered[0].groups for one in group if "cpx" in one.name)
+    pools = idle.run(driver(form, tmp_path).discover())
+    name = next(device.name for group in pools[0].groups for device in group if "cpx" in device.name)
     granted = AllocatedDevice("gpu", NODE, name, share_id="s", consumed_capacity={"partitions": Quantity.parse("1")})
     plan, found = prepared(driver(form, tmp_path), granted)
     after = driver(form, tmp_path)
     after.restore([plan])
     claim = AllocatedClaim("c1", "default", "c1", (granted,))
     assert idle.run(after.prepare(claim, plan)).devices.keys() == found.devices.keys()
-    kept = (tmp_path / "hardware.json").read_text()
+    content = (tmp_path / "hardware.json").read_text()
     assert '"cpx"' in kept
     idle.run(after.unprepare(plan))
     assert '"cpx"' not in (tmp_path / "hardware.json").read_text()

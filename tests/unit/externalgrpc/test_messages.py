@@ -69,14 +69,14 @@ def unknown(message: Message) -> list[tuple[int, int, bytes]]:
 
 
 def test_every_message_of_both_contracts_was_recorded() -> None:
-    ours = {
+    defined = {
         message.full_name
         for module in (cloud_provider_pb2, expander_pb2)
         for message in module.DESCRIPTOR.message_types_by_name.values()
     }
     recorded = {line["message"] for line in MESSAGES}
     # These three are part of "in all states".
-    assert {full.rpartition(".")[2] for full in ours - recorded} == {"Instance", "InstanceStatus", "InstanceErrorInfo"}
+    assert {full.rpartition(".")[2] for full in defined - recorded} == {"Instance", "InstanceStatus", "InstanceErrorInfo"}
 
 
 @pytest.mark.parametrize("line", OBJECTS, ids=name)
@@ -105,8 +105,8 @@ def test_invalid_objects_are_reported() -> None:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def recorded(message: str, what: str) -> bytes:
-    return next(bytes.fromhex(x["hex"]) for x in MESSAGES if x["message"].endswith(f".{message}") and x["what"] == what)
+def recorded(message: str, case: str) -> bytes:
+    return next(bytes.fromhex(x["hex"]) for x in MESSAGES if x["message"].endswith(f".{message}") and x["what"] == case)
 
 
 GROUP = CloudNodeGroup("aws/g5.xlarge/eu-central-1a/on-demand", 1, 300, "0.526 USD/h")

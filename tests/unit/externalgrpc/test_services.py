@@ -48,15 +48,15 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     names = [f"{here}/{path.name}" for path in PROTOS.glob("*.proto")]
     protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", f"{here}={PROTOS}", f"--grpc_python_out={out}"]
     subprocess.run([*protoc, *names], check=True)
-    found = {}
+    modules = {}
     for name in ("cloud_provider", "expander"):
         spec = importlib.util.spec_from_file_location(f"made_{name}", out / here / f"{name}_pb2_grpc.py")
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        found[name] = module
-    return {"cloud": found["cloud_provider"].CloudProviderStub, "expander": found["expander"].ExpanderStub}
+        modules[name] = module
+    return {"cloud": modules["cloud_provider"].CloudProviderStub, "expander": modules["expander"].ExpanderStub}
 
 
 class FakeCloudProvider:
@@ -66,8 +66,8 @@ class FakeCloudProvider:
         self.calls: list[Any] = []
         self.fails: Exception | None = None
 
-    def record(self, *what: Any) -> None:
-        self.calls.append(what)
+    def record(self, *call: Any) -> None:
+        self.calls.append(call)
         if self.fails is not None:
             raise self.fails
 
@@ -77,7 +77,7 @@ class FakeCloudProvider:
 
     async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
         self.record("node_group_of", node)
-        return CloudNodeGroup("a", 0, 5) if node.labels.get("ours") else None
+        return CloudNodeGroup("a", 0, 5) if node.labels.get("managed") else None
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
         self.record("node_price", node.name, hours)
@@ -164,8 +164,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 
 def create_keys(folder: Path) -> Keys:
     now = datetime.now(UTC)
-    found = ensure(folder, now)
-    return Keys(found.authority, found.server, issue(folder, "cluster-autoscaler", (), now))
+    identities = ensure(folder, now)
+    return Keys(identities.authority, identities.server, issue(folder, "cluster-autoscaler", (), now))
 
 
 @asynccontextmanager
@@ -186,29 +186,29 @@ async def check_every_call(stub: Any, cloud: FakeCloudProvider) -> None:
     """Make all calls of an autoscaler and check the answers."""
     groups = await stub.NodeGroups(wire.NodeGroupsRequest())
     assert [(g.id, g.minSize, g.maxSize, g.debug) for g in groups.nodeGroups] == [("a", 0, 5, "cheap"), ("b", 1, 2, "")]
-    ours = wire.ExternalGrpcNode(providerID="x://1", name="n", labels={"ours": "yes"}, annotations={"k": "v"})
-    assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=ours))).nodeGroup.id == "a"
-    assert cloud.calls[-1] == ("node_group_of", NodeRef("x://1", "n", {"ours": "yes"}, {"k": "v"}))
+    known = wire.ExternalGrpcNode(providerID="x://1", name="n", labels={"managed": "yes"}, annotations={"k": "v"})
+    assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=known))).nodeGroup.id == "a"
+    assert cloud.calls[-1] == ("node_group_of", NodeRef("x://1", "n", {"managed": "yes"}, {"k": "v"}))
     other = wire.ExternalGrpcNode(name="m")
     assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=other))).nodeGroup.id == ""
     times = {"startTimestamp": Timestamp(seconds=0), "endTimestamp": Timestamp(seconds=7200)}
-    assert (await stub.PricingNodePrice(wire.PricingNodePriceRequest(node=ours, **times))).price == 1.0
-    with pytest.raises(grpc.aio.AioRpcError) as told:
+    assert (await stub.PricingNodePrice(wire.PricingNodePriceRequest(node=known, **times))).price == 1.0
+    with pytest.raises(grpc.aio.AioRpcError) as error:
         await stub.PricingPodPrice(wire.PricingPodPriceRequest(pod_bytes=objects.to_bytes(objects.POD, POD), **times))
-    assert told.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert told.value.code().value[0] == 12
+    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert error.value.code().value[0] == 12
     assert (await stub.GPULabel(wire.GPULabelRequest())).label == "example.com/gpu"
     assert set((await stub.GetAvailableGPUTypes(wire.GetAvailableGPUTypesRequest())).gpuTypes) == {"T4", "H100"}
     await stub.Refresh(wire.RefreshRequest())
     assert (await stub.NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="a"))).targetSize == 3
     await stub.NodeGroupIncreaseSize(wire.NodeGroupIncreaseSizeRequest(id="a", delta=2))
     assert cloud.calls[-1] == ("increase_size", "a", 2)
-    await stub.NodeGroupDeleteNodes(wire.NodeGroupDeleteNodesRequest(id="a", nodes=[ours, other]))
+    await stub.NodeGroupDeleteNodes(wire.NodeGroupDeleteNodesRequest(id="a", nodes=[known, other]))
     assert cloud.calls[-1] == ("delete_nodes", "a", ("n", "m"))
     await stub.NodeGroupDecreaseTargetSize(wire.NodeGroupDecreaseTargetSizeRequest(id="a", delta=-1))
     assert cloud.calls[-1] == ("decrease_target_size", "a", 1)
-    found = (await stub.NodeGroupNodes(wire.NodeGroupNodesRequest(id="a"))).instances
-    assert [(i.id, i.status.instanceState, i.status.errorInfo.instanceErrorClass) for i in found] == [
+    instances = (await stub.NodeGroupNodes(wire.NodeGroupNodesRequest(id="a"))).instances
+    assert [(i.id, i.status.instanceState, i.status.errorInfo.instanceErrorClass) for i in instances] == [
         ("x://1", 1, 0), ("x://2", 2, 1),
     ]  # fmt: skip
     template = await stub.NodeGroupTemplateNodeInfo(wire.NodeGroupTemplateNodeInfoRequest(id="a"))
@@ -218,7 +218,7 @@ async def check_every_call(stub: Any, cloud: FakeCloudProvider) -> None:
     assert options.nodeGroupAutoscalingOptions.scaleDownUtilizationThreshold == 0.5
     assert options.nodeGroupAutoscalingOptions.scaleDownUnneededDuration.nanos == 7
     await stub.Cleanup(wire.CleanupRequest())
-    called = {words[0] for words in cloud.calls}
+    called = {call[0] for call in cloud.calls}
     assert called == {name for name in dir(FakeCloudProvider) if not name.startswith("_")} - {"record"}
 
 
@@ -240,9 +240,9 @@ def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], ke
                 await check_every_call(stubs["cloud"](opened), cloud)
             for anonymous in (keys, None):
                 async with open_channel(port, anonymous) as opened:
-                    with pytest.raises(grpc.aio.AioRpcError) as told:
+                    with pytest.raises(grpc.aio.AioRpcError) as error:
                         await stubs["cloud"](opened).Refresh(wire.RefreshRequest(), timeout=50)
-                    assert told.value.code() is grpc.StatusCode.UNAVAILABLE
+                    assert error.value.code() is grpc.StatusCode.UNAVAILABLE
 
     run(test)
 
@@ -279,9 +279,9 @@ def test_errors_of_a_cloud_provider_become_a_status(stubs: Mapping[str, Any], fa
         cloud = FakeCloudProvider()
         cloud.fails = failure("no group of that name: x")
         async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
-            with pytest.raises(grpc.aio.AioRpcError) as told:
+            with pytest.raises(grpc.aio.AioRpcError) as error:
                 await stubs["cloud"](opened).NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="x"))
-            assert (told.value.code(), told.value.details()) == (STATUS_CODES[failure], "no group of that name: x")
+            assert (error.value.code(), error.value.details()) == (STATUS_CODES[failure], "no group of that name: x")
 
     run(test)
 
@@ -291,10 +291,10 @@ def test_an_unexpected_error_is_internal_and_logged(stubs: Mapping[str, Any], ca
         cloud = FakeCloudProvider()
         cloud.fails = KeyError("x" * 20_000)
         async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
-            with pytest.raises(grpc.aio.AioRpcError) as told:
+            with pytest.raises(grpc.aio.AioRpcError) as error:
                 await stubs["cloud"](opened).Refresh(wire.RefreshRequest())
-            assert told.value.code() is grpc.StatusCode.INTERNAL
-            details = told.value.details()
+            assert error.value.code() is grpc.StatusCode.INTERNAL
+            details = error.value.details()
             assert details is not None
             assert details.startswith("KeyError")
             assert details.endswith("...")
@@ -311,9 +311,9 @@ def test_size_changes_with_the_wrong_sign_are_rejected(stubs: Mapping[str, Any],
         cloud = FakeCloudProvider()
         async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
             request = getattr(wire, f"NodeGroup{call}SizeRequest")(id="a", delta=delta)
-            with pytest.raises(grpc.aio.AioRpcError) as told:
+            with pytest.raises(grpc.aio.AioRpcError) as error:
                 await getattr(stubs["cloud"](opened), f"NodeGroup{call}Size")(request)
-            assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert not cloud.calls
 
     run(test)
@@ -325,13 +325,13 @@ def test_invalid_requests_are_reported(stubs: Mapping[str, Any]) -> None:
             garbled = opened.unary_unary(
                 "/grpcplugin.Expander/BestOptions", request_serializer=None, response_deserializer=None
             )
-            with pytest.raises(grpc.aio.AioRpcError) as told:
+            with pytest.raises(grpc.aio.AioRpcError) as error:
                 await garbled(b"\xff\xff")
-            assert told.value.code() is grpc.StatusCode.INTERNAL
+            assert error.value.code() is grpc.StatusCode.INTERNAL
             request = expander_wire.BestOptionsRequest(options=[expander_wire.Option(podBytes=[b"\xff"])])
-            with pytest.raises(grpc.aio.AioRpcError) as told:
+            with pytest.raises(grpc.aio.AioRpcError) as error:
                 await stubs["expander"](opened).BestOptions(request)
-            assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     run(test)
 
@@ -359,7 +359,7 @@ def test_renewed_certificates_are_reloaded(stubs: Mapping[str, Any], tmp_path: P
             fresh.write_bytes(new.read_bytes())
             fresh.replace(path)
 
-    async def asked_by(port: int, keys: Keys) -> bool:
+    async def can_call(port: int, keys: Keys) -> bool:
         async with open_channel(port, keys) as opened:
             request = expander_wire.BestOptionsRequest(options=[expander_wire.Option(nodeGroupId="a")])
             call = stubs["expander"](opened).BestOptions(request, timeout=50)
@@ -370,12 +370,12 @@ def test_renewed_certificates_are_reloaded(stubs: Mapping[str, Any], tmp_path: P
     async def test() -> None:
         put(first)
         async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())], used) as port:
-            assert (await asked_by(port, first), await asked_by(port, second)) == (True, False)
+            assert (await can_call(port, first), await can_call(port, second)) == (True, False)
             # In between, the two files do not match.
             used.key.write_bytes(second.server.key.read_bytes())
-            assert await asked_by(port, first)
+            assert await can_call(port, first)
             put(second)
-            assert (await asked_by(port, first), await asked_by(port, second)) == (False, True)
+            assert (await can_call(port, first), await can_call(port, second)) == (False, True)
 
     run(test)
 

@@ -166,14 +166,14 @@ def test_a_call_times_out(folder: Path) -> None:
 
         driver.before = for_ever
         async with (
-            driver_at(folder, driver) as patient,
+            driver_at(folder, driver) as slow_client,
             PluginClient(PluginInfo(DRIVER, paths(folder)[0], BOTH), seconds=0.1) as kubelet,
         ):
             while not driver.calls:  # on a busy machine a call may end before it arrives
                 assert await error_of(kubelet) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
             await cancelled.wait()
             driver.before = None
-            assert await patient.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device(),))}
+            assert await slow_client.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device(),))}
 
     asyncio.run(story())
 
@@ -239,12 +239,12 @@ def test_the_health_stream_ends_with_the_driver(folder: Path) -> None:
     async def story() -> None:
         driver = FakeDriver()
         driver.health_messages = asyncio.Queue()
-        news = (DeviceHealth("node-1", "gpu-0", "Unhealthy", 7, 60, "Xid 79"),)
-        driver.health_messages.put_nowait(news)
+        message = (DeviceHealth("node-1", "gpu-0", "Unhealthy", 7, 60, "Xid 79"),)
+        driver.health_messages.put_nowait(message)
         async with driver_at(folder, driver) as kubelet:
             stream = kubelet.health()
             assert stream is not None
-            assert await anext(stream) == news
+            assert await anext(stream) == message
             driver.health_messages = None
             # The restarted driver has no health service: the stream ends immediately, without an error.
             silent = kubelet.health()
@@ -268,12 +268,12 @@ def test_a_call_fails_if_the_answer_cannot_be_parsed(folder: Path) -> None:
         async def answer(request: bytes, context: object) -> bytes:
             return b"\xff\xff"
 
-        async def tell(request: bytes, context: object) -> AsyncIterator[bytes]:
+        async def send(request: bytes, context: object) -> AsyncIterator[bytes]:
             yield b"\xff\xff"
 
         server = grpc.aio.server()
         prepare = {encoding.PREPARE: grpc.unary_unary_rpc_method_handler(answer)}
-        watch = {encoding.WATCH: grpc.unary_stream_rpc_method_handler(tell)}
+        watch = {encoding.WATCH: grpc.unary_stream_rpc_method_handler(send)}
         server.add_generic_rpc_handlers(
             (
                 grpc.method_handlers_generic_handler(encoding.V1.service, prepare),

@@ -33,7 +33,7 @@ from tests.waiting import until
 OLD, NEW = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e", "1bbb6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
 FAST = Clock(speed=50)
 
-Heard = list[tuple[bool, str]]
+Statuses = list[tuple[bool, str]]
 
 
 @pytest.fixture
@@ -69,15 +69,15 @@ async def prepared_name(registry: PluginRegistry, driver: str = DRIVER) -> str:
 
 
 @asynccontextmanager
-async def registration_socket(folder: Path, info: dict[str, Any]) -> AsyncIterator[Heard]:
+async def registration_socket(folder: Path, info: dict[str, Any]) -> AsyncIterator[Statuses]:
     """Serve a registration socket with these answers; yield the notifications."""
-    heard: Heard = []
+    statuses: Statuses = []
 
     async def get_info(request: Any, context: Any) -> registration_pb2.PluginInfo:
         return registration_pb2.PluginInfo(**info)
 
     async def notify(status: registration_pb2.RegistrationStatus, context: Any) -> Any:
-        heard.append((status.plugin_registered, status.error))
+        statuses.append((status.plugin_registered, status.error))
         return registration_pb2.RegistrationStatusResponse()
 
     server = grpc.aio.server()
@@ -94,7 +94,7 @@ async def registration_socket(folder: Path, info: dict[str, Any]) -> AsyncIterat
     server.add_insecure_port(f"unix:{folder}/plugins_registry/odd.sock")
     await server.start()
     try:
-        yield heard
+        yield statuses
     finally:
         await server.stop(None)
 
@@ -103,17 +103,17 @@ def test_a_driver_is_found_called_and_removed(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
             assert registry.find(DRIVER) is None
-            driver, heard = FakeDriver(), Heard()
-            async with serve_plugin(driver, *paths(folder), on_registered=lambda *told: heard.append(told)):
+            driver, statuses = FakeDriver(), Statuses()
+            async with serve_plugin(driver, *paths(folder), on_registered=lambda *status: statuses.append(status)):
                 await until(lambda: registry.connected(DRIVER))
-                await until(lambda: heard)
+                await until(lambda: statuses)
                 plugin = registry.find(DRIVER)
                 assert plugin
                 assert plugin.name == DRIVER
                 assert await plugin.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((prepared_device(),))}
                 assert registry.drivers() == (DRIVER,)
             await until(lambda: registry.find(DRIVER) is None)
-            assert heard == [(True, "")]
+            assert statuses == [(True, "")]
             assert changes == [(DRIVER, True), (DRIVER, False)]
 
     asyncio.run(story())
@@ -209,9 +209,9 @@ def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
             await until(lambda: registry.connected(DRIVER))
             endpoint = str(paths(folder).endpoint)
             claim = {"type": "DRAPlugin", "name": DRIVER, "endpoint": endpoint, "supported_versions": ["v1.DRAPlugin"]}
-            async with registration_socket(folder, claim) as heard:
-                await until(lambda: heard)
-                assert heard[0] == (
+            async with registration_socket(folder, claim) as statuses:
+                await until(lambda: statuses)
+                assert statuses[0] == (
                     False,
                     (
                         "RegisterPlugin error -- plugin registration failed with err: "
@@ -243,9 +243,9 @@ def test_a_registered_endpoint_cannot_be_registered_again(folder: Path) -> None:
 )
 def test_a_rejected_plugin_gets_the_error_and_is_retried(folder: Path, info: dict[str, Any], text: str) -> None:
     async def story() -> None:
-        async with kubelet(folder) as (registry, changes), registration_socket(folder, info) as heard:
-            await until(lambda: len(heard) >= 2)
-            assert heard[0] == (False, text.replace("{socket}", str(folder / "plugins_registry" / "odd.sock")))
+        async with kubelet(folder) as (registry, changes), registration_socket(folder, info) as statuses:
+            await until(lambda: len(statuses) >= 2)
+            assert statuses[0] == (False, text.replace("{socket}", str(folder / "plugins_registry" / "odd.sock")))
             assert registry.drivers() == ()
             assert changes == []
 
@@ -255,9 +255,9 @@ def test_a_rejected_plugin_gets_the_error_and_is_retried(folder: Path, info: dic
 def test_a_plugin_without_endpoint_is_called_at_its_registration_socket(folder: Path) -> None:
     async def story() -> None:
         info = {"type": "DRAPlugin", "name": DRIVER, "supported_versions": ["v1.DRAPlugin"]}
-        async with kubelet(folder) as (registry, _), registration_socket(folder, info) as heard:
-            await until(lambda: registry.connected(DRIVER) and heard)
-            assert heard == [(True, "")]
+        async with kubelet(folder) as (registry, _), registration_socket(folder, info) as statuses:
+            await until(lambda: registry.connected(DRIVER) and statuses)
+            assert statuses == [(True, "")]
             plugin = registry.find(DRIVER)
             assert plugin
             with pytest.raises(Exception, match="code = Unimplemented"):

@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
-async def ask(path: Path, method: str, request: Any, answer: Any) -> Any:
+async def call_method(path: Path, method: str, request: Any, answer: Any) -> Any:
     async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
         call = channel.unary_unary(
             method, request_serializer=grpc_codec.encode, response_deserializer=answer.FromString
@@ -50,7 +50,7 @@ async def ask(path: Path, method: str, request: Any, answer: Any) -> Any:
 
 
 async def info_of(registration: Path) -> registration_pb2.PluginInfo:
-    info: registration_pb2.PluginInfo = await ask(
+    info: registration_pb2.PluginInfo = await call_method(
         registration, "/pluginregistration.Registration/GetInfo", registration_pb2.InfoRequest(),
         registration_pb2.PluginInfo,
     )  # fmt: skip
@@ -73,21 +73,21 @@ def listening_socket(path: Path) -> socket.socket:
 def stale_socket(path: Path, *, minutes: float = 5) -> None:
     """A stale socket."""
     listening_socket(path).close()
-    made = path.stat().st_mtime - 60 * minutes
-    os.utime(path, (made, made))
+    modified = path.stat().st_mtime - 60 * minutes
+    os.utime(path, (modified, modified))
 
 
-@pytest.mark.parametrize("tells_health", [False, True])
-def test_get_info_lists_all_services(folder: Path, tells_health: bool) -> None:
+@pytest.mark.parametrize("has_health", [False, True])
+def test_get_info_lists_all_services(folder: Path, has_health: bool) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
-        if tells_health:
+        if has_health:
             driver.health_messages = asyncio.Queue()
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             info = await info_of(registration)
             assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, str(endpoint))
             assert list(info.supported_versions) == [
-                "v1.DRAPlugin", "v1beta1.DRAPlugin", *["v1alpha1.DRAResourceHealth"] * tells_health
+                "v1.DRAPlugin", "v1beta1.DRAPlugin", *["v1alpha1.DRAResourceHealth"] * has_health
             ]  # fmt: skip
 
     asyncio.run(story())
@@ -111,15 +111,15 @@ def test_both_versions_call_the_same_driver(folder: Path) -> None:
 
 def test_the_driver_gets_the_registration_status(folder: Path) -> None:
     async def story() -> None:
-        heard: list[tuple[bool, str]] = []
+        statuses: list[tuple[bool, str]] = []
         endpoint, registration = paths(folder)
-        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=lambda *told: heard.append(told)):
+        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=lambda *status: statuses.append(status)):
             for status in ({"plugin_registered": True}, {"error": "endpoint in use"}):
-                await ask(
+                await call_method(
                     registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
                     registration_pb2.RegistrationStatus(**status), registration_pb2.RegistrationStatusResponse,
                 )  # fmt: skip
-        assert heard == [(True, ""), (False, "endpoint in use")]
+        assert statuses == [(True, ""), (False, "endpoint in use")]
 
     asyncio.run(story())
 
@@ -223,13 +223,13 @@ def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pyte
     async def story() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         driver.health_messages = asyncio.Queue()
-        news = [(DeviceHealth("node-1", "gpu-0", "Healthy", 7),), (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),)]
+        messages = [(DeviceHealth("node-1", "gpu-0", "Healthy", 7),), (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),)]
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             info = of(endpoint, "v1.DRAPlugin", encoding.HEALTH)
             async with PluginClient(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
-                for message in news:
+                for message in messages:
                     driver.health_messages.put_nowait(message)
                     assert await anext(stream) == message
                 assert driver.watchers == 1
@@ -238,8 +238,8 @@ def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pyte
             async with PluginClient(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
-                driver.health_messages.put_nowait(news[0])
-                assert await anext(stream) == news[0]
+                driver.health_messages.put_nowait(messages[0])
+                assert await anext(stream) == messages[0]
         assert driver.watchers == 0
 
     asyncio.run(story())
@@ -332,7 +332,7 @@ def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets
             serve_plugin(FakeDriver(), *old, on_registered=ignore_registration),
             serve_plugin(FakeDriver(), *new, on_registered=ignore_registration),
         ):
-            there = sorted(path.name for path in (*old, *new, *other, *young))
+            present = sorted(path.name for path in (*old, *new, *other, *young))
             assert sockets_in(folder) == there
             assert (await info_of(old.registration)).endpoint == str(old.endpoint)
             assert (await info_of(new.registration)).endpoint == str(new.endpoint)
@@ -446,13 +446,13 @@ def test_a_cancelled_call_cancels_the_driver_s_call(folder: Path) -> None:
 
 
 def test_a_registration_succeeds_even_if_the_callback_fails(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def tell(well: bool, error: str) -> None:
+    def fail(registered: bool, error: str) -> None:
         raise ValueError("an invalid pool")
 
     async def story() -> None:
         endpoint, registration = paths(folder)
-        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=tell):
-            await ask(
+        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=fail):
+            await call_method(
                 registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
                 registration_pb2.RegistrationStatus(plugin_registered=True),
                 registration_pb2.RegistrationStatusResponse,

@@ -17,7 +17,7 @@ from allotment.model.resource import DeviceAllocationConfiguration, OpaqueDevice
 
 
 class Slices(msgspec.Struct, rename="camel"):
-    """Nested parameters."""
+    """The type of a field in the parameters."""
 
     interval: Literal["Default", "Short", "Long"] = "Default"
     memory_limit: Quantity | None = None
@@ -42,7 +42,7 @@ class PartConfig(msgspec.Struct, rename="camel"):
 CONFIGS: dict[tuple[str, str], type] = {("v1", "GpuConfig"): GpuConfig, ("v1", "PartConfig"): PartConfig}
 
 
-class Reader:
+class FakeParameters:
     name = "gpu.test"
     configs = CONFIGS
 
@@ -64,9 +64,9 @@ def entry(
     )
 
 
-def winner(entries: list[Any], request: str, device: str) -> Any:
-    found = configuration.effective_config(Reader(), configuration.read(Reader(), entries), request, device)
-    return None if found is None else getattr(found, "count", None) or found.size
+def effective(entries: list[Any], request: str, device: str) -> Any:
+    config = configuration.effective_config(FakeParameters(), configuration.read(FakeParameters(), entries), request, device)
+    return None if config is None else getattr(config, "count", None) or config.size
 
 
 @pytest.mark.parametrize(
@@ -86,37 +86,37 @@ def winner(entries: list[Any], request: str, device: str) -> Any:
 def test_the_claim_has_priority_over_the_class_and_later_entries_over_earlier_ones(
     entries: list[Any], request_: str, wins: int | None
 ) -> None:
-    assert winner([entry(*each) for each in entries], request_, "gpu-0") == wins
+    assert effective([entry(*values) for values in entries], request_, "gpu-0") == wins
 
 
 def test_a_claim_can_have_several_kinds_of_devices() -> None:
     entries = [entry("FromClaim", (), 5), entry("FromClaim", (), 7, "PartConfig")]
-    assert winner(entries, "a", "gpu-0") == 5
-    assert winner(entries, "a", "part-0") == 7
+    assert effective(entries, "a", "gpu-0") == 5
+    assert effective(entries, "a", "part-0") == 7
 
 
 def test_parameters_that_name_a_request_must_apply_to_its_device() -> None:
     with pytest.raises(
         ClaimError, match=r"config\[0\] \(of the claim\): PartConfig does not apply to device gpu-0"
     ) as caught:
-        winner([entry("FromClaim", ("a",), 7, "PartConfig")], "a", "gpu-0")
+        effective([entry("FromClaim", ("a",), 7, "PartConfig")], "a", "gpu-0")
     assert caught.value.permanent
 
 
 def test_parameters_of_other_drivers_are_ignored() -> None:
-    assert winner([entry("FromClaim", (), 99, "Nonsense", "other.test")], "a", "gpu-0") is None
+    assert effective([entry("FromClaim", (), 99, "Nonsense", "other.test")], "a", "gpu-0") is None
 
 
 def test_parameters_that_are_not_opaque_are_rejected() -> None:
     with pytest.raises(ClaimError, match=r"config\[0\]: expected opaque"):
-        configuration.read(Reader(), [DeviceAllocationConfiguration(source="FromClaim")])
+        configuration.read(FakeParameters(), [DeviceAllocationConfiguration(source="FromClaim")])
 
 
 def test_validation_errors_have_their_location() -> None:
     with pytest.raises(
         ClaimError, match=r"config\[0\] \(of the device class\): count: expected at most 9, found 10"
     ) as caught:
-        winner([entry("FromClass", (), 10)], "a", "gpu-0")
+        effective([entry("FromClass", (), 10)], "a", "gpu-0")
     assert caught.value.permanent
 
 
@@ -190,7 +190,7 @@ JSON = st.recursive(
 def test_any_parameters_are_decoded_or_rejected(tree: Any) -> None:
     parameters = {**tree, "apiVersion": "v1", "kind": "GpuConfig"} if isinstance(tree, dict) else tree
     try:
-        told: Any = decode(parameters, CONFIGS)
+        decoded: Any = decode(parameters, CONFIGS)
     except ClaimError as error:
-        told = str(error)
-    assert ": " in told if isinstance(told, str) else isinstance(told, GpuConfig)
+        decoded = str(error)
+    assert ": " in decoded if isinstance(decoded, str) else isinstance(decoded, GpuConfig)

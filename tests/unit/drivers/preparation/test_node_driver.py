@@ -220,7 +220,7 @@ def test_a_failed_undo_is_retried_before_the_next_attempt() -> None:
 
 
 def test_a_full_disk_rejects_a_claim_and_leaves_no_entry() -> None:
-    class Full(MemoryStorage):
+    class FullStorage(MemoryStorage):
         full = True
 
         async def save(self, data: bytes) -> None:
@@ -229,7 +229,7 @@ def test_a_full_disk_rejects_a_claim_and_leaves_no_entry() -> None:
             await super().save(data)
 
     async def main() -> None:
-        client, driver, storage = MemoryClient(), FakeDriver(), Full()
+        client, driver, storage = MemoryClient(), FakeDriver(), FullStorage()
         plugin = node_driver(driver, memory_host(storage=storage), client)
         ref = put_claim(client, "c", "gpu-0")
         assert "cannot write the driver's checkpoint" in (await plugin.prepare([ref]))[ref.uid].error
@@ -333,7 +333,7 @@ def test_the_device_status_is_written_to_the_claim() -> None:
         assert tree["metadata"]["uid"] == ref.uid
         (device,) = tree["status"]["devices"]
         assert device["data"] == {"uuid": "GPU-gpu-0"}
-        assert [(each["type"], each["status"]) for each in device["conditions"]] == [("Ready", "True")]
+        assert [(condition["type"], condition["status"]) for condition in device["conditions"]] == [("Ready", "True")]
         applied.clear()
         silent = node_driver(FakeDriver(), memory_host(), client, status=False)
         await silent.prepare([ref])
@@ -374,27 +374,27 @@ class PoolRecorder:
 
 def test_health_updates_become_taints_and_are_sent_to_the_kubelet() -> None:
     async def main() -> None:
-        driver, wanted = FakeDriver(), PoolRecorder()
+        driver, publisher = FakeDriver(), PoolRecorder()
         plugin = node_driver(driver, memory_host(), MemoryClient())
-        work = asyncio.create_task(plugin.run(wanted))
-        await wanted.came.wait()
+        work = asyncio.create_task(plugin.run(publisher))
+        await publisher.came.wait()
         stream = plugin.health()
         first = await anext(stream)
-        assert {each.health for each in first} == {"Healthy"}
+        assert {device.health for device in first} == {"Healthy"}
         assert len(first) == 8
         taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
-        wanted.came.clear()
+        publisher.came.clear()
         driver.events.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
-        await wanted.came.wait()
-        tainted = [device for group in wanted.pools[-1][0].groups for device in group if device.taints]
+        await publisher.came.wait()
+        tainted = [device for group in publisher.pools[-1][0].groups for device in group if device.taints]
         assert [(device.name, device.taints) for device in tainted] == [("gpu-2", (taint,))]
-        told = {each.device: (each.health, each.message) for each in await anext(stream)}
-        assert told["gpu-2"] == ("Unhealthy", "fell off the bus")
-        assert told["gpu-1"] == ("Healthy", "")
-        wanted.came.clear()
+        health = {device.device: (device.health, device.message) for device in await anext(stream)}
+        assert health["gpu-2"] == ("Unhealthy", "fell off the bus")
+        assert health["gpu-1"] == ("Healthy", "")
+        publisher.came.clear()
         driver.events.put_nowait(HealthUpdate("gpu-2", "Healthy"))
-        await wanted.came.wait()
-        assert not any(device.taints for group in wanted.pools[-1][0].groups for device in group)
+        await publisher.came.wait()
+        assert not any(device.taints for group in publisher.pools[-1][0].groups for device in group)
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
@@ -404,19 +404,19 @@ def test_health_updates_become_taints_and_are_sent_to_the_kubelet() -> None:
 
 def test_changed_devices_are_published_and_unchanged_ones_are_not() -> None:
     async def main() -> None:
-        driver, wanted = FakeDriver(), PoolRecorder()
+        driver, publisher = FakeDriver(), PoolRecorder()
         plugin = node_driver(driver, memory_host(), MemoryClient())
-        work = asyncio.create_task(plugin.run(wanted))
-        await wanted.came.wait()
-        wanted.came.clear()
+        work = asyncio.create_task(plugin.run(publisher))
+        await publisher.came.wait()
+        publisher.came.clear()
         driver.events.put_nowait(DevicesChanged())
         driver.events.put_nowait(DevicesChanged())
         await asyncio.sleep(0.01)
-        assert len(wanted.pools) == 1
+        assert len(publisher.pools) == 1
         driver.devices.remove("gpu-5")
         driver.events.put_nowait(DevicesChanged())
-        await wanted.came.wait()
-        assert len(wanted.pools[-1][0].groups) == 7
+        await publisher.came.wait()
+        assert len(publisher.pools[-1][0].groups) == 7
         assert len(await anext(plugin.health())) == 7
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -426,7 +426,7 @@ def test_changed_devices_are_published_and_unchanged_ones_are_not() -> None:
 
 
 def test_health_is_unknown_if_the_watch_ends_and_a_failed_watch_is_restarted() -> None:
-    class Blind(FakeDriver):
+    class Unwatched(FakeDriver):
         failures = 2
 
         async def discover(self) -> Any:
@@ -436,18 +436,18 @@ def test_health_is_unknown_if_the_watch_ends_and_a_failed_watch_is_restarted() -
             return await super().discover()
 
         async def watch(self) -> Any:
-            for news in list[Any]():
-                yield news
+            for event in list[Any]():
+                yield event
 
     async def main() -> None:
-        driver, wanted = Blind(), PoolRecorder()
+        driver, publisher = Unwatched(), PoolRecorder()
         plugin = node_driver(driver, memory_host(), MemoryClient())
         plugin._clock.speed = 1000.0
-        work = asyncio.create_task(plugin.run(wanted))
-        await wanted.came.wait()
+        work = asyncio.create_task(plugin.run(publisher))
+        await publisher.came.wait()
         await asyncio.sleep(0.01)
-        told = await anext(plugin.health())
-        assert {(each.health, each.message) for each in told} == {("Unknown", "the driver does not watch its devices")}
+        devices = await anext(plugin.health())
+        assert {(device.health, device.message) for device in devices} == {("Unknown", "the driver does not watch its devices")}
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
@@ -470,14 +470,14 @@ def test_cdi_files_of_other_programs_are_not_changed() -> None:
 
 
 def test_an_unexpected_error_fails_only_its_claim(caplog: pytest.LogCaptureFixture) -> None:
-    class Mistaken(FakeDriver):
+    class Failing(FakeDriver):
         def plan(self, claim: Any) -> Any:
             if claim.name == "odd":
                 raise KeyError("gpu-9")
             return super().plan(claim)
 
     async def main() -> None:
-        client, driver = MemoryClient(), Mistaken()
+        client, driver = MemoryClient(), Failing()
         odd, good = put_claim(client, "odd", "gpu-0"), put_claim(client, "good", "gpu-1")
         answers = await node_driver(driver, memory_host(), client).prepare([odd, good])
         assert answers[good.uid].error == ""
@@ -488,29 +488,29 @@ def test_an_unexpected_error_fails_only_its_claim(caplog: pytest.LogCaptureFixtu
 
 
 def test_health_is_unknown_while_the_watch_fails() -> None:
-    class Blind(FakeDriver):
+    class Unwatched(FakeDriver):
         blind = True
 
         async def watch(self) -> AsyncIterator[DeviceEvent]:
             if self.blind:
                 raise OSError("the library does not answer")
-            async for news in super().watch():
-                yield news
+            async for event in super().watch():
+                yield event
 
     class Published:
         def set_pools(self, driver: str, node: str, pools: object) -> None:
             """Ignore the pools."""
 
     async def main() -> None:
-        driver = Blind()
+        driver = Unwatched()
         plugin = node_driver(driver, memory_host(), MemoryClient())
         plugin._clock.speed = 100.0
         running = asyncio.create_task(plugin.run(Published()))
-        told = aiter(plugin.health())
+        stream = aiter(plugin.health())
 
         async def until(health: str) -> None:
             async with asyncio.timeout(5):
-                while {device.health for device in await anext(told)} != {health}:
+                while {device.health for device in await anext(stream)} != {health}:
                     pass
 
         await until("Unknown")

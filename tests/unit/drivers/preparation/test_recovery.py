@@ -48,7 +48,7 @@ def test_a_restart_keeps_claims_and_rewrites_missing_cdi_files(tmp_path: Path) -
 
 
 def test_started_entries_are_undone_with_the_plan(tmp_path: Path) -> None:
-    class Dies(FakeDriver):
+    class Exits(FakeDriver):
         async def prepare(self, claim: Any, plan: Any) -> Any:
             # The plan is on disk before hardware is changed.
             assert stored(tmp_path)["claims"][claim.uid]["state"] == "started"
@@ -57,7 +57,7 @@ def test_started_entries_are_undone_with_the_plan(tmp_path: Path) -> None:
             raise asyncio.CancelledError  # simulates the end of the process
 
     async def main() -> None:
-        client, driver = MemoryClient(), Dies()
+        client, driver = MemoryClient(), Exits()
         ref = put_claim(client, "c", "gpu-0")
         with pytest.raises(asyncio.CancelledError):
             await node_driver(driver, disk_host(tmp_path), client).prepare([ref])
@@ -109,7 +109,7 @@ def test_an_unreadable_entry_is_set_aside_and_the_others_stay(tmp_path: Path, da
         aside = [
             json.loads(line) for line in (tmp_path / "plugin" / "checkpoint.json.unreadable").read_text().splitlines()
         ]
-        assert [(each["claim"], each["entry"]) for each in aside] == [(bad.uid, damage)]
+        assert [(line["claim"], line["entry"]) for line in aside] == [(bad.uid, damage)]
         # The claim may be in use: its CDI file stays until the kubelet calls unprepare.
         assert len(list((tmp_path / "cdi").iterdir())) == 2
         assert await plugin.unprepare([bad]) == {bad.uid: ""}
@@ -137,21 +137,21 @@ def test_a_driver_starts_with_an_unreadable_checkpoint(tmp_path: Path, damage: b
 def test_unknown_fields_are_preserved(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), FakeDriver()
-        one, two = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
-        await node_driver(driver, disk_host(tmp_path), client).prepare([one])
+        first, second = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
+        await node_driver(driver, disk_host(tmp_path), client).prepare([first])
         tree = stored(tmp_path)
         tree["partitionMode"] = "NPS4"
-        tree["claims"][one.uid]["cgroup"] = {"path": "/a"}
+        tree["claims"][first.uid]["cgroup"] = {"path": "/a"}
         (tmp_path / "plugin" / "checkpoint.json").write_text(json.dumps(tree))
         plugin = node_driver(driver, disk_host(tmp_path), client)
         await plugin.recover()
-        await plugin.prepare([two])
+        await plugin.prepare([second])
         assert stored(tmp_path)["partitionMode"] == "NPS4"
-        assert stored(tmp_path)["claims"][one.uid]["cgroup"] == {"path": "/a"}
+        assert stored(tmp_path)["claims"][first.uid]["cgroup"] == {"path": "/a"}
         driver.fail_at = {"unprepare"}
-        await plugin.unprepare([one])
-        assert stored(tmp_path)["claims"][one.uid]["state"] == "started"
-        assert stored(tmp_path)["claims"][one.uid]["cgroup"] == {"path": "/a"}
+        await plugin.unprepare([first])
+        assert stored(tmp_path)["claims"][first.uid]["state"] == "started"
+        assert stored(tmp_path)["claims"][first.uid]["cgroup"] == {"path": "/a"}
 
     asyncio.run(main())
 
@@ -181,20 +181,20 @@ def test_two_processes_prepare_alternately_and_share_the_checkpoint(tmp_path: Pa
         old, new = (node_driver(driver, disk_host(tmp_path), client) for _ in range(2))
         await old.recover()
         await new.recover()
-        one, two = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
+        first, second = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
         driver.gate = asyncio.Event()
-        slow = asyncio.create_task(old.prepare([one]))
+        slow = asyncio.create_task(old.prepare([first]))
         await asyncio.sleep(0.05)  # until the other process waits
         with pytest.raises(PluginCallError, match=rf"process {os.getpid()} since .*checkpoint.json.lock"):
-            await new.prepare([two])
+            await new.prepare([second])
         driver.gate.set()
         first = await slow
-        assert (await new.prepare([two]))[two.uid].error == ""
-        # Each process has the entries of the other one.
-        assert await new.prepare([one]) == first
-        assert await old.unprepare([two]) == {two.uid: ""}
-        assert list(stored(tmp_path)["claims"]) == [one.uid]
-        assert sorted(driver.calls) == sorted([f"prepare {one.uid}", f"prepare {two.uid}", f"unprepare {two.uid}"])
+        assert (await new.prepare([second]))[second.uid].error == ""
+        # Each process has the entries of the other first.
+        assert await new.prepare([first]) == first
+        assert await old.unprepare([second]) == {second.uid: ""}
+        assert list(stored(tmp_path)["claims"]) == [first.uid]
+        assert sorted(driver.calls) == sorted([f"prepare {first.uid}", f"prepare {second.uid}", f"unprepare {second.uid}"])
 
     idle.run(main())
 
@@ -246,12 +246,12 @@ def test_waiting_saves_are_combined(tmp_path: Path) -> None:
 def test_files_of_another_implementation_are_not_changed(tmp_path: Path) -> None:
     async def main() -> None:
         client = MemoryClient()
-        theirs, other = f"k8s.{DRIVER}-claim_0c-77.yaml", "vendor.yaml"
+        yaml_file, other = f"k8s.{DRIVER}-claim_0c-77.yaml", "vendor.yaml"
         (tmp_path / "cdi").mkdir()
-        for name in (theirs, other, f"k8s.{DRIVER}-claim_0c-78.json"):
+        for name in (yaml_file, other, f"k8s.{DRIVER}-claim_0c-78.json"):
             (tmp_path / "cdi" / name).write_text("{}")
         await node_driver(FakeDriver(), disk_host(tmp_path), client).recover()
-        assert sorted(path.name for path in (tmp_path / "cdi").iterdir()) == [theirs, other]
+        assert sorted(path.name for path in (tmp_path / "cdi").iterdir()) == [yaml_file, other]
 
     asyncio.run(main())
 
@@ -281,12 +281,12 @@ def test_missing_statuses_are_written_by_the_next_process(tmp_path: Path) -> Non
         def __init__(self) -> None:
             super().__init__()
             self.away = True
-            self.told: list[Any] = []
+            self.patches: list[Any] = []
 
         async def patch(self, resource: Any, name: str, patch: Any, namespace: str = "", **more: Any) -> Any:
             if self.away:
                 await asyncio.Event().wait()
-            self.told.append(patch)
+            self.patches.append(patch)
             return patch
 
     async def main() -> None:
@@ -297,10 +297,10 @@ def test_missing_statuses_are_written_by_the_next_process(tmp_path: Path) -> Non
         plugin = node_driver(FakeDriver(), disk_host(tmp_path), client)
         await plugin.recover()
         await plugin.wait_idle()
-        (tree,) = client.told
+        (tree,) = client.patches
         assert tree["metadata"] == {"name": "c", "namespace": "shop", "uid": ref.uid}
         # A device of two requests is in the list once: the API server rejects duplicates.
-        assert [(each["device"], each["data"]) for each in tree["status"]["devices"]] == [
+        assert [(device["device"], device["data"]) for device in tree["status"]["devices"]] == [
             ("gpu-0", {"uuid": "GPU-gpu-0"})
         ]
 

@@ -120,10 +120,10 @@ def test_a_failed_sweep_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixt
 def test_a_readable_checkpoint_is_not_swept(tmp_path: Path) -> None:
     async def main() -> None:
         client, driver = MemoryClient(), SweepingFakeDriver()
-        driver.in_use = {"gpu-7": "somebody else's"}
+        driver.in_use = {"gpu-7": "another claim"}
         plugin = await started(driver, tmp_path, client)
         await plugin.clean_up()
-        assert (driver.in_use, driver.swept) == ({"gpu-7": "somebody else's"}, [])
+        assert (driver.in_use, driver.swept) == ({"gpu-7": "another claim"}, [])
 
     idle.run(main())
 

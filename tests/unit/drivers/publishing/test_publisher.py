@@ -32,12 +32,12 @@ def on_a_cluster(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], Non
     """Run a test on a cluster with one node."""
 
     def run() -> None:
-        async def told() -> None:
+        async def main() -> None:
             cluster = Cluster()
             await cluster.node()
             await test(cluster)
 
-        idle.run(told())
+        idle.run(main())
 
     run.__name__ = test.__name__
     run.__doc__ = test.__doc__
@@ -65,7 +65,7 @@ async def test_a_pool_of_a_node(cluster: Cluster) -> None:
 async def test_each_group_has_separate_slices_in_order(cluster: Cluster) -> None:
     many = [f"z-{n}" for n in range(130)]
     await cluster.publish(pool_of(many, ["b"], ["a"]))
-    assert [len(one.spec.devices or ()) for one in cluster.slices()] == [128, 2, 1, 1]
+    assert [len(slice_.spec.devices or ()) for slice_ in cluster.slices()] == [128, 2, 1, 1]
     assert cluster.devices() == [*many, "b", "a"]
     assert cluster.generations() == [1, 1, 1, 1]
 
@@ -217,7 +217,7 @@ async def test_a_lost_response_creates_no_second_slice(cluster: Cluster) -> None
     cluster.recorder.before = refuse
     await cluster.publish(pool_of(["a"], ["b"]))
     assert cluster.devices() == ["a", "b"]
-    assert [(note.reason, note.message) for note in cluster.warnings] == [("Failed", "no"), ("Failed", "later")]
+    assert [(warning.reason, warning.message) for note in cluster.warnings] == [("Failed", "no"), ("Failed", "later")]
 
 
 # --- other clients ------
@@ -254,11 +254,11 @@ async def test_slices_that_a_kubelet_removed_are_recreated_immediately(cluster: 
 async def test_slices_without_an_index_are_deleted(cluster: Cluster) -> None:
     await cluster.publish(pool_of(["a"]))
     (tree,) = cluster.trees()
-    stray = {"apiVersion": tree["apiVersion"], "kind": "ResourceSlice", "metadata": {"name": "n1-stray"}}
+    slice_ = {"apiVersion": tree["apiVersion"], "kind": "ResourceSlice", "metadata": {"name": "n1-other"}}
     spec = {**tree["spec"], "pool": {**tree["spec"]["pool"], "resourceSliceCount": 2}}
-    await cluster.client.create(SLICES, {**stray, "spec": spec})
+    await cluster.client.create(SLICES, {**slice_, "spec": spec})
     await cluster.publish(pool_of(["a"]))
-    assert [one["metadata"]["name"] for one in cluster.trees()] == [tree["metadata"]["name"]]
+    assert [tree_["metadata"]["name"] for tree_ in cluster.trees()] == [tree["metadata"]["name"]]
 
 
 @on_a_cluster
@@ -271,7 +271,7 @@ async def test_slices_of_other_drivers_and_nodes_are_not_changed(cluster: Cluste
         await publisher.wait_published("other.example.com", "n1")
         publisher.remove("other.example.com", "n1")
         await publisher.wait_published("other.example.com", "n1")
-    assert sorted((one["spec"]["driver"], one["spec"]["nodeName"]) for one in cluster.trees()) == [
+    assert sorted((tree["spec"]["driver"], tree["spec"]["nodeName"]) for tree in cluster.trees()) == [
         ("gpu.example.com", "n1"),
         ("gpu.example.com", "n2"),
         ("other.example.com", "n1"),
@@ -282,7 +282,7 @@ async def test_slices_of_other_drivers_and_nodes_are_not_changed(cluster: Cluste
 
 
 def test_dropped_fields_are_reported_once_and_not_sent_again() -> None:
-    async def told() -> None:
+    async def main() -> None:
         cluster = Cluster(Features("1.36", {"DRADeviceTaints": False}))
         await cluster.node()
         for _ in range(2):
@@ -301,7 +301,7 @@ def test_dropped_fields_are_reported_once_and_not_sent_again() -> None:
         assert cluster.recorder.verbs == ["create", "update"]
         assert cluster.warnings == [dropped] * 3
 
-    idle.run(told())
+    idle.run(main())
 
 
 @on_a_cluster
@@ -314,15 +314,15 @@ async def test_an_invalid_attribute_is_omitted_and_reported(cluster: Cluster) ->
     }
     await cluster.publish(DevicePool([[Device(name=name, attributes=values) for name in ("a", "b")]]))
     (only,) = cluster.slices()
-    assert [set(one.attributes) for one in only.spec.devices or ()] == [{"model"}, {"model"}]
-    wanted = [
+    assert [set(device.attributes) for device in only.spec.devices or ()] == [{"model"}, {"model"}]
+    expected = [
         'attribute driverVersion: Invalid value: "6.19.14.31400000": must be a string compatible with semver.org',
         'attribute 9bad: Invalid value: "9bad": a valid C identifier must start with alphabetic character',
         "attribute peers: the cluster does not support lists (gate DRAListTypeAttributes)",
     ]
-    for note, start in zip(cluster.warnings, wanted, strict=True):
-        assert note.message.startswith(start)
-        assert note.message.endswith("; not published for a, b")
+    for warning, start in zip(cluster.warnings, expected, strict=True):
+        assert warning.message.startswith(start)
+        assert warning.message.endswith("; not published for a, b")
 
 
 ONE = {"c": Counter(value=Quantity.of_int(1))}
@@ -344,19 +344,19 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
         ),
     ],
 )
-def test_an_invalid_pool_is_not_published(wrong: DevicePool, why: str) -> None:
-    async def told() -> None:
+def test_an_invalid_pool_is_not_published(pool: DevicePool, reason: str) -> None:
+    async def main() -> None:
         cluster = Cluster()
         await cluster.node()
         async with cluster.publisher() as publisher:
             publisher.set_pools(DRIVER, "n1", [pool_of(["good"])])
             with pytest.raises(InvalidPool) as refused:
                 publisher.set_pools(DRIVER, "n1", [wrong])
-            assert why in str(refused.value)
+            assert reason in str(refused.value)
             await publisher.wait_published(DRIVER, "n1")
         assert cluster.devices() == ["good"]
 
-    idle.run(told())
+    idle.run(main())
 
 
 # --- intermediate states ------
@@ -380,10 +380,10 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
     ``steps``: a pool, the number of successful writes, and whether the process then crashes.
     """
 
-    async def told() -> None:
+    async def main() -> None:
         cluster = Cluster()
         await cluster.node()
-        wanted = [[one for group in step[0].groups for one in group] for step in steps]
+        expected = [[one for group in step[0].groups for one in group] for step in steps]
         mixtures: list[object] = []
         left = [0]
 
@@ -392,13 +392,13 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
                 raise StatusError({"code": 500, "message": "not now"})
 
         def after() -> None:
-            if cluster.status() not in (None, PoolStatus.INCOMPLETE) and found(cluster) not in wanted:
+            if cluster.status() not in (None, PoolStatus.INCOMPLETE) and found(cluster) not in expected:
                 mixtures.append(found(cluster))
             left[0] -= 1
             if left[0] == 0 and len(cluster.recorder.verbs) % 2:
                 raise Unreachable("done, but the answer is lost")
 
-        async def step(publisher: Publisher, offer: DevicePool) -> None:
+        async def step(publisher: Publisher, pool: DevicePool) -> None:
             publisher.set_pools(DRIVER, "n1", [offer])
             published = asyncio.create_task(publisher.wait_published(DRIVER, "n1"))
             await cluster.until(lambda: left[0] <= 0 or published.done())
@@ -407,8 +407,8 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
         async with AsyncExitStack() as stack:
             cluster.recorder.before, cluster.recorder.after = before, after
             publisher = await stack.enter_async_context(cluster.publisher())
-            for one, left[0], dies in steps:
-                await step(publisher, one)
+            for pool, left[0], dies in steps:
+                await step(publisher, pool)
                 if dies:
                     await stack.aclose()
                     publisher = await stack.enter_async_context(cluster.publisher())
@@ -419,7 +419,7 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
         assert cluster.status() is PoolStatus.USABLE
         assert found(cluster) == wanted[-1]
 
-    idle.run(told())
+    idle.run(main())
 
 
 def found(cluster: Cluster) -> list[Device]:
@@ -432,7 +432,7 @@ async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: 
     since = "2026-01-01T00:00:00Z"
     await cluster.publish(DevicePool([[device("a", replace(TAINT, time_added=since))]]))
 
-    async def again(publisher: Publisher, wanted: DevicePool) -> DeviceTaint | None:
+    async def again(publisher: Publisher, pool: DevicePool) -> DeviceTaint | None:
         publisher.set_pools(DRIVER, "n1", [wanted])
         await publisher.wait_published(DRIVER, "n1")
         (only,) = cluster.slices()
@@ -457,15 +457,15 @@ async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: 
 
 @on_a_cluster
 async def test_only_slices_of_simulated_devices_have_the_label(cluster: Cluster) -> None:
-    def said() -> list[str]:
+    def labels() -> list[str]:
         return [label for tree in cluster.trees() for label in tree["metadata"].get("labels") or ()]
 
     await cluster.publish(pool_of(["gpu-0"]), simulated=True)
-    assert said() == [SIMULATED]
+    assert labels() == [SIMULATED]
     writes = len(cluster.recorder.verbs)
     await cluster.publish(pool_of(["gpu-0"]), simulated=True)
     assert len(cluster.recorder.verbs) == writes
     await cluster.publish(pool_of(["gpu-0"]))  # the same device, now real
-    assert said() == []
+    assert labels() == []
     await cluster.publish(pool_of(["gpu-0"]), simulated=True)
-    assert said() == [SIMULATED]
+    assert labels() == [SIMULATED]
