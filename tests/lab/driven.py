@@ -24,7 +24,7 @@ async def run(on: Stage, pod: Tree, *words: str, container: str = "") -> str:
     async def write(data: bytes) -> None:
         told.extend(data)
 
-    await on.plane.ground.kubelets.exec(
+    await on.plane.environment.kubelets.exec(
         pod, container or pod["spec"]["containers"][0]["name"], words,
         stdin=None, stdout=write, stderr=write, tty=False, sizes=_no_sizes(),
     )  # fmt: skip
@@ -137,7 +137,7 @@ async def no_claims(on: Stage, namespace: str) -> None:
 
 def claim_files(on: Stage, node: str) -> frozenset[str]:
     """The CDI files of the claims that are prepared on a node."""
-    return frozenset(name for store in on.plane.ground.machine(node).cdi for name in store.names())
+    return frozenset(name for store in on.plane.environment.machine(node).cdi for name in store.names())
 
 
 async def logs(on: Stage, pod: Tree, container: str) -> str:

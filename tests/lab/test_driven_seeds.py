@@ -189,7 +189,7 @@ def test_pods_end_at_once_in_the_middle_of_a_picture(manifests: Manifests) -> No
             container["env"] = [{"name": name, "value": value} for name, value in long.items()]
             await accepted(on, [template, deployment])
             pods = await on.running("gpu-demo", 7)
-            kubelets = on.plane.ground.kubelets
+            kubelets = on.plane.environment.kubelets
             drawing = [asyncio.create_task(http_get(kubelets, pod, 5000, "/image.png")) for pod in pods]
             await asyncio.sleep(0.3)
             assert not any(task.done() for task in drawing)

@@ -45,8 +45,8 @@ def application(name: str, asks: str, needs_mib: int) -> Tree:
 async def picture(on: Stage, pod: Tree) -> str:
     """What a pod says of its share after it has drawn, or why it has not."""
     try:
-        assert (await http_get(on.plane.ground.kubelets, pod, 5000, "/image.png")).startswith(b"\x89PNG")
-        stats = json.loads(await http_get(on.plane.ground.kubelets, pod, 5000, "/stats"))
+        assert (await http_get(on.plane.environment.kubelets, pod, 5000, "/image.png")).startswith(b"\x89PNG")
+        stats = json.loads(await http_get(on.plane.environment.kubelets, pod, 5000, "/stats"))
     except NoAnswer as error:
         return str(error)
     return f"{stats['strategy']}: {stats['share']}"

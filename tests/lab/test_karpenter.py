@@ -100,7 +100,7 @@ async def until(provider: Karpenter, true: Callable[[Sequence[MachineStatus]], b
     found: Sequence[MachineStatus] = ()
     try:
         async with asyncio.timeout(120):
-            while not true(found := await provider.standing()):
+            while not true(found := await provider.list_machines()):
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"did not come true: {found}") from None
@@ -210,7 +210,7 @@ async def test_no_capacity_shows_as_failed_with_karpenters_reason() -> None:
         assert (one.instance, one.zone, one.capacity_type) == ("aws/g5.xlarge", "us-east-1a", "on-demand")
         assert found[0].is_shortage  # nothing was paid for it
         await provider.delete("g5-1")
-        assert await provider.standing() == []
+        assert await provider.list_machines() == []
 
 
 @played
@@ -252,7 +252,7 @@ async def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
         provider = Karpenter(on.client)
         with pytest.raises(OrderRejected, match="is there already, and is of other"):
             await provider.create("g5-1", planned())
-        assert await provider.standing() == []
+        assert await provider.list_machines() == []
 
 
 # --- with the autoscaler -----------------------------------------------------------------------------------------

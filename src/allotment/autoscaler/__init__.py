@@ -1,4 +1,4 @@
-"""Turns pods that wait into machines: watches, plans, provisions through a provider, and gives back what is idle.
+"""The autoscaler: provisions machines for pending pods through a provider, and releases idle ones.
 
-``program`` is the loop, on any cluster; ``provider`` is all that a cloud has to be able to do.
+``program`` is its loop, for any cluster; ``provider`` is the interface that a cloud implements.
 """

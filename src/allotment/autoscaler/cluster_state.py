@@ -1,4 +1,4 @@
-"""What the cluster says: which pods wait for machines, and all that a plan is made from."""
+"""The cluster as the autoscaler sees it: unschedulable pods, and the objects that a plan is computed from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from allotment.model.pod_groups import GATE
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.workloads import DaemonSet, PodGroup
 
-#: What a plan is made from, with the type of each.
+#: The inputs of a plan, with their types.
 _KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
     *OF_DEVICES,
     (STORAGE_CLASSES, StorageClass),
@@ -41,7 +41,7 @@ _KINDS: Final[tuple[tuple[Resource, type[Object]], ...]] = (
     (VOLUME_CLAIMS, PersistentVolumeClaim),
     (DAEMON_SETS, DaemonSet),
 )
-#: Fields of a pod that decide which machine serves it, beside what its containers ask.
+#: Fields of a pod that determine which machine fits it, in addition to its containers' requests.
 _REQUIREMENT_FIELDS: Final = (
     "affinity",
     "nodeSelector",
@@ -52,13 +52,11 @@ _REQUIREMENT_FIELDS: Final = (
     "tolerations",
     "topologySpreadConstraints",
 )
-#: What changes the answer for pods that could not be served.
+#: Kinds whose changes can make unserved pods servable.
 _RETRY_KINDS: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES, STORAGE_CLASSES, VOLUMES, VOLUME_CLAIMS)
 
 
 class ObservedCluster:
-    """The cluster as the autoscaler sees it."""
-
     def __init__(self, context: Context, features: Features) -> None:
         kinds = _KINDS
         if features.enabled(GATE):
@@ -75,15 +73,16 @@ class ObservedCluster:
         self._retry_caches = [by_resource[resource] for resource in _RETRY_KINDS]
 
     def caches(self) -> tuple[Cache[Any], ...]:
-        """Those that must be there before anything is decided."""
+        """Return the caches that must be synced before any decision."""
         return (*(cache for cache, _ in self._kinds), self.budgets)
 
     def subscribe(
         self, waits: Callable[[str], None], placed: Callable[[Item[Any]], None], helps: Callable[[], None],
         moves: Callable[[], None],
     ) -> list[Callable[[], None]]:  # fmt: skip
-        """Be told: a pod (uid) waits for something else than before; one that waited has a node; something may help
-        all those that wait in vain; nodes, slices, pods or their budgets have changed. Returns what ends it.
+        """Register callbacks: a pod (uid) became unschedulable or changed its requirements; an unschedulable pod got a
+        node; unserved pods may be servable now; nodes, slices, pods or budgets have changed. Return the functions that
+        unsubscribe.
         """
 
         def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -104,7 +103,7 @@ class ObservedCluster:
                 helps()
 
         def helped(old: Item[Any] | None, new: Item[Any] | None) -> None:
-            # A status is the work of scheduler and drivers, which do not change what is asked.
+            # Status changes come from scheduler and drivers and do not change the requirements.
             if old is None or new is None or old.spec != new.spec:
                 helps()
 
@@ -116,11 +115,13 @@ class ObservedCluster:
         return [*ends, self.claims.on_change(claim_changed), self.pods.on_change(pod_changed)]
 
     def unschedulable_pods(self) -> Iterator[Item[Any]]:
-        """Pods that nobody has a place for."""
+        """Return the pods that need a machine."""
         return (pod for pod in self.pods.items() if is_unschedulable(pod) and not self._awaits_preemption(pod))
 
     def plan_inputs(self, without: Container[str] = ()) -> list[tuple[Item[Any], type[Object]]]:
-        """All that a plan is made from: of the pods without a node only those that wait for one, but for some (uid)."""
+        """Return all inputs of a plan: of the pods without a node only the unschedulable ones, except those in
+        ``without`` (uids).
+        """
         found: list[tuple[Item[Any], type[Object]]] = []
         for cache, type in self._kinds:
             items = cache.items()
@@ -131,16 +132,16 @@ class ObservedCluster:
         return found
 
     def _awaits_preemption(self, pod: Item[Any]) -> bool:
-        """The scheduler has chosen a node for it, whose pods are on their way out."""
+        """Whether the scheduler has nominated a node for it on which pods are being deleted."""
         node = pod.status.get("nominatedNodeName", "")
         return bool(node) and any(one.deleting for one in self.pods_by_node[node])
 
 
 def is_unschedulable(pod: Item[Any]) -> bool:
-    """Whether the scheduler has tried a pod, and found no node for it."""
+    """Whether the scheduler has tried a pod and found no node for it."""
     if pod.spec.get("nodeName") or pod.deleting or pod.spec.get("schedulingGates") or is_finished(pod):
         return False
-    if is_daemon(pod):  # it is for one node, which is there already
+    if is_daemon(pod):  # it belongs to one existing node
         return False
     conditions = pod.status.get("conditions") or ()
     return any(
@@ -150,8 +151,7 @@ def is_unschedulable(pod: Item[Any]) -> bool:
 
 
 def requirements_key(pod: Item[Any]) -> str:
-    """What a pod asks for: equal for pods that any machine serves alike, such as those of one Deployment, or of one
-    CronJob's Jobs."""
+    """Return a key that is equal for pods that fit the same machines, such as those of one Deployment or CronJob."""
     spec = _spec(pod)
     requirements = {field: spec[field] for field in _REQUIREMENT_FIELDS if spec.get(field)}
     for field in ("initContainers", "containers"):
@@ -160,13 +160,13 @@ def requirements_key(pod: Item[Any]) -> str:
 
 
 def _spec(pod: Item[Any]) -> Mapping[str, Any]:
-    """Without what the autoscaler has added to it."""
+    """Return the spec without what the autoscaler added to it."""
     spec: Mapping[str, Any] = unreserved(pod.tree)["spec"]
     return spec
 
 
 def is_daemon(pod: Item[Any]) -> bool:
-    """Whether it is of a DaemonSet, or of the node itself."""
+    """Whether it belongs to a DaemonSet or is a static pod."""
     owner = pod.controller
     return owner is not None and owner.get("kind") in ("DaemonSet", "Node")
 

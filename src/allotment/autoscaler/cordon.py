@@ -1,7 +1,7 @@
-"""Nodes that take no new pods because we say so: those that are not complete yet, and those that will go.
+"""Cordons by the autoscaler: of nodes that are not complete yet, and of nodes that will be removed.
 
-A cordon of ours says why in an annotation. One without it is somebody else's, and stays. DaemonSets run on cordoned
-nodes, so drivers come up and publish; a taint of our own would keep them away.
+An annotation marks the autoscaler's own cordons and their reason; a cordon without it belongs to another client and is
+kept. DaemonSets run on cordoned nodes, so drivers start and publish; a custom taint would keep them away.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
 from allotment.model.trees import Tree
-from allotment.node_fit.nodes import PROVISIONING
 
-__all__ = ["COMING", "LEAVING", "cordon", "cordoned", "is_cordoned"]
+__all__ = ["PROVISIONING", "LEAVING", "cordon", "cordoned", "is_cordoned"]
 
-#: A node that is cordoned because it will be given back; `COMING` one that is not complete yet.
+#: Annotation of a node that is cordoned before its removal; `PROVISIONING` marks one that is not complete yet.
 LEAVING: Final = "allotment.dev/leaving"
 
 
 def is_cordoned(node: Item[Any], why: str) -> bool:
-    """Whether a cordon of ours is on a node, for this reason."""
+    """Whether the autoscaler cordoned a node for this reason."""
     return why in (node.metadata.get("annotations") or {})
 
 
 def cordoned(node: Tree, why: str) -> Tree:
-    """A node that is to begin its life cordoned."""
+    """Return a new node as cordoned."""
     metadata = node["metadata"]
     annotations = {**(metadata.get("annotations") or {}), why: "true"}
     return {
@@ -39,7 +38,7 @@ def cordoned(node: Tree, why: str) -> Tree:
 
 
 async def cordon(client: Client, nodes: Cache[Any], name: str, why: str, *, on: bool) -> None:
-    """Cordon a node, or end that, unless that is so already; nothing happens if there is no such node."""
+    """Cordon or uncordon a node, unless that is already done or the node does not exist."""
     node = nodes.item("", name)
     if node is None or is_cordoned(node, why) == on:
         return

@@ -1,9 +1,9 @@
-"""Giving back what is not needed: nodes that nobody uses, and nodes whose pods have proven places elsewhere.
+"""Removes nodes that are not needed: idle nodes, and nodes whose pods fit elsewhere.
 
-What could go is found by `allotment.tools.plan.consolidation`, which tries all of it as the scheduler would. What is
-done about it goes slowly, one step at a time, each of which may end it: machines that replace others come first; nodes
-are cordoned; it is tried again on the cluster as it is then; pods are evicted, which PodDisruptionBudgets may refuse;
-and a node on which nobody is left is given back. What was begun by one that crashed is taken back by the next.
+`allotment.tools.plan.consolidation` finds the candidates by simulating the scheduler. They are removed step by step,
+and each step may abort: replacement machines are provisioned; nodes are cordoned; the simulation is repeated on the
+current cluster; pods are evicted, which PodDisruptionBudgets may reject; and empty nodes are released. After a crash
+the next process undoes what was started.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from allotment.autoscaler.order_store import OrderStore
 from allotment.autoscaler.provider import NoCapacity, OrderRejected
 from allotment.autoscaler.purchase_backoff import PurchaseBackoff
 from allotment.autoscaler.remaining_limits import remaining_limits
-from allotment.autoscaler.scale_up import run_in_thread, planner_of
+from allotment.autoscaler.scale_up import planner_of, run_in_thread
 from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
 from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
@@ -37,6 +37,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
+from allotment.phrases import counted
 from allotment.tools.plan.consolidation.disruption import ConsolidationPolicy, DisruptionBudget
 from allotment.tools.plan.consolidation.search import Consolidation, OwnedNode, ReplacementOptions, consolidate
 from allotment.tools.plan.limits import PlanLimits
@@ -45,15 +46,15 @@ from allotment.tools.plan.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 
-#: What machines in vain are counted under where they were to replace others.
+#: The key in the purchase back-off for replacement machines.
 _REPLACEMENT: Final = "replacing"
-#: Seconds: how often a course is looked at; how long a cordon stands before a node is given back, for a binding may be
-#: under way; how long pods have to leave, each; how often it is searched again where nothing changed.
+#: Seconds: interval between steps; minimum time from cordon to release, because a binding may be in flight; time
+#: without progress after which a drain is aborted; interval between searches without changes.
 _STEP, _CORDON, _DRAIN, _SEARCH = 1.0, 2.0, 600.0, 300.0
 
 
 class Disruption:
-    """What is being done. ``moves``: whether pods have to leave. ``added``: orders of the machines that replace."""
+    """A disruption in progress. ``moves``: whether pods must be evicted. ``added``: orders of replacement machines."""
 
     def __init__(self, remove: Sequence[str], moves: bool, added: Sequence[str], now: float) -> None:
         self.remove = list(remove)
@@ -63,17 +64,26 @@ class Disruption:
         self.cordoned: float | None = None
         self.progress = now
         self.left: int | None = None
-        """Pods that were still there, and when they last became fewer."""
+        """Remaining pods at the last progress."""
         self.verified = not moves
 
 
 class DisruptionController:
-    """See the module; :meth:`run` is the task."""
+    """Searches for disruptions and carries them out; :meth:`run` is the task."""
 
     def __init__(
-        self, options: AutoscalerOptions, clock: Clock, client: Client, cluster: ObservedCluster, orders: OrderStore, nominations: Nominations,
-        offerings: UnavailableOfferings, backoff: PurchaseBackoff, events: EventReporter, reconciler: OrderReconciler,
-    ) -> None:  # fmt: skip
+        self,
+        options: AutoscalerOptions,
+        clock: Clock,
+        client: Client,
+        cluster: ObservedCluster,
+        orders: OrderStore,
+        nominations: Nominations,
+        offerings: UnavailableOfferings,
+        backoff: PurchaseBackoff,
+        events: EventReporter,
+        reconciler: OrderReconciler,
+    ) -> None:
         self._options = options
         self._clock = clock
         self._client = client
@@ -86,20 +96,22 @@ class DisruptionController:
         self._reconciler = reconciler
         self._planner: Planner = planner_of(options)
         self._stable_since: dict[str, tuple[frozenset[str], float]] = {}
-        """Pods (uid) by node, and since when they are these."""
+        """Pods (uid) by node, and since when they are unchanged."""
         self._current: Disruption | None = None
         self._changed = asyncio.Event()
         self._last_search = float("-inf")
         self._reported: dict[str, str] = {}
-        reasons = () if options.consolidation == "cheaper" else (DisruptionBudget(nodes="0", reasons=("Underutilized",)),)
+        reasons = (
+            () if options.consolidation == "cheaper" else (DisruptionBudget(nodes="0", reasons=("Underutilized",)),)
+        )
         self._policy = ConsolidationPolicy(budgets=(DisruptionBudget(nodes=options.budget), *reasons))
 
     def notify(self) -> None:
-        """Something has changed."""
+        """Record that the cluster has changed."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Give back for ever."""
+        """Run until cancelled."""
         await self._restore()
         while True:
             try:
@@ -109,7 +121,7 @@ class DisruptionController:
                 seconds = _STEP
             await self._clock.sleep(seconds)
 
-    # --- what could go ---------------------------------------------------------------------------------------------
+    # --- candidates ------------------------------------------------------------------------------------------------
 
     async def _search(self) -> float:
         now = self._clock.seconds()
@@ -132,12 +144,12 @@ class DisruptionController:
         return 0.0
 
     def _owned(self) -> dict[str, MachineOrder]:
-        """Our machines by their nodes, which are there."""
+        """Return the orders of existing nodes, by node."""
         by_node = {self._reconciler.node_of(order): order for order in self._orders.active() if order.initialised}
         return {node: order for node, order in by_node.items() if self._cluster.nodes.item("", node) is not None}
 
     def _update_stable_since(self, owned: Iterable[str], now: float) -> bool:
-        """Since when each node's pods are those that it has; whether some node has just become quiet enough."""
+        """Update since when each node's pods are unchanged; return whether a node has just become stable."""
         found: dict[str, tuple[frozenset[str], float]] = {}
         ripe = False
         for node in owned:
@@ -150,22 +162,24 @@ class DisruptionController:
         return ripe
 
     def _keep_reason(self, node: str, order: MachineOrder, now: float) -> str:
-        """Why a node must not be looked at yet; empty if it may."""
+        """Return why a node is not a candidate yet; empty if it is."""
         quiet = now - self._stable_since[node][1]
         if quiet < self._options.consolidate_after:
-            return f"its pods have changed {quiet:.0f} s ago"
+            return f"its pods changed {quiet:.0f} s ago"
         if self._nominations.pods_of(order.name):
-            return "pods wait for it"
+            return "pods are waiting for it"
         item = self._cluster.nodes.item("", node)
         if item is not None and item.spec.get("unschedulable") and not self._is_own_cordon(item):
-            return "somebody has cordoned it"
+            return "another client has cordoned it"
         return ""
 
     def _users(self, node: str) -> list[Item[Any]]:
-        """Pods of a node that are not its own and have not ended."""
+        """Return the pods of a node, without daemons and finished pods."""
         return [pod for pod in self._cluster.pods_by_node[node] if not is_daemon(pod) and not is_finished(pod)]
 
-    async def _consolidate(self, owned: dict[str, MachineOrder], kept: dict[str, str], *, replaces: bool) -> Consolidation:
+    async def _consolidate(
+        self, owned: dict[str, MachineOrder], kept: dict[str, str], *, replaces: bool
+    ) -> Consolidation:
         owned_nodes = [
             OwnedNode(
                 node=node, instance=order.machine.instance, usd_per_hour=order.machine.usd_per_hour,
@@ -204,12 +218,12 @@ class DisruptionController:
     def _propose(self, found: Consolidation) -> None:
         for one in found.remove:
             node = self._cluster.nodes.item("", one.node)
-            text = f"could be given back ({one.reason}), which would save {dollars(found.saves)} USD/h in all"
+            text = f"could be released ({one.reason}), saving {dollars(found.saves)} USD/h in total"
             if node is not None and self._reported.get(node.uid) != text:
                 self._reported[node.uid] = text
                 self._events.removal(node.tree, text)
 
-    # --- doing it --------------------------------------------------------------------------------------------------
+    # --- steps ----------------------------------------------------------------------------------------------------
 
     async def _begin(self, found: Consolidation, owned: dict[str, MachineOrder]) -> None:
         added = []
@@ -221,9 +235,11 @@ class DisruptionController:
             try:
                 await self._orders.place(order)
             except (NoCapacity, OrderRejected) as error:
-                log.info("a replacement could not be had: %s", error)
-                self._offerings.unavailable((machine.instance, machine.zone, machine.capacity_type), self._clock.seconds())
-                return  # machines that did come are empty, and go as such
+                log.info("a replacement is not available: %s", error)
+                self._offerings.unavailable(
+                    (machine.instance, machine.zone, machine.capacity_type), self._clock.seconds()
+                )
+                return  # machines already ordered are idle and will be released
             added.append(order.name)
             log.info("ordered %s as %s to replace others", describe_machine(machine), order.name)
         nodes = [one.node for one in found.remove if one.node in owned]
@@ -232,11 +248,13 @@ class DisruptionController:
         for one in found.remove:
             node = self._cluster.nodes.item("", one.node)
             if node is not None:
-                why = "nobody uses it" if one.reason == "Empty" else "its pods have room elsewhere, for less"
-                self._events.removal(node.tree, f"{why}; {len(nodes)} nodes go, which saves {saves} USD/h in all")
+                why = "it is idle" if one.reason == "Empty" else "its pods fit elsewhere at lower cost"
+                self._events.removal(
+                    node.tree, f"{why}; removing {counted(len(nodes), 'node')} saves {saves} USD/h in total"
+                )
 
     async def _continue(self, course: Disruption) -> float:
-        """One step of what was begun."""
+        """Carry out the next step; return the seconds until the one after it."""
         now = self._clock.seconds()
         course.remove = [node for node in course.remove if self._cluster.nodes.item("", node) is not None]
         if not course.remove:
@@ -247,7 +265,7 @@ class DisruptionController:
         waits = self._awaits_replacements(course)
         if waits is None:
             self._backoff.failed(course.added[0], (_REPLACEMENT,), now)
-            return await self._abort(course, "a machine that was to replace it has not come")
+            return await self._abort(course, "a replacement machine was not provisioned")
         if waits:
             return _STEP
         if course.cordoned is None:
@@ -257,21 +275,21 @@ class DisruptionController:
             return _CORDON
         if not course.verified:
             if not await self._verify(course):
-                return await self._abort(course, "its pods have no place elsewhere any more")
+                return await self._abort(course, "its pods no longer fit elsewhere")
             course.verified = True
         return await self._drain(course, now)
 
     def _awaits_replacements(self, course: Disruption) -> bool | None:
-        """Whether machines have to come first; None if one of them never will."""
+        """Whether replacement machines are still in flight; None if one of them failed."""
         orders = [self._orders.get(name) for name in course.added]
         if any(order is None or order.leaving for order in orders):
             return None
         return any(order is not None and not order.initialised for order in orders)
 
     async def _verify(self, course: Disruption) -> bool:
-        """Whether all pods have places still, on the cluster as it is now, cordons and new machines and all."""
+        """Whether all pods still fit elsewhere in the current cluster, including cordons and new machines."""
         owned = self._owned()
-        kept = {node: "it is not asked about" for node in owned if node not in course.remove}
+        kept = {node: "it is not a candidate" for node in owned if node not in course.remove}
         policy, self._policy = self._policy, ConsolidationPolicy(budgets=())
         try:
             found = await self._consolidate(owned, kept, replaces=False)
@@ -280,20 +298,20 @@ class DisruptionController:
         return {one.node for one in found.remove} >= set(course.remove)
 
     async def _drain(self, course: Disruption, now: float) -> float:
-        """Evict whoever may be; give back the nodes on which nobody is left.
+        """Evict pods, and release the nodes that are empty.
 
-        Budgets may let pods go one at a time only, so what is bounded is the time in which none has left.
+        Budgets may allow only one eviction at a time, so the limit is the time without progress.
         """
         left = 0
         for node in tuple(course.remove):
-            # Past the cache: the scheduler may have bound one before it saw the cordon.
+            # Not from the cache: the scheduler may have bound a pod before it saw the cordon.
             listed = await self._client.list(PODS, fields=f"spec.nodeName={node}")
             pods: list[Item[Any]] = [Item(tree) for tree in listed.items]
             users = [
                 pod for pod in pods if pod.spec.get("nodeName") == node and not is_daemon(pod) and not is_finished(pod)
             ]
             if users and not course.moves:
-                return await self._abort(course, "a pod has come")
+                return await self._abort(course, "a new pod is using it")
             for pod in users:
                 if not pod.deleting:
                     await self._evict(pod)
@@ -302,14 +320,14 @@ class DisruptionController:
                 continue
             order = self._owned().get(node)
             if order is not None:
-                await self._orders.mark_leaving(order, "nobody uses it")
+                await self._orders.mark_leaving(order, "it is idle")
                 await self._orders.release(order)
-                log.info("%s was given back", order.name)
+                log.info("%s was released", order.name)
             course.remove.remove(node)
         if course.left is None or left < course.left:
             course.progress, course.left = now, left
         elif now - course.progress > _DRAIN:
-            return await self._abort(course, f"its pods have not left in {_DRAIN:.0f} s")
+            return await self._abort(course, f"no pod has left for {_DRAIN:.0f} s")
         return _STEP
 
     async def _evict(self, pod: Item[Any]) -> None:
@@ -321,31 +339,31 @@ class DisruptionController:
         try:
             await self._client.create(PODS, eviction, pod.namespace, name=pod.name, subresource="eviction")
         except StatusError as error:
-            if error.code not in (404, 409, 429):  # gone; another of its name; its budget does not allow it now
+            if error.code not in (404, 409, 429):  # deleted; recreated; disallowed by its budget
                 raise
             log.info("evicting %s/%s: %s", pod.namespace, pod.name, error)
 
     async def _abort(self, course: Disruption, why: str) -> float:
-        """Leave the nodes where they are, for anybody's use again."""
+        """Keep the remaining nodes and uncordon them."""
         self._current = None
         for name in course.remove:
             node = self._cluster.nodes.item("", name)
             if node is not None:
-                self._events.blocked(node.tree, f"stays: {why}")
+                self._events.blocked(node.tree, f"node is kept: {why}")
             await self._cordon(name, False)
-        self._stable_since.clear()  # it is tried again, but not at once
-        log.info("%s stay: %s", ", ".join(course.remove), why)
+        self._stable_since.clear()  # retried, but not immediately
+        log.info("kept %s: %s", ", ".join(course.remove), why)
         return _STEP
 
     async def _cordon(self, name: str, on: bool) -> None:
         await cordon(self._client, self._cluster.nodes, name, LEAVING, on=on)
 
     def _is_own_cordon(self, node: Item[Any]) -> bool:
-        """Whether it is cordoned by us."""
+        """Whether the autoscaler cordoned it."""
         return is_cordoned(node, LEAVING)
 
     async def _restore(self) -> None:
-        """Nodes that one before us cordoned and did not give back are anybody's again."""
+        """Uncordon nodes that an earlier process cordoned and did not release."""
         if self._options.dry_run:
             return
         own_nodes = {self._reconciler.node_of(order) for order in self._orders}

@@ -1,6 +1,6 @@
-"""What pods and nodes hear: that a machine is on its way, that none will be and why, that one goes.
+"""Events on pods and nodes: a machine was ordered, none will be and why, a node is removed.
 
-The reasons are those that users know from other autoscalers, so that what looks for them finds them.
+The reasons are those of other autoscalers, so that existing tools find them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FAILED: Final = "FailedScaleUp"
 
 
 class EventReporter:
-    """Speaks about pods and nodes, and not twice about the same."""
+    """Records events on pods and nodes, without repetitions."""
 
     def __init__(self, recorder: Recorder, dry_run: bool) -> None:
         self._recorder = recorder
@@ -28,48 +28,50 @@ class EventReporter:
         self._reported: dict[str, str] = {}
 
     def keep(self, waiting: set[str]) -> None:
-        """Pods (uid) that wait no more are forgotten."""
+        """Forget pods that are not in ``waiting`` (uids)."""
         self._reported = {uid: text for uid, text in self._reported.items() if uid in waiting}
 
     def ordered(self, pod: Item[Any], machine: PlannedMachine) -> None:
         """A machine was ordered for a pod, or would have been."""
         if self._dry_run:
-            self._record(pod, "Normal", _PROPOSED, f"would order {describe_machine(machine)}; nothing is ordered in a dry run")
+            self._record(
+                pod, "Normal", _PROPOSED, f"would order {describe_machine(machine)}; nothing is ordered in a dry run"
+            )
         else:
             self._record(pod, "Normal", _ORDERED, f"ordered {describe_machine(machine)} as node {machine.node}")
 
     def awaited(self, pod: Item[Any], node: str) -> None:
-        """A pod has its place on a machine that is under way already."""
-        self._record(pod, "Normal", _ORDERED, f"has its place on node {node}, which is on its way")
+        """A pod is planned onto a machine in flight."""
+        self._record(pod, "Normal", _ORDERED, f"planned on node {node}, which is being provisioned")
 
     def unserved(self, pod: Item[Any], text: str) -> None:
-        """No machine will come for a pod."""
+        """No machine will be ordered for a pod."""
         self._record(pod, "Normal", _NOT, f"no machine is ordered: {text}")
 
     def backed_off(self, pod: Item[Any], plans: int, seconds: float) -> None:
-        """No machine is ordered for a pod for a while, since those before were of no use to it."""
+        """No machine is ordered for a pod for a while, because earlier ones did not help."""
         text = (
-            f"{plans} times in a row machines that were ordered for such pods came to nothing (see FailedScaleUp and "
-            f"MachineReady); the next is ordered no sooner than {format_duration(seconds)} after the last"
+            f"machines ordered for equivalent pods did not help {plans} times in a row (see FailedScaleUp and "
+            f"MachineReady); the next is ordered {format_duration(seconds)} after the last at the earliest"
         )
         self.unserved(pod, text)
 
     def failed(self, pod: Item[Any], text: str) -> None:
-        """A machine that was ordered for a pod does not come."""
+        """A machine that was ordered for a pod failed."""
         self._reported.pop(pod.uid, None)
         self._recorder.event(pod.tree, "Warning", _FAILED, text, "ScalingUp")
 
     def removal(self, node: Tree, text: str) -> None:
-        """A node goes, or would go."""
+        """A node is removed, or would be."""
         reason = "ProposedScaleDown" if self._dry_run else "ScaleDown"
         self._recorder.event(node, "Normal", reason, text, "ScalingDown")
 
     def blocked(self, node: Tree, text: str) -> None:
-        """A node could go but for something."""
+        """A node could not be removed."""
         self._recorder.event(node, "Warning", "ScaleDownFailed", text, "ScalingDown")
 
     def ready(self, node: Tree, text: str) -> None:
-        """A node of ours has all that it was planned with."""
+        """A node is complete."""
         self._recorder.event(node, "Normal", "MachineReady", text, "ScalingUp")
 
     def _record(self, pod: Item[Any], type: Any, reason: str, text: str) -> None:
@@ -80,7 +82,7 @@ class EventReporter:
 
 
 def describe_machine(machine: PlannedMachine) -> str:
-    """A machine in a sentence.
+    """Return a description of a machine.
 
     >>> from decimal import Decimal
     >>> described(
@@ -101,7 +103,7 @@ def describe_machine(machine: PlannedMachine) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time to wait, in the unit that is read best.
+    """Return a duration in seconds or minutes.
 
     >>> minutes(42), minutes(60), minutes(1800)
     ('42 s', '1 min', '30 min')

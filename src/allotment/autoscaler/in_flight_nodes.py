@@ -1,8 +1,8 @@
-"""Machines that are under way as nodes and slices: what is ordered counts, or it would be ordered twice.
+"""Machines in flight as nodes and slices: they count as supply, so that nothing is ordered twice.
 
 A machine's own slices count once they are complete; until then those of its template do, under the name of its node if
-it has one. A pod that is promised to a machine says so as the scheduler will hear it (``nominatedNodeName``), so that
-a new plan does not give its place to another.
+it has one. A pod that is planned onto a machine gets ``nominatedNodeName`` as the scheduler will see it, so that a new
+plan does not use its room for another pod.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from allotment.model.resource import ResourceSlice
 
 
 class InFlightNode(NamedTuple):
-    """The node and the slices that a machine under way will bring."""
+    """The node and the slices that a machine in flight will provide."""
 
     node: Node
     slices: tuple[ResourceSlice, ...]
@@ -34,13 +34,13 @@ class InFlightNode(NamedTuple):
 
 
 def in_flight_node(order: MachineOrder, instance: InstanceType, node: str, kube: str) -> InFlightNode:
-    """What an order will bring, under the name of its node."""
+    """Return what an order will provide, under the name of its node."""
     machine = order.machine
     template = template_of(
         instance, order.mode, node, zone=machine.zone, capacity_type=machine.capacity_type, kube=kube
     )
     metadata = template.node.metadata
-    # The plan's labels are those of a node that was called otherwise.
+    # The plan's labels belong to a node of another name.
     labels = {**machine.labels, **metadata.labels}
     taints: dict[tuple[str, str], Taint] = {(one.key, one.effect): one for one in template.node.spec.taints}
     taints |= {(one.key, one.effect): one for one in machine.taints}
@@ -55,9 +55,9 @@ def in_flight_node(order: MachineOrder, instance: InstanceType, node: str, kube:
 def with_in_flight_nodes(
     values: Iterable[Object], machines: Sequence[InFlightNode], nominated: Mapping[str, str], leaving: frozenset[str]
 ) -> list[Object]:
-    """A cluster's objects with machines under way as if they were there.
+    """Return a cluster's objects with machines in flight as existing nodes.
 
-    ``promised``: nodes by uid of the pods that wait for them. ``leaving``: nodes that will go; they are left out.
+    ``nominated``: nodes by uid of the pods planned onto them. ``leaving``: nodes to be removed; they are left out.
     """
     instead = {machine.node.metadata.name for machine in machines} | leaving
     found: list[Object] = []

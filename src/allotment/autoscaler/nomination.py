@@ -1,7 +1,7 @@
-"""Telling the scheduler where planned pods were meant to go (KEP-5278): it tries that node first.
+"""Nominates planned nodes for pods (KEP-5278): the scheduler tries a nominated node first.
 
-Once when the node is there, so that nobody takes its room while its devices come, and once more when all of them are
-there, for the scheduler takes a nomination back when it could not follow it.
+A node is nominated when it registers, so that its room is kept while its devices appear, and again when it is complete,
+because the scheduler clears a nomination that it could not follow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_CONCURRENT = 16
 
 
 class Nominations:
-    """Which pods wait for which machine of ours."""
+    """The machine on which each pod is planned."""
 
     def __init__(self) -> None:
         self._orders: dict[str, str] = {}
@@ -33,35 +33,35 @@ class Nominations:
         return len(self._orders)
 
     def assign(self, uid: str, order: str) -> None:
-        """A pod gets its place on a machine."""
+        """Assign a pod to a machine."""
         self._orders[uid] = order
 
     def order_of(self, uid: str) -> str:
-        """The machine that a pod waits for; empty if it waits for none."""
+        """Return the machine that a pod is assigned to; empty if none."""
         return self._orders.get(uid, "")
 
     def pods_of(self, order: str) -> list[str]:
-        """Pods (uid) that wait for a machine."""
+        """Return the uids of the pods assigned to a machine."""
         return [uid for uid, one in self._orders.items() if one == order]
 
     def keep(self, waiting: Iterable[str]) -> None:
-        """Only those pods (uid) wait still."""
+        """Drop all pods but these (uids)."""
         self._orders = {uid: self._orders[uid] for uid in waiting if uid in self._orders}
 
     def cancel(self, order: str) -> bool:
-        """A machine will not come; whether anybody waited for it."""
+        """Drop the assignments to a machine; return whether there were any."""
         left = {uid: one for uid, one in self._orders.items() if one != order}
         broken = len(left) < len(self._orders)
         self._orders = left
         return broken
 
     def nodes_by_pod(self, node_of: Mapping[str, str]) -> dict[str, str]:
-        """The node by pod (uid). ``node_of``: nodes by order."""
+        """Return the node by pod uid. ``node_of``: nodes by order."""
         return {uid: node_of[order] for uid, order in self._orders.items() if order in node_of}
 
 
 async def nominate(client: Client, waiting: ObservedCluster, uids: Iterable[str], node: str) -> None:
-    """Say of pods (uid) which node they were planned for, unless they say so already or wait no more."""
+    """Nominate a node for pods (uids) that are still unschedulable."""
     wanted = set(uids)
     semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
 
@@ -71,7 +71,7 @@ async def nominate(client: Client, waiting: ObservedCluster, uids: Iterable[str]
             try:
                 await client.patch(PODS, name, patch, namespace, subresource="status")
             except StatusError as error:
-                # It is bound or gone, or the cluster does not let us: the scheduler finds the node by itself.
+                # Bound, deleted, or not permitted: the scheduler finds the node by itself.
                 log.info("nominating %s for %s/%s: %s", node, namespace, name, error)
 
     pods = [pod for pod in waiting.pods.items() if pod.uid in wanted and is_unschedulable(pod)]

@@ -1,4 +1,4 @@
-"""What an autoscaler is started with."""
+"""The options of the autoscaler."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.report import ProvisioningPlan
 
-#: As whom it speaks to the cluster and in events.
+#: The name of its client and of the events' source.
 NAME: Final = "allotment-autoscaler"
-#: never: machines stay. empty: those that nobody uses go. cheaper: pods move, too, where that costs less.
+#: never: nodes are kept. empty: idle nodes are removed. cheaper: pods are also moved where that costs less.
 Consolidation: TypeAlias = Literal["never", "empty", "cheaper"]
 
 
 class Planner(Protocol):
-    """From objects to a plan; runs on a thread of its own."""
+    """Computes a plan from objects; runs in a thread."""
 
     def __call__(self, values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
-        """Ends soon after ``keep_going`` says no."""
+        """Return a plan soon after ``keep_going`` returns False."""
         ...
 
 
 class AutoscalerOptions(NamedTuple):
-    """Times are seconds of the cluster's clock, but ``plan_seconds``, which a machine computes.
+    """Times are seconds of the cluster's clock, except ``plan_seconds``, which is computing time.
 
-    ``provider`` is asked for one when the program starts. ``idle``, ``longest``: pods that wait are planned for when no
-    more have come for so long, at most so long after the first. ``registration``: a machine that has no ready node with
-    all its slices by then is given back. ``shortage``: how long a type that was out of stock is not asked for, doubling
-    up to ``longest_shortage``. ``vain``: how long nothing is bought for pods for which three plans came to nothing,
-    doubling up to ``longest_vain``. ``together``: how long a machine that is complete waits for others under way, so
-    that their pods do not take its devices. ``retry``: what could not be served is planned for again after that, if
-    nothing that could help has happened before. ``budget``: how many of its machines may be on their way out at once,
-    a number or a share (``10%``, rounded up).
+    ``provider``: creates the provider when the program starts. ``batch_idle``, ``batch_max``: pending pods are planned
+    after this long without new ones, at most this long after the first. ``registration``: a machine without a ready
+    node and all slices by then is released. ``shortage_backoff``: how long an unavailable type is not ordered, doubling
+    up to ``max_shortage_backoff``. ``purchase_backoff``: how long nothing is ordered for pods for which three plans
+    failed, doubling up to ``max_purchase_backoff``. ``opening_window``: how long a complete machine waits for others in
+    flight, so that their pods do not take its devices. ``retry``: unserved pods are planned again after that if nothing
+    relevant has changed. ``budget``: how many of its machines may be disrupted at the same time, a number or a share
+    (``10%``, rounded up).
     """
 
     provider: Callable[[Context], Provider]
@@ -46,7 +46,7 @@ class AutoscalerOptions(NamedTuple):
     features: Features
     limits: PlanLimits = PlanLimits()
     planner: Planner | None = None
-    """None: `allotment.tools.plan.planning`."""
+    """Default: `allotment.tools.plan.planning`."""
     namespace: str = "kube-system"
     batch_idle: float = 1.0
     batch_max: float = 10.0

@@ -1,7 +1,7 @@
-"""An order: a planned machine under a name of ours, as the cluster remembers it.
+"""An order: a planned machine and its name, as stored in the cluster.
 
-The order is written before the cloud hears of it, so that whoever comes after a crash finds every machine that may
-exist. Its name follows from what is ordered and for whom: two that plan the same order the same machine, once.
+The order is stored before the provider is called, so that after a crash every machine that may exist is known. Its name
+is derived from the machine and its pods: two processes with the same plan order the same machine only once.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from allotment.model.meta import Value
 from allotment.model.trees import Tree
 from allotment.tools.plan.report import PlannedMachine
 
-#: On the ConfigMap of each order.
+#: The label of each order's ConfigMap.
 LABEL: Final = "allotment.dev/order"
 _KEY: Final = "order.json"
-#: Of the instance's name in a node's name, which also is a label's value: at most 63 bytes.
+#: Maximum length of the instance's part of a node's name, which is also a label value: at most 63 bytes.
 _LONGEST: Final = 40
 
 
 class MachineOrder(Value, frozen=True):
-    """``confirmed``: the cloud has taken it. ``initialised``: when its node and all its slices were there; empty: not
-    yet. ``leaving``: why it is being given back; empty: it stays."""
+    """``confirmed``: the provider accepted it. ``initialised``: when its node and all slices were complete; empty: not
+    yet. ``leaving``: why it is being released; empty: it is kept.
+    """
 
     name: str
     machine: PlannedMachine
@@ -39,17 +40,17 @@ class MachineOrder(Value, frozen=True):
 
     @property
     def mode(self) -> str:
-        """What its GPUs are put into, as ``--fleet`` says it; empty: whole GPUs."""
+        """The partitioning mode of its GPUs, as in ``--fleet``; empty: whole GPUs."""
         return self.machine.form.partition("/")[2]
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether it is supply that is still to come."""
+        """Whether it is not complete yet and not being released."""
         return not self.initialised and not self.leaving
 
 
 def order_name(machine: PlannedMachine, taken: Container[str]) -> str:
-    """A name for a planned machine: of its node, where the cloud lets us choose, and of the order.
+    """Return the name of the order of a planned machine, and of its node if the provider allows it.
 
     >>> from decimal import Decimal
     >>> machine = PlannedMachine(
@@ -74,15 +75,15 @@ def order_name(machine: PlannedMachine, taken: Container[str]) -> str:
 
 
 def order_for(machine: PlannedMachine, taken: Container[str], now: str) -> MachineOrder:
-    """An order for a planned machine, which then has the order's name as that of its node."""
+    """Return an order for a planned machine; its node gets the order's name."""
     name = order_name(machine, taken)
-    # Which devices the pods get is the scheduler's to say; the plan's are told in its report.
+    # The scheduler allocates the devices; those of the plan are in its report.
     seats = tuple(replace(seat, node=name, claims=()) for seat in machine.seats)
     return MachineOrder(name=name, machine=replace(machine, node=name, seats=seats), ordered=now)
 
 
 def config_map(order: MachineOrder, namespace: str, provider: str) -> Tree:
-    """The order as the cluster keeps it."""
+    """Return the ConfigMap that stores the order."""
     return {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": f"order-{order.name}", "namespace": namespace, "labels": {LABEL: provider}},
@@ -91,12 +92,12 @@ def config_map(order: MachineOrder, namespace: str, provider: str) -> Tree:
 
 
 def data_of(order: MachineOrder) -> dict[str, str]:
-    """The data of its ConfigMap."""
+    """Return the data of its ConfigMap."""
     return {_KEY: msgspec.json.encode(order).decode()}
 
 
 def order_of(tree: Tree, provider: str) -> MachineOrder | None:
-    """The order that a ConfigMap is; None for what is none of ours. Raises ValueError for one that nobody can read."""
+    """Return the order in a ConfigMap; None if it is not one of this provider. Raises ValueError if it is invalid."""
     metadata = tree["metadata"]
     if (metadata.get("labels") or {}).get(LABEL) != provider:
         return None

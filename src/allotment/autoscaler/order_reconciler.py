@@ -1,8 +1,8 @@
-"""What is ordered, until it is of use or gone: cloud, node and slices compared with the orders, again and again.
+"""Reconciles orders with the provider, nodes and slices until each machine is ready or released.
 
-A node of ours is closed (cordoned) until all that it was planned with is there, and until the others that are under way
-are so, too, if pods of theirs could take its devices: Kubernetes keeps no device for a pod that is nominated. Then the
-pods hear where they were meant to go, and the nodes open together, for those pods first (``reserving``).
+A node is cordoned until everything that it was planned with exists, and until other machines in flight are complete if
+their pods could take its devices: Kubernetes reserves no devices for nominated pods. Then the pods are nominated, and
+the nodes are uncordoned together, first for these pods (`reservation`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from allotment.autoscaler.nomination import Nominations, nominate
 from allotment.autoscaler.options import AutoscalerOptions
 from allotment.autoscaler.order import MachineOrder
 from allotment.autoscaler.order_store import OrderStore
-from allotment.autoscaler.provider import Provider, MachineStatus
+from allotment.autoscaler.provider import MachineStatus, Provider
 from allotment.autoscaler.purchase_backoff import PurchaseBackoff
 from allotment.autoscaler.readiness import is_ready, missing_part
 from allotment.autoscaler.reservation import admit, release, reserve
@@ -34,21 +34,31 @@ from allotment.fleet import FleetError
 
 log = logging.getLogger(__name__)
 
-#: Writes that go out at the same time.
+#: Maximum number of concurrent writes.
 _MAX_CONCURRENT = 16
-#: How often a cloud is asked what it has: while something is to come, and otherwise.
+#: Seconds between queries of the provider: while machines are in flight, and otherwise.
 _ACTIVE_INTERVAL, _IDLE_INTERVAL = 1.0, 15.0
-#: Seconds that pods may wait on after their machine is ready.
+#: Seconds that pods may stay pending after their machine is ready.
 _GRACE_PERIOD = 30.0
 
 
 class OrderReconciler:
-    """Machines from the order to the ready node. ``replan``: what was promised will not come."""
+    """Reconciles machines from the order to the ready node. ``replan``: called when assigned pods need a new plan."""
 
     def __init__(
-        self, options: AutoscalerOptions, clock: Clock, client: Client, provider: Provider, cluster: ObservedCluster, orders: OrderStore,
-        nominations: Nominations, offerings: UnavailableOfferings, backoff: PurchaseBackoff, events: EventReporter, replan: Callable[[], None],
-    ) -> None:  # fmt: skip
+        self,
+        options: AutoscalerOptions,
+        clock: Clock,
+        client: Client,
+        provider: Provider,
+        cluster: ObservedCluster,
+        orders: OrderStore,
+        nominations: Nominations,
+        offerings: UnavailableOfferings,
+        backoff: PurchaseBackoff,
+        events: EventReporter,
+        replan: Callable[[], None],
+    ) -> None:
         self._options = options
         self._clock = clock
         self._client = client
@@ -64,37 +74,37 @@ class OrderReconciler:
         self._machines: dict[str, MachineStatus] = {}
         self._closed: set[str] = set()
         self._ordered: dict[str, float] = {}
-        """When an order was made, on the scale that never jumps."""
+        """Order times on the monotonic clock."""
         self._complete: dict[str, float] = {}
         self._ready: dict[str, float] = {}
         self._not_ready_since: dict[str, float] = {}
         self._unscheduled: set[str] = set()
-        """Pods (uid) without a node."""
+        """Uids of pods without a node."""
         self._in_flight: dict[tuple[str, str], InFlightNode] = {}
 
     def node_of(self, order: MachineOrder) -> str:
-        """The name of its node; that of the order while it has none."""
+        """Return the name of its node, or of the order while it has none."""
         standing = self._machines.get(order.name)
         return (standing.node if standing is not None else "") or order.name
 
     def in_flight_node(self, order: MachineOrder) -> InFlightNode | None:
-        """What an order brings; None where its type is in no catalogue any more."""
+        """Return what an order will provide; None if its type is not in the catalogue any more."""
         key = order.name, self.node_of(order)
         found = self._in_flight.get(key)
         if found is None and (instance := self._catalog.get(order.machine.instance)) is not None:
             try:
                 found = self._in_flight[key] = in_flight_node(order, instance, key[1], self._options.features.kube)
-            except FleetError as error:  # the catalogue is another one than that which it was ordered by
+            except FleetError as error:  # it was ordered with another catalogue
                 log.warning("%s: %s", order.name, error)
         return found
 
     async def refresh(self) -> None:
-        """See what the cloud has, and do nothing about it."""
-        self._machines = {one.name: one for one in await self._provider.standing()}
+        """Read the provider's machines without acting on them."""
+        self._machines = {one.name: one for one in await self._provider.list_machines()}
 
     async def reconcile(self, scaling_up: ScaleUp) -> float:
-        """Look at everything once; seconds until the next time, should nothing happen before."""
-        # What is ordered while the cloud is being asked is not in its answer.
+        """Reconcile all orders once; return the seconds until the next time."""
+        # Orders created during the query are not in its result.
         before = [order for order in self._orders if not self._orders.is_placing(order)]
         await self.refresh()
         complete: list[MachineOrder] = []
@@ -110,7 +120,7 @@ class OrderReconciler:
         try:
             await self._open(complete)
         except (StatusError, Unreachable) as error:
-            log.warning("nodes cannot be opened: %s", error)
+            log.warning("nodes cannot be uncordoned: %s", error)
         known = {order.name for order in self._orders}
         self._closed &= known
         for times in (self._ordered, self._complete, self._ready, self._not_ready_since):
@@ -122,18 +132,18 @@ class OrderReconciler:
 
     @property
     def is_busy(self) -> bool:
-        """Whether some machine is on its way, here or away."""
+        """Whether a machine is in flight or being released."""
         return any(order.is_in_flight or order.leaving for order in self._orders)
 
     async def _reconcile_order(self, order: MachineOrder, scaling_up: ScaleUp) -> bool:
-        """Whether it has just become complete, and is to be opened."""
+        """Return whether the machine has just become complete and is to be opened."""
         standing = self._machines.get(order.name)
-        if standing is not None and not order.confirmed:  # whoever ordered it has not come to write that down
+        if standing is not None and not order.confirmed:  # the process that ordered it did not confirm it
             order = await self._orders.confirm(order)
         if order.leaving:
             await self._orders.release(order)
-            log.info("%s was given back: %s", order.name, order.leaving)
-            self._replan()  # what is limited may be bought again
+            log.info("%s was released: %s", order.name, order.leaving)
+            self._replan()  # the limits allow new orders
         elif standing is None and not order.confirmed:
             if not await scaling_up.place(order, self._users(order)):
                 self._replan()
@@ -144,12 +154,12 @@ class OrderReconciler:
         elif useless := self._unusable_reason(order, standing):
             await self._orders.mark_leaving(order, useless)
             await self._orders.release(order)
-            log.warning("%s was given back: %s", order.name, useless)
+            log.warning("%s was released: %s", order.name, useless)
             self._replan()
         elif any(uid in self._unscheduled for uid in self._nominations.pods_of(order.name)):
             since = self._ready.setdefault(order.name, self._clock.seconds())
             if self._clock.seconds() - since > _GRACE_PERIOD:
-                # The scheduler does not take it as it is: what waits is planned for anew.
+                # The scheduler does not use the node as it is: the pods are planned again.
                 self._record_failure(order)
                 self._nominations.cancel(order.name)
                 self._replan()
@@ -171,7 +181,7 @@ class OrderReconciler:
         if not missing:
             return True
         now = self._clock.seconds()
-        # A clock that is set must not make all machines late at once: how old an order is, the wall says only once.
+        # The wall clock is read only once per order, so that adjusting it does not time out all machines.
         ordered = self._ordered.setdefault(order.name, now + min(self._clock.left(order.ordered), 0))
         if now - ordered >= self._options.registration and not self._in_use(standing.node):
             await self._time_out(order, missing)
@@ -180,7 +190,7 @@ class OrderReconciler:
     # --- opening nodes ---------------------------------------------------------------------------------------------
 
     async def _open(self, complete: Sequence[MachineOrder]) -> None:
-        """Nodes that are complete take pods, unless others come soon whose pods could be in the way."""
+        """Open complete nodes, unless other machines whose pods could take their devices will be complete soon."""
         now = self._clock.seconds()
         due = []
         requirements = self._requirements() if complete else {}
@@ -191,7 +201,7 @@ class OrderReconciler:
                 others |= requirements.get(order.name, set())
         for order in complete:
             since = self._complete.setdefault(order.name, now)
-            # Whoever asks for the same may as well have this machine as the one that is to come.
+            # Pods with the same requirements can use this machine as well as the one in flight.
             apart = others and len(others | requirements.get(order.name, set())) > 1
             if not apart or now - since >= self._options.opening_window:
                 due.append(order)
@@ -216,27 +226,27 @@ class OrderReconciler:
             async with semaphore:
                 await self._orders.mark_initialised(order, self._clock.now())
 
-        # All of one before any of the next: a pod must know its node before others may look at it.
+        # Each step completes for all nodes first: pods must be nominated before other pods can use a node.
         for step in (reserved, nominated, opened, noted):
             await asyncio.gather(*map(step, due))
         for order in due:
             self._offerings.available(offering_of(order.machine))
             if (node := self._cluster.nodes.item("", self.node_of(order))) is not None:
-                self._events.ready(node.tree, f"{describe_machine(order.machine)} has all that it was planned with")
+                self._events.ready(node.tree, f"{describe_machine(order.machine)} is complete")
             log.info("%s is ready as node %s", order.name, self.node_of(order))
 
     def _requirements(self) -> dict[str, set[str]]:
-        """What those ask for who wait for a machine, by order."""
+        """Return the requirements of the assigned pods, by order."""
         found: dict[str, set[str]] = {}
         for pod in self._cluster.unschedulable_pods():
             if promised := self._nominations.order_of(pod.uid):
                 found.setdefault(promised, set()).add(requirements_key(pod))
         return found
 
-    # --- what comes to nothing -------------------------------------------------------------------------------------
+    # --- failures -------------------------------------------------------------------------------------------------
 
     def _unusable_reason(self, order: MachineOrder, standing: MachineStatus) -> str:
-        """Why a machine that was complete once must go: its node is gone, or was not ready for long and is empty."""
+        """Return why a machine that was complete must be released: its node is gone, or not ready for long and idle."""
         now = self._clock.seconds()
         node = self._cluster.nodes.item("", standing.node) if standing.node else None
         if node is not None and is_ready(node.tree):
@@ -244,18 +254,18 @@ class OrderReconciler:
             return ""
         since = self._not_ready_since.setdefault(order.name, now)
         if node is None:
-            return "its node is gone" if now - since > _GRACE_PERIOD else ""
+            return "its node was deleted" if now - since > _GRACE_PERIOD else ""
         if now - since <= self._options.registration or self._in_use(node.name, leaving=False):
             return ""
         return f"its node has not been ready for {now - since:.0f} s"
 
     def _record_failure(self, order: MachineOrder) -> None:
-        """Those who wait for it ask for machines in vain."""
+        """Record a failed plan for the pods of an order."""
         self._backoff.failed(order.name, map(requirements_key, self._users(order)), self._clock.seconds())
 
     async def _time_out(self, order: MachineOrder, missing: str) -> None:
-        text = f"{describe_machine(order.machine)}: {missing} after {self._options.registration:.0f} s; it is given back"
-        # What does not come up in one zone will hardly do so in the next, and each try takes as long as this one.
+        text = f"{describe_machine(order.machine)}: {missing} after {self._options.registration:.0f} s; it is released"
+        # A machine that fails to start in one zone rarely starts in another, and each try takes as long as this one.
         machine = order.machine
         self._offerings.refused((machine.instance, "", machine.capacity_type), self._clock.seconds())
         self._fail(order, text)
@@ -264,8 +274,8 @@ class OrderReconciler:
         log.warning("%s: %s", order.name, text)
 
     async def _handle_lost(self, order: MachineOrder, standing: MachineStatus | None) -> None:
-        """It will not come, or somebody else has ended it."""
-        why = (standing.reason if standing is not None else "") or "the cloud has no machine of that name any more"
+        """Handle a machine that failed or was deleted by another client."""
+        why = (standing.reason if standing is not None else "") or "the provider has no machine of that name any more"
         text = f"{describe_machine(order.machine)}: {why}"
         if order.initialised:
             self._nominations.cancel(order.name)
@@ -277,7 +287,7 @@ class OrderReconciler:
         self._replan()
 
     def _fail(self, order: MachineOrder, text: str, *, paid: bool = True) -> None:
-        """What was promised does not come: others are asked for. ``paid``: there was a machine."""
+        """Report a failed machine to its pods and plan again. ``paid``: whether the machine existed."""
         if paid:
             self._record_failure(order)
         for pod in self._users(order):
@@ -291,7 +301,7 @@ class OrderReconciler:
         return [pod for pod in self._cluster.unschedulable_pods() if pod.uid in promised or pod.key in seats]
 
     def _in_use(self, node: str, *, leaving: bool = True) -> bool:
-        """``leaving``: also by pods that are being deleted."""
+        """Whether pods use a node; ``leaving``: including pods that are being deleted."""
         return bool(node) and any(
             not is_finished(pod) and not is_daemon(pod) and (leaving or not pod.deleting)
             for pod in self._cluster.pods_by_node[node]

@@ -1,8 +1,8 @@
-"""The autoscaler as a program: pods that wait become machines, and machines that nobody uses go.
+"""The autoscaler as a program: machines are provisioned for pending pods, and idle machines are removed.
 
-Three tasks beside each other. *Tending* compares orders with the cloud and the cluster; *planning* answers pods that
-wait; *disrupting* gives back. What must not be lost is in the cluster before anything is done, so that the program
-can end at any moment: the next one, here or elsewhere, goes on.
+Three concurrent tasks: the *reconciler* compares orders with provider and cluster; *planning* serves pending pods;
+*disruption* removes nodes. Everything essential is stored in the cluster before it is acted on, so that the program can
+end at any moment and another process continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from allotment.tools.plan.report import ProvisioningPlan, UnservedPod
 
 
 class Batch:
-    """What has come since the last plan. ``idle``: seconds without news that end it; ``longest``: in all."""
+    """The events since the last plan. ``idle``: seconds without events that end it; ``longest``: maximum duration."""
 
     def __init__(self, idle: float, longest: float) -> None:
         self._idle = idle
@@ -45,32 +45,32 @@ class Batch:
         self._last = 0.0
 
     def add(self, now: float) -> None:
-        """Something has come."""
+        """Add an event."""
         if self._first is None:
             self._first = now
         self._last = now
 
     def due(self) -> float | None:
-        """When it is complete; None while there is nothing in it."""
+        """Return when it ends; None if it is empty."""
         if self._first is None:
             return None
         return min(self._last + self._idle, self._first + self._longest)
 
     def take(self) -> None:
-        """It is being planned for."""
+        """Clear it when its plan starts."""
         self._first = None
 
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the cloud, at least; and where nothing is done about it.
+#: Minimum seconds between two reconciliations; seconds between them in a dry run.
 _MIN_INTERVAL, _DRY_RUN_INTERVAL = 0.5, 5.0
-#: Plans in a row, each without what was out of stock for those before.
+#: Maximum number of consecutive plans, each without the offerings that were unavailable before.
 _MAX_PLANS = 10
 
 
 def autoscaler(options: AutoscalerOptions) -> Program:
-    """The program."""
+    """Return the program."""
 
     async def run(context: Context) -> None:
         await Autoscaler(context, options).run()
@@ -79,15 +79,15 @@ def autoscaler(options: AutoscalerOptions) -> Program:
 
 
 async def once(context: Context, options: AutoscalerOptions) -> ProvisioningPlan:
-    """Plan for all that waits now, order it (in a dry run: propose it), and leave the rest to whoever comes later.
+    """Plan once for all pending pods and order the machines (in a dry run: propose them).
 
-    What comes back is what was ordered. Raises Absent, but not in a dry run.
+    Returns the plan with the machines that were ordered. Raises ProviderUnavailable, except in a dry run.
     """
     return await Autoscaler(context, options).once()
 
 
 class Autoscaler:
-    """One autoscaler and all that it knows."""
+    """One autoscaler: its components and its loops."""
 
     def __init__(self, context: Context, options: AutoscalerOptions) -> None:
         self._options = options
@@ -107,7 +107,7 @@ class Autoscaler:
         self._plan_due, self._reconcile_due = asyncio.Event(), asyncio.Event()
         self._retry_all = False
         self._unavailable = ""
-        """Why there is no cloud at all."""
+        """Why the provider is unavailable."""
         self._reconciler = OrderReconciler(
             options, context.clock, self._client, provider, self._cluster, self._orders, self._nominations,
             self._offerings, self._backoff, self._events, self._retry,
@@ -122,13 +122,15 @@ class Autoscaler:
         )  # fmt: skip
 
     async def run(self) -> None:
-        """Scale for ever."""
+        """Run until cancelled."""
         await self._start()
         ends: list[Callable[[], None]] = []
         try:
             async with asyncio.TaskGroup() as tasks:
-                ends += self._cluster.subscribe(self._pod_unschedulable, self._placed, self._retry, self._cluster_changed)
-                tasks.create_task(self._reconcile_loop(), name="tending machines")
+                ends += self._cluster.subscribe(
+                    self._pod_unschedulable, self._placed, self._retry, self._cluster_changed
+                )
+                tasks.create_task(self._reconcile_loop(), name="reconciling orders")
                 tasks.create_task(self._plan_loop(), name="planning machines")
                 if self._options.consolidation != "never":
                     tasks.create_task(self._disruption.run(), name="disrupting machines")
@@ -137,7 +139,7 @@ class Autoscaler:
                 end()
 
     async def once(self) -> ProvisioningPlan:
-        """See the function. Raises Absent."""
+        """Plan once. Raises ProviderUnavailable."""
         await self._start()
         await self._reconcile(log_unavailable=self._options.dry_run)
         if self._unavailable and not self._options.dry_run:
@@ -145,10 +147,10 @@ class Autoscaler:
         plan = await self._plan_and_order()
         if self._options.dry_run:
             return plan
-        # Some of it may not have been had, and in its place neither.
+        # Some machines may have been unavailable, and their alternatives as well.
         assigned = {seat.pod for order in self._orders for seat in order.machine.seats}
         ordered = tuple(one for one in plan.machines if any(seat.pod in assigned for seat in one.seats))
-        text = "no machine that would serve it was to be had; its events say more"
+        text = "no suitable machine was available; see its events"
         left = (seat for one in plan.machines if one not in ordered for seat in one.seats)
         unserved = (UnservedPod(pod=seat.pod, owner=seat.owner, code="limits", text=text) for seat in left)
         return replace(plan, machines=ordered, unserved=(*plan.unserved, *unserved))
@@ -172,7 +174,7 @@ class Autoscaler:
         self._backoff.served(requirements_key(pod))
 
     def _retry(self) -> None:
-        """What could not be served may be now."""
+        """Plan again for unserved pods."""
         self._retry_all = True
         self._add()
 
@@ -196,7 +198,7 @@ class Autoscaler:
             await self._clock.sleep(_MIN_INTERVAL)
 
     async def _reconcile(self, *, log_unavailable: bool = True) -> float:
-        """Compare orders with cloud and cluster; a dry run only takes note of what there is."""
+        """Reconcile orders with provider and cluster; in a dry run only read."""
         try:
             if not self._options.dry_run:
                 seconds = await self._reconciler.reconcile(self._scale_up)
@@ -205,7 +207,7 @@ class Autoscaler:
             await self._reconciler.refresh()
             self._unavailable = ""
         except (StatusError, Unreachable) as error:
-            log.warning("the cloud does not say what it has: %s", error)
+            log.warning("the provider's machines cannot be listed: %s", error)
         except ProviderUnavailable as error:
             if log_unavailable and self._unavailable != str(error):
                 log.warning("%s", error)
@@ -228,11 +230,11 @@ class Autoscaler:
                         await self._plan_and_order()
                         backoff.reset()
                     except (StatusError, Unreachable) as error:
-                        log.warning("what waits is planned for again: %s", error)
+                        log.warning("planning is retried: %s", error)
                         self._add()
                         await self._clock.sleep(_MIN_INTERVAL)
                     except Exception:
-                        log.exception("what waits could not be planned for")
+                        log.exception("planning failed")
                         self._add()
                         await self._clock.sleep(backoff.next())
                 continue
@@ -242,7 +244,7 @@ class Autoscaler:
                 alarm.cancel()
 
     def _due(self) -> float | None:
-        """When to plan: after a batch; when something is in stock again; when it is time to try again."""
+        """Return when to plan: after a batch, when an offering may be available again, or at the next retry."""
         now = self._clock.seconds()
         if self._offerings.ended(now) and self._scale_up.settled:
             self._retry_all = True
@@ -259,7 +261,7 @@ class Autoscaler:
                 work.result = "served" if not plan.unserved else "unserved"
                 work.attributes |= {"machines": len(plan.machines), "unserved": len(plan.unserved)}
             if await self._scale_up.execute(plan):
-                break  # if not, something was out of stock just now: what else would do?
+                break  # otherwise an offering was unavailable: plan again without it
         await self._reporter.planned(plan, tuple(self._orders))
         self._reconcile_due.set()
         return plan

@@ -1,4 +1,4 @@
-"""What a cloud must be able to do for the autoscaler."""
+"""The interface of a machine provider (a cloud)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from allotment.tools.plan.report import PlannedMachine
 
-#: ordered: asked for. starting: it exists, its node or slices are not there yet. running. failed: it will not come.
+#: ordered: requested. starting: it exists without its node or slices. running. failed: it will not start.
 MachineState: TypeAlias = Literal["ordered", "starting", "running", "failed"]
 
-#: Before an order's name, the providerID of a node that no cloud gives one.
+#: Prefix of an order's name in the providerID of a node that no cloud sets.
 SCHEME: Final = "allotment://"
 
 
 class NoCapacity(Exception):
-    """The cloud has none of this type in this zone and capacity type now; others may do."""
+    """Raised when this type is unavailable in this zone and capacity type; others may be available."""
 
     def __init__(self, instance: str, zone: str, capacity_type: str, reason: str) -> None:
         super().__init__(f"no capacity for {instance} ({capacity_type}, {zone or 'any zone'}): {reason}")
@@ -23,17 +23,17 @@ class NoCapacity(Exception):
 
 
 class OrderRejected(Exception):
-    """The cloud will not do it, and asking again would not help (quota, permission, unknown type)."""
+    """Raised when the provider rejects an order permanently (quota, permission, unknown type)."""
 
 
 class ProviderUnavailable(OrderRejected):
-    """There is no such cloud for this cluster, and nothing can be asked of it."""
+    """Raised when the cluster has no such provider."""
 
 
 class MachineStatus(NamedTuple):
-    """A machine of ours as the provider has it. ``name``: the order's. ``node``: of the cluster, once it has one.
+    """The provider's status of a machine. ``name``: of its order. ``node``: once it has one.
 
-    ``short``: it failed because the cloud had none, so that nothing was paid for it.
+    ``is_shortage``: it failed for lack of capacity, so that it cost nothing.
     """
 
     name: str
@@ -47,24 +47,24 @@ class MachineStatus(NamedTuple):
 
 
 class Provider(Protocol):
-    """A cloud. ``name`` says which, in events and logs."""
+    """A provider. ``name``: for events and logs."""
 
     name: str
 
     async def create(self, name: str, machine: PlannedMachine) -> None:
-        """Order a machine under a name of ours, which is unique; asking twice for one name is asking once.
+        """Order a machine under a unique name; repeating the call with the same name has no effect.
 
-        Returns when the cloud has taken the order, not when the node is there. Raises NoCapacity or Refused.
+        Returns when the order is accepted, not when the node exists. Raises NoCapacity or OrderRejected.
         """
         ...
 
     async def delete(self, name: str) -> None:
-        """Give a machine back, whatever its state; nothing happens if there is none of that name."""
+        """Delete a machine in any state; do nothing if none has that name."""
         ...
 
-    async def standing(self) -> Sequence[MachineStatus]:
-        """All machines of ours, also after a restart of the autoscaler: the provider or the cluster remembers.
+    async def list_machines(self) -> Sequence[MachineStatus]:
+        """Return all machines of the autoscaler, also after its restart.
 
-        Raises Absent.
+        Raises ProviderUnavailable.
         """
         ...

@@ -1,8 +1,8 @@
-"""Machines in vain, for which money was spent while pods wait on: then the next is not bought at once.
+"""Back-off for machines that cost money without helping their pods.
 
-A driver that is broken everywhere, a catalogue that promises what no node has, a taint that somebody sets on every new
-node: the plan is right each time, and the machine of no use each time. Whatever the cause, what is spent on pods that
-ask the same is bounded (`Restraint.most`); the first pod of them that gets a node ends it.
+A driver that fails everywhere, a catalogue that does not match the real nodes, a taint set on every new node: each plan
+is correct, and each machine useless. Whatever the cause, the spending on equivalent pods is bounded
+(`PurchaseBackoff.max_plans`); the first of them that gets a node resets it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-#: Plans in vain that cost no wait: machines do break down.
+#: Failed plans without back-off, because machines do fail occasionally.
 _FREE_FAILURES: Final = 2
 
 
 class PurchaseBackoff:
-    """How long pods have to wait, by what they ask for. Times are seconds of one scale.
+    """Back-off by the requirements of pods. Times are seconds of one clock.
 
-    ``first``: the first wait; each is twice the one before, ``longest`` at most.
+    ``first``: the first back-off; it doubles each time up to ``longest``.
     """
 
     def __init__(self, first: float, longest: float) -> None:
@@ -25,25 +25,25 @@ class PurchaseBackoff:
         self._longest = longest
         self._plan = 0
         self._plans: dict[str, tuple[int, frozenset[str]]] = {}
-        """By order the plan, and what its pods asked for; an order from before is a plan of its own."""
+        """By order its plan and the requirements of its pods; an order from an earlier process is its own plan."""
         self._last: dict[str, int] = {}
         self._failures: dict[str, int] = {}
         self._until: dict[str, float] = {}
 
     def start_plan(self) -> None:
-        """A plan is carried out: machines of one plan that come to nothing count as one."""
+        """Start a plan: all failed machines of one plan count as one failure."""
         self._plan += 1
 
     def ordered(self, order: str, requirements: Iterable[str]) -> None:
-        """A machine of this plan, for pods that ask for this; it counts even if they are gone when it fails."""
+        """Record a machine of this plan and requirements it serves, even if its pods are deleted before it fails."""
         self._plans[order] = self._plan, frozenset(requirements)
 
     def keep(self, orders: Iterable[str]) -> None:
-        """Only these orders are there still."""
+        """Drop all orders but these."""
         self._plans = {order: self._plans[order] for order in orders if order in self._plans}
 
     def failed(self, order: str, requirements: Iterable[str], now: float) -> None:
-        """A machine came to nothing for pods that ask for this."""
+        """Record a machine that did not help pods with these requirements."""
         plan, recorded = self._plans.get(order, (None, frozenset()))
         for wish in recorded.union(requirements):
             if plan is not None and self._last.get(wish) == plan:
@@ -55,39 +55,39 @@ class PurchaseBackoff:
                 self._until[wish] = now + self.duration(wish)
 
     def served(self, wish: str) -> None:
-        """A pod that asked for this has a node."""
+        """Reset the back-off, because a pod with these requirements got a node."""
         for known in (self._last, self._failures, self._until):
             known.pop(wish, None)
 
     def failures(self, wish: str) -> int:
-        """How many plans in a row came to nothing."""
+        """Return the number of consecutive failed plans."""
         return self._failures.get(wish, 0)
 
     def duration(self, wish: str) -> float:
-        """How long the wait is that the last plan in vain has begun."""
+        """Return the duration of the current back-off."""
         waits = self._failures.get(wish, 0) - _FREE_FAILURES
         return min(self._first * 2 ** min(waits - 1, 32), self._longest) if waits > 0 else 0.0
 
     def remaining(self, wish: str, now: float) -> float:
-        """How long nothing is bought for pods that ask for this."""
+        """Return the remaining back-off for pods with these requirements."""
         return max(self._until.get(wish, now) - now, 0.0)
 
     def next(self, now: float) -> float | None:
-        """When something may be bought again; None if nothing has to wait."""
+        """Return when the next back-off ends; None if there is none."""
         return min((until for until in self._until.values() if until > now), default=None)
 
     def ended(self, now: float) -> bool:
-        """Whether some wait has ended since this was last asked."""
+        """Return whether a back-off has ended since the last call."""
         over = [wish for wish, until in self._until.items() if until <= now]
         for wish in over:
             del self._until[wish]
         return bool(over)
 
     def max_plans(self, seconds: float) -> int:
-        """How many plans are bought within so many seconds, from the first on, for pods that never get a node.
+        """Return the maximum number of plans within a duration, for pods that never get a node.
 
-        >>> restraint = Restraint(first=60, longest=1800)
-        >>> restraint.most(3600), restraint.most(24 * 3600)
+        >>> backoff = PurchaseBackoff(first=60, longest=1800)
+        >>> backoff.max_plans(3600), backoff.max_plans(24 * 3600)
         (8, 54)
         """
         plans, at, wait = 1 + _FREE_FAILURES, self._first, self._first

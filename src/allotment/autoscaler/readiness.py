@@ -1,7 +1,7 @@
-"""Whether a machine is of use yet: its node ready, and as many complete pools of each driver as were planned with.
+"""Readiness of a machine: its node is ready, and each driver has published as many complete pools as planned.
 
-Until then its template is what counts, for half of a driver's slices would make a plan with the other half missing.
-Pools are counted, not devices: what a node really has may differ, and then it is the truth.
+Until then its template counts as supply, because half of a driver's slices would make a plan order the other half.
+Pools are counted, not devices: the real devices may differ from the template, and then they take precedence.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from allotment.model.trees import Tree
 
 
 def pools_of(slices: Iterable[ResourceSlice]) -> dict[str, int]:
-    """How many pools each driver has among slices."""
+    """Return the number of pools by driver."""
     pools = {(one.spec.driver, one.spec.pool.name) for one in slices}
     return dict(Counter(driver for driver, _ in pools))
 
 
 def missing_part(node: Tree | None, slices: Iterable[Tree], wanted: Mapping[str, int]) -> str:
-    """What a machine still lacks, in words; empty if it is ready. ``slices``: those of the node.
+    """Return what a machine still lacks; empty if it is ready. ``slices``: those of its node.
 
     ``wanted``: complete pools by driver.
     """
@@ -36,7 +36,7 @@ def missing_part(node: Tree | None, slices: Iterable[Tree], wanted: Mapping[str,
 
 
 def is_ready(node: Tree) -> bool:
-    """Whether a node says so, and nobody keeps pods away because it once did not."""
+    """Whether a node is ready and has no not-ready taint."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
     taints = (node.get("spec") or {}).get("taints") or ()
@@ -44,7 +44,7 @@ def is_ready(node: Tree) -> bool:
 
 
 def _complete(slices: Iterable[Tree]) -> set[tuple[str, str]]:
-    """Driver and name of the pools that have all slices of their newest generation."""
+    """Return driver and name of the pools that have all slices of their newest generation."""
     newest: dict[tuple[str, str], tuple[int, int, int]] = {}
     for one in slices:
         spec = one["spec"]

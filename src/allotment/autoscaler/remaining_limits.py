@@ -1,4 +1,4 @@
-"""What may still be bought: the limits are of all machines together, and some are there already."""
+"""The limits for new machines: the limits for all machines, less the existing ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.tools.plan.report import PlannedMachine
 
 
 def remaining_limits(limits: PlanLimits, machines_owned: Iterable[PlannedMachine]) -> PlanLimits:
-    """The limits less what machines of ours, under way or running, take of them.
+    """Return the limits less the machines of the autoscaler, in flight or running.
 
     >>> remaining(Limits(machines=3, budget=Decimal(5)), ()).machines
     3
@@ -24,7 +24,9 @@ def remaining_limits(limits: PlanLimits, machines_owned: Iterable[PlannedMachine
         budget=None if limits.budget is None else max(limits.budget - spent, Decimal(0)),
         max_machines=None if limits.max_machines is None else max(limits.max_machines - len(machines), 0),
         existing_machines=(len(machines), sum(machine.capacity_type == "spot" for machine in machines)),
-        max_by_pattern=tuple((pattern, max(most - _of(pattern, machines), 0)) for pattern, most in limits.max_by_pattern),
+        max_by_pattern=tuple(
+            (pattern, max(most - _of(pattern, machines), 0)) for pattern, most in limits.max_by_pattern
+        ),
     )
 
 

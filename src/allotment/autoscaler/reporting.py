@@ -1,4 +1,4 @@
-"""The last plan and what stands, in a ConfigMap: for people (``summary``) and programs (``plan.json``)."""
+"""Reports the last plan and the machines in a ConfigMap: for people (``summary``) and programs (``plan.json``)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from allotment.tools.plan.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
 
-#: The ConfigMap, in the autoscaler's namespace.
+#: The name of the ConfigMap, in the autoscaler's namespace.
 REPORT: Final = "allotment-autoscaler-report"
-#: A ConfigMap holds a megabyte.
+#: Below the limit of a ConfigMap, one megabyte.
 _MAX_BYTES: Final = 700_000
 _MAX_LINES: Final = 200
 
 
 class PlanReporter:
-    """Keeps the report true: written after each plan, and when something has become of a machine."""
+    """Writes the report after each plan and when a machine has changed."""
 
     def __init__(self, client: Client, clock: Clock, namespace: str, dry_run: bool) -> None:
         self._client = client
@@ -43,12 +43,12 @@ class PlanReporter:
         self._written = ""
 
     async def planned(self, plan: ProvisioningPlan, orders: Sequence[MachineOrder]) -> None:
-        """A plan was made and carried out."""
+        """Report a plan that was executed."""
         self._plan, self._at = plan, self._clock.now()
         await self._write(summary(plan, orders, self._at, self._dry_run), encoded(plan))
 
     async def update(self, orders: Sequence[MachineOrder]) -> None:
-        """Something may have become of the machines."""
+        """Report changes of the machines."""
         if self._plan is None and not orders:
             return
         text = summary(self._plan, orders, self._at, self._dry_run)
@@ -56,7 +56,7 @@ class PlanReporter:
             await self._write(text, encoded(self._plan) if self._plan is not None else "{}")
 
     async def _write(self, text: str, plan: str) -> None:
-        """A report that cannot be written is no reason to stop."""
+        """Write the report; errors are only logged."""
         data = {"summary": text, "plan.json": plan}
         metadata = {"name": REPORT, "namespace": self._namespace}
         try:
@@ -74,7 +74,7 @@ class PlanReporter:
 
 
 def encoded(plan: ProvisioningPlan) -> str:
-    """The plan as JSON; of one that would be too long, without the verdicts on types, then without the pods."""
+    """Return the plan as JSON; if it is too long, without the verdicts on types, then without the pods."""
     shorter = [plan, replace(plan, choices=())]
     shorter += [replace(shorter[1], existing=(), machines=tuple(replace(one, seats=()) for one in plan.machines))]
     texts = (msgspec.json.encode(one, enc_hook=_plain).decode() for one in shorter)
@@ -82,10 +82,10 @@ def encoded(plan: ProvisioningPlan) -> str:
 
 
 def summary(plan: ProvisioningPlan | None, orders: Sequence[MachineOrder], at: str, dry_run: bool) -> str:
-    """A few lines for people: the last plan, when it was made, and what there is now."""
+    """Return a short text: the last plan, its time, and the current machines."""
     lines: list[str] = []
     if plan is None:
-        lines.append("no plan was made since the autoscaler was started")
+        lines.append("no plan since the autoscaler started")
     elif plan.machines:
         done = "proposed in a dry run" if dry_run else "ordered"
         lines.append(f"last plan at {at}: {done}: {plan_summary(plan)}")
@@ -102,9 +102,9 @@ def summary(plan: ProvisioningPlan | None, orders: Sequence[MachineOrder], at: s
 
 
 def state(order: MachineOrder) -> str:
-    """How far an order is, in words."""
+    """Return the state of an order as text."""
     if order.leaving:
-        return f"being given back: {order.leaving}"
+        return f"being released: {order.leaving}"
     if order.initialised:
         return f"ready since {order.initialised}"
     return f"ordered at {order.ordered}" if order.confirmed else "being ordered"

@@ -1,9 +1,9 @@
-"""A node that opens is first for those for whom it was bought: a taint keeps off all others until they are there.
+"""Reserves a new node for the pods that it was ordered for: a taint excludes other pods until these are bound.
 
-Being told of a node (``nominatedNodeName``) is not enough. Kubernetes' scheduler keeps room for a pod that was told,
-but no device; and nodes open one after the other, so that whoever is tried while its own is still closed takes
-another's device, and leaves its own to somebody who cannot use it. Of all that says where a pod may go, tolerations are
-what can be added while it waits. Where that is forbidden, nodes open for everybody.
+A nomination (``nominatedNodeName``) is not sufficient. kube-scheduler reserves room for a nominated pod but no devices;
+and nodes open one after the other, so that a pod whose own node is still cordoned would take another pod's device and
+leave its own node to a pod that cannot use it. Of the fields that constrain a pod, only tolerations can be added while
+it is pending. Where that is not permitted, nodes open for all pods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_CONCURRENT = 16
 
 
 async def admit(client: Client, cache: Cache[Any], pods: Iterable[Item[Any]], order: str) -> bool:
-    """Let pods onto the node that is kept for an order; whether all of them may go there."""
+    """Add tolerations for an order's node to pods; return whether all of them have it."""
     semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
     toleration = {"key": RESERVED, "operator": "Equal", "value": order, "effect": "NoSchedule"}
 
@@ -42,9 +42,9 @@ async def admit(client: Client, cache: Cache[Any], pods: Iterable[Item[Any]], or
             try:
                 cache.noted(await client.patch(PODS, pod.name, patch, pod.namespace))
             except StatusError as error:
-                # One that is gone needs no place.
+                # A deleted pod needs no node.
                 if error.code != 404:
-                    log.info("%s/%s cannot be let onto a node of its own: %s", pod.namespace, pod.name, error)
+                    log.info("%s/%s cannot get a toleration for its node: %s", pod.namespace, pod.name, error)
                     return False
         return True
 
@@ -52,7 +52,7 @@ async def admit(client: Client, cache: Cache[Any], pods: Iterable[Item[Any]], or
 
 
 async def reserve(client: Client, nodes: Cache[Any], name: str, order: str) -> None:
-    """Keep a node for those who were let onto it."""
+    """Taint a node for the pods with the toleration."""
     node = nodes.item("", name)
     if node is not None and not is_reserved(node):
         taint = {"key": RESERVED, "value": order, "effect": "NoSchedule"}
@@ -60,19 +60,19 @@ async def reserve(client: Client, nodes: Cache[Any], name: str, order: str) -> N
 
 
 async def release(client: Client, nodes: Cache[Any], name: str) -> None:
-    """Those who were promised a place are there, or will not come: the node is for everybody."""
+    """Remove the taint, because the pods are bound or will not be."""
     node = nodes.item("", name)
     if node is not None and is_reserved(node):
         await _taint(client, nodes, node, _without(node.spec["taints"]))
 
 
 def is_reserved(node: Item[Any]) -> bool:
-    """Whether a node is kept for those for whom it was bought."""
+    """Whether a node has the taint."""
     return any(one["key"] == RESERVED for one in node.spec.get("taints") or ())
 
 
 def unreserved(tree: Tree) -> Tree:
-    """A node that nobody is kept off, a pod that was let onto none: as they were, and will be."""
+    """Return a node or pod without the taint or toleration."""
     before = spec = tree.get("spec") or {}
     for field in ("taints", "tolerations"):
         if any(one.get("key") == RESERVED for one in spec.get(field) or ()):
@@ -86,7 +86,7 @@ def _without(items: Sequence[Tree]) -> list[Tree]:
 
 
 async def _taint(client: Client, nodes: Cache[Any], node: Item[Any], taints: list[Tree]) -> None:
-    # The list is written whole: whoever changed it since we read it must not be overruled.
+    # The whole list is written: concurrent changes of it must conflict.
     revision = {"resourceVersion": node.metadata["resourceVersion"]}
     try:
         nodes.noted(await client.patch(NODES, node.name, {"metadata": revision, "spec": {"taints": taints or None}}))

@@ -1,4 +1,4 @@
-"""From pods that wait to orders: one plan at a time, beside the event loop, on the cluster as it will be."""
+"""Turns unschedulable pods into orders: one plan at a time, in a thread, on the cluster as it will be."""
 
 from __future__ import annotations
 
@@ -40,17 +40,25 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Orders that go out at the same time.
+#: Maximum number of concurrent orders.
 _MAX_CONCURRENT = 16
 
 
 class ScaleUp:
-    """Plans and orders. ``coming``: what an order will bring, under which node's name; None if nobody can tell."""
+    """Plans and orders. ``in_flight_node``: returns what an order will provide, None if unknown."""
 
     def __init__(
-        self, options: AutoscalerOptions, clock: Clock, cluster: ObservedCluster, orders: OrderStore, nominations: Nominations,
-        offerings: UnavailableOfferings, backoff: PurchaseBackoff, events: EventReporter, in_flight_node: Callable[[MachineOrder], InFlightNode | None],
-    ) -> None:  # fmt: skip
+        self,
+        options: AutoscalerOptions,
+        clock: Clock,
+        cluster: ObservedCluster,
+        orders: OrderStore,
+        nominations: Nominations,
+        offerings: UnavailableOfferings,
+        backoff: PurchaseBackoff,
+        events: EventReporter,
+        in_flight_node: Callable[[MachineOrder], InFlightNode | None],
+    ) -> None:
         self._options = options
         self._planner = planner_of(options)
         self._clock = clock
@@ -63,10 +71,10 @@ class ScaleUp:
         self._in_flight_node = in_flight_node
         self._values = Values(unreserved)
         self.settled: dict[str, float] = {}
-        """Pods (uid) for which nothing is to be ordered, and when that was found."""
+        """Pods (uid) for which nothing is to be ordered, and when that was decided."""
 
     def has_unplanned(self) -> bool:
-        """Whether some pod waits that no plan has seen, or not for long."""
+        """Whether there are unschedulable pods that no recent plan covers."""
         waiting = {pod.uid for pod in self._cluster.unschedulable_pods()}
         self._nominations.keep(waiting)
         self._events.keep(waiting)
@@ -74,11 +82,12 @@ class ScaleUp:
         before = self._clock.seconds() - self._options.retry
         held = self._excluded()
         return any(
-            uid not in self._nominations and uid not in held and self.settled.get(uid, before) <= before for uid in waiting
+            uid not in self._nominations and uid not in held and self.settled.get(uid, before) <= before
+            for uid in waiting
         )
 
     def _excluded(self) -> set[str]:
-        """Pods (uid) that are in no plan: machines came to nothing for their like, or what comes is in no catalogue."""
+        """Return the uids of pods excluded from plans: in purchase back-off, or assigned to a type of no catalogue."""
         now = self._clock.seconds()
         held: set[str] = set()
         for pod in self._cluster.unschedulable_pods():
@@ -92,18 +101,22 @@ class ScaleUp:
         return held
 
     def invalidate(self, uid: str) -> None:
-        """A pod asks for something else than when it was planned for."""
+        """Plan a pod again, because its requirements changed."""
         self.settled.pop(uid, None)
 
     def next(self) -> float | None:
-        """When a pod that was not served is to be planned for again."""
+        """Return when an unserved pod is to be planned again."""
         first = min(self.settled.values(), default=None)
         return None if first is None else first + self._options.retry
 
     async def plan(self) -> ProvisioningPlan:
-        """The cheapest machines for all that wait, with what is under way counted."""
-        supply = [found for order in self._orders if order.is_in_flight and (found := self._in_flight_node(order)) is not None]
-        nodes = {order.name: found.node.metadata.name for order in self._orders if (found := self._in_flight_node(order))}
+        """Return the cheapest machines for all unschedulable pods, with machines in flight as supply."""
+        supply = [
+            found for order in self._orders if order.is_in_flight and (found := self._in_flight_node(order)) is not None
+        ]
+        nodes = {
+            order.name: found.node.metadata.name for order in self._orders if (found := self._in_flight_node(order))
+        }
         nominated = self._nominations.nodes_by_pod(nodes)
         leaving = frozenset(nodes[order.name] for order in self._orders if order.leaving and order.name in nodes)
         limits = remaining_limits(
@@ -122,11 +135,13 @@ class ScaleUp:
         return await run_in_thread(work, self._options.plan_seconds)
 
     async def execute(self, plan: ProvisioningPlan) -> bool:
-        """Order what a plan says; whether all of it could be had. Where not, the next plan does without it."""
+        """Order the machines of a plan; return whether all were available. If not, the next plan avoids them."""
         now = self._clock.seconds()
         pods = {(pod.namespace, pod.name): pod for pod in self._cluster.unschedulable_pods()}
         by_node = {
-            found.node.metadata.name: order.name for order in self._orders if (found := self._in_flight_node(order)) is not None
+            found.node.metadata.name: order.name
+            for order in self._orders
+            if (found := self._in_flight_node(order)) is not None
         }
         for seat in plan.existing:
             pod = pods.get((seat.pod.namespace, seat.pod.name))
@@ -138,7 +153,7 @@ class ScaleUp:
                 self._events.awaited(pod, seat.node)
             else:
                 self.settled[pod.uid] = now
-                self._events.unserved(pod, f"there is room on node {seat.node} already")
+                self._events.unserved(pod, f"node {seat.node} already has room for it")
         for one in plan.unserved:
             pod = pods.get((one.pod.namespace, one.pod.name))
             if pod is not None:
@@ -153,7 +168,7 @@ class ScaleUp:
         self, machine: PlannedMachine, pods: dict[tuple[str, str], Item[Any]], semaphore: asyncio.Semaphore
     ) -> bool:
         users = [pod for seat in machine.seats if (pod := pods.get((seat.pod.namespace, seat.pod.name))) is not None]
-        if not users:  # nobody needs it any more
+        if not users:  # no pod needs it any more
             return True
         if self._options.dry_run:
             for pod in users:
@@ -170,22 +185,22 @@ class ScaleUp:
             return await self.place(order, users)
 
     async def place(self, order: MachineOrder, users: Sequence[Item[Any]]) -> bool:
-        """Have the cloud take an order; False if it does not."""
+        """Place an order with the provider; return False if it was not accepted."""
         offering = offering_of(order.machine)
         try:
             await self._orders.place(order)
         except NoCapacity as error:
             wait = self._offerings.unavailable((error.instance, error.zone, error.capacity_type), self._clock.seconds())
-            log.info("%s; not asked for again for %.0f s", error, wait)
+            log.info("%s; not requested again for %.0f s", error, wait)
             self._lost(order, users, str(error))
             return False
         except OrderRejected as error:
             self._offerings.refused(offering, self._clock.seconds())
-            log.warning("%s: refused: %s", describe_machine(order.machine), error)
-            self._lost(order, users, f"{describe_machine(order.machine)} was refused: {error}")
+            log.warning("%s: rejected: %s", describe_machine(order.machine), error)
+            self._lost(order, users, f"{describe_machine(order.machine)} was rejected: {error}")
             return False
         except (StatusError, Unreachable) as error:
-            # It may have been taken all the same: it is asked for again, under its name.
+            # It may have been accepted nevertheless: it is repeated under the same name.
             log.warning("%s: %s", order.name, error)
             return True
         log.info("ordered %s as %s for %s", describe_machine(order.machine), order.name, counted(len(users), "pod"))
@@ -200,12 +215,12 @@ class ScaleUp:
 
 
 def offering_of(machine: PlannedMachine) -> tuple[str, str, str]:
-    """Type, zone, capacity type: what can be out of stock."""
+    """Return type, zone and capacity type: the unit of availability."""
     return machine.instance, machine.zone, machine.capacity_type
 
 
 async def run_in_thread(work: Callable[[KeepGoing], T], seconds: float) -> T:
-    """Work on a thread, so long at most; told to end when nobody waits for it any more."""
+    """Run work in a thread with a time limit; it ends early when the caller is cancelled."""
     ends = time.monotonic() + seconds
     stop = threading.Event()
     try:
@@ -215,7 +230,7 @@ async def run_in_thread(work: Callable[[KeepGoing], T], seconds: float) -> T:
 
 
 def planner_of(options: AutoscalerOptions) -> Planner:
-    """The one that the options name, or ours."""
+    """Return the planner of the options, or the default one."""
     if options.planner is not None:
         return options.planner
     from allotment.tools.plan.planning import plan

@@ -1,4 +1,4 @@
-"""What is out of stock: not asked for during a while that doubles each time, so that others are tried at once."""
+"""Back-off for unavailable offerings, doubling each time, so that plans use others meanwhile."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from random import Random
 
 from allotment.cluster.backoff import Backoff
 
-#: Key of the type, zone, capacity type; an empty zone stands for any.
+#: Type, zone and capacity type; an empty zone means any.
 Offering = tuple[str, str, str]
-#: A type that was to be had again for so many times its longest wait starts anew.
+#: The back-off restarts at its first value after this many times its maximum without a shortage.
 _RESET_FACTOR = 2.0
 
 
 class UnavailableOfferings:
-    """Offerings that could not be had. All times are of one scale, in seconds."""
+    """Offerings in back-off. All times are seconds of one clock."""
 
     def __init__(self, random: Random, first: float, longest: float) -> None:
         self._random = random
@@ -24,39 +24,39 @@ class UnavailableOfferings:
         self._last_check = float("-inf")
 
     def unavailable(self, offering: Offering, now: float) -> float:
-        """It could not be had; how long it is left alone."""
+        """Record that it was unavailable; return the back-off."""
         until = self._until.get(offering)
-        if until is not None and until > now:  # several machines of one plan met the same shortage
+        if until is not None and until > now:  # several machines of one plan hit the same shortage
             return until - now
         if until is not None and now - until > _RESET_FACTOR * self._longest:
             self._backoffs.pop(offering, None)
         backoff = self._backoffs.get(offering)
         if backoff is None:
-            # A wait is chance from its half on: twice as much is never below what was asked for.
+            # The back-off has a jitter of one half: twice the value is never below the configured one.
             backoff = self._backoffs[offering] = Backoff(self._random, first=2 * self._first, longest=self._longest)
         wait = backoff.next()
         self._until[offering] = now + wait
         return wait
 
     def refused(self, offering: Offering, now: float) -> float:
-        """Asking again soon would not help: the cloud will not, or what it gave was of no use."""
+        """Record a permanent rejection or a useless machine with the maximum back-off."""
         self._until[offering] = now + self._longest
         return self._longest
 
     def available(self, offering: Offering) -> None:
-        """A machine of it came."""
+        """Reset the back-off, because a machine was provisioned."""
         self._until.pop(offering, None)
         self._backoffs.pop(offering, None)
 
     def current(self, now: float) -> tuple[Offering, ...]:
-        """Those that must not be asked for."""
+        """Return the offerings in back-off."""
         return tuple(sorted(offering for offering, until in self._until.items() if until > now))
 
     def ended(self, now: float) -> bool:
-        """Whether something may be asked for again that could not when this was last asked."""
+        """Return whether a back-off has ended since the last call."""
         before, self._last_check = self._last_check, now
         return any(before < until <= now for until in self._until.values())
 
     def next(self, now: float) -> float | None:
-        """When the first of them may be asked for again; None if there is none."""
+        """Return when the next back-off ends; None if there is none."""
         return min((until for until in self._until.values() if until > now), default=None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.autoscaler.options import NAME, AutoscalerOptions
-from allotment.autoscaler.provider import ProviderUnavailable, Provider
+from allotment.autoscaler.provider import Provider, ProviderUnavailable
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
 from allotment.cli.inputs.durations import duration
 from allotment.cli.inputs.release import features
@@ -178,7 +178,9 @@ def _tell(plan: ProvisioningPlan, *, dry_run: bool) -> None:
     from allotment.tools.plan.reasons.wording import plan_summary
 
     said = "would order" if dry_run else "ordered"
-    lines = [f"{said} {describe_machine(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines]
+    lines = [
+        f"{said} {describe_machine(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines
+    ]
     lines += [f"not placed: {one.pod}: {one.text}" for one in plan.unserved]
     if plan.machines:
         lines.append(f"in all {plan_summary(plan)}")

@@ -1,4 +1,4 @@
-"""``allot get``: objects of a cluster, in the server's own tables or as they are."""
+"""``allot get``: lists objects of a cluster, as the server's tables or in full."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> int:
-    """Print what is asked for; 1 if some of it is not there."""
+    """Print the requested objects; return 1 if one is not found."""
     print_object = printer(arguments.output or "")
     return on_cluster(arguments, lambda client, way: _Get(arguments, client, way, print_object).run())
 
 
 class _Get:
-    """One command line, and the cluster that it goes to."""
+    """One invocation, with its cluster."""
 
     def __init__(self, arguments: Namespace, client: HttpClient, way: Target, print_object: Printer | None) -> None:
         self._arguments = arguments
@@ -68,7 +68,7 @@ class _Get:
         return Layout(arguments.output == "wide", everywhere, arguments.show_labels, served.label if label else "")
 
     async def _tables(self, wanted: Sequence[Asked]) -> int:
-        """A table for each kind that has something, a blank line between them."""
+        """Print a table for each kind with objects, separated by blank lines."""
         label = several_kinds(wanted)
         count = 0
         for served, group in groups(wanted):
@@ -106,7 +106,7 @@ class _Get:
             sys.stdout.write(visible(line) + "\n")
 
     async def _objects(self, wanted: Sequence[Asked]) -> int:
-        """The objects themselves: one as it is, several as a list."""
+        """Print the objects: a single one as is, several as a list."""
         found: list[tuple[Served, Tree]] = []
         for each in wanted:
             resource, place = each.served.resource, each.place(self._namespace)
@@ -131,11 +131,11 @@ class _Get:
         return len(found)
 
     async def _watch(self, wanted: Asked) -> int:
-        """What there is, then every change, until the user has seen enough."""
+        """Print the present state, then every change, until interrupted."""
         resource, place = wanted.served.resource, wanted.place(self._namespace)
         query = [*self._query, *([("includeObject", "Object")] if self._print else [])]
         if wanted.name:
-            await self._client.read(path_of(resource, place, wanted.name))  # a name that is not there is an error
+            await self._client.read(path_of(resource, place, wanted.name))  # a missing object is an error
             query.append(("fieldSelector", f"metadata.name={wanted.name}"))
         layout, columns, table = self._layout(wanted.served, label=False), Columns(), Table()
         first = True

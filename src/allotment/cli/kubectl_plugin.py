@@ -1,6 +1,6 @@
 """``kubectl allot``: kubectl runs a program called ``kubectl-allot`` as if it were a command of its own.
 
-Then everything is meant as kubectl means it: the cluster is that of the current context, whether a lab runs or not.
+As a plugin, the command uses kubectl's current context, even if a lab is running.
 kubectl hands on what stands behind the name only, so ``--context`` stands there, too.
 """
 
@@ -18,12 +18,12 @@ _CALL: Final = re.compile(r"^(  )allot (\S+(?: \S+)*)(?:( {2,})(.*))?$", re.MULT
 
 
 def is_plugin() -> bool:
-    """Whether this process was started by kubectl: as the plugin, or to complete its words."""
+    """Return whether kubectl started this process, as the plugin or for completion."""
     return Path(sys.argv[0]).stem in _FILES
 
 
 def name() -> str:
-    """How the command is called.
+    """Return the program's name for messages.
 
     >>> name()
     'allot'
@@ -32,7 +32,7 @@ def name() -> str:
 
 
 def renamed(text: str) -> str:
-    """Help with the calls that it shows as they are written with kubectl; columns stay where they are.
+    """Return help with the examples rewritten for kubectl, keeping the columns.
 
     >>> print(renamed("  allot rbac --list      the parts"))
       kubectl allot rbac --list

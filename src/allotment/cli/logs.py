@@ -1,4 +1,4 @@
-"""``allot logs``: what a container has written, and with ``-f`` what it goes on writing."""
+"""``allot logs``: prints the log of a container, and with ``-f`` follows it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def _logs(arguments: Namespace, client: HttpClient, namespace: str) -> int
     if arguments.tail is not None and arguments.tail >= 0:
         query.append(("tailLines", str(arguments.tail)))
     sys.stdout.flush()
-    # Bytes go through as they came: a program may write anything.
+    # Bytes are passed through unchanged.
     binary = getattr(sys.stdout, "buffer", None)
     async for piece in client.stream(f"{path_of(PODS, namespace, name)}/log", query):
         if binary is not None:

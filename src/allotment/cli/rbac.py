@@ -1,4 +1,4 @@
-"""``allot rbac``: what each part of Allotment must be allowed to do, ready for ``kubectl apply``, or who lacks what."""
+"""``allot rbac``: prints the permissions of components as manifests, or checks whether an account has them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS: Final = 78
 
 
 def run(arguments: Namespace) -> int:
-    """Print manifests or names, and return 0; or check, and return 1 if somebody lacks a permission."""
+    """Print manifests or names, and return 0; with ``--check`` return 1 if a permission is missing."""
     screen = open_screen()
     if arguments.user and not arguments.check:
         raise Mistake("--as: requires --check", "manifests are for a service account: use --service-account NAME")

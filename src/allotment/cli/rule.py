@@ -1,4 +1,4 @@
-"""``allot rule``: the rules of ``allot check`` as a table, or one of them in full."""
+"""``allot rule``: lists the rules of ``allot check``, or explains one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``allot run``: a part of ours as a component of a cluster, until SIGTERM or SIGINT."""
+"""``allot run``: runs a component of Allotment in a cluster until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Addresses at which nothing is served; 0 as Kubernetes' flags have it.
+#: Values that disable a server; 0 as in Kubernetes' flags.
 _OFF: Final = ("", "0")
 _EXIT_ENDED: Final = 1
 _EXIT_INTERNAL_ERROR: Final = 3
 
 
 def run(arguments: Namespace) -> int:
-    """Be a component; 0 if it was stopped, 1 if it could not go on."""
+    """Run a component; return 0 if it was stopped, 1 if it failed."""
     require(f"allot run {arguments.component}", *_extras(arguments))
     settings = settings_of(arguments)
     component = _COMPONENTS[arguments.component](arguments)
@@ -66,7 +66,7 @@ def run(arguments: Namespace) -> int:
 
 
 def settings_of(arguments: Namespace) -> Settings:
-    """How it runs, as the command line has it. Raises Mistake."""
+    """Return the settings of a component from the command line. Raises Mistake."""
     version = release(arguments.kube_version) if arguments.kube_version else ""
     gates = features(version or RELEASES[-1], arguments.feature_gates).gates
     if arguments.otlp_endpoint:
@@ -124,7 +124,7 @@ def _leading(arguments: Namespace) -> Leading:
 
 
 def _placed(settings: Settings, arguments: Namespace, way: Target) -> Settings:
-    """With the Lease's namespace, where nobody said it: a pod's own."""
+    """Set the default namespace of the Lease: that of the pod."""
     if settings.leading is None or arguments.lease_namespace:
         return settings
     namespace = "kube-system" if way.token_file is None or way.context else way.namespace
@@ -147,7 +147,7 @@ def _autoscaler(arguments: Namespace) -> Component:
     from allotment.cli.plan.offerings import offered
 
     found = offered(arguments.catalog)
-    options_of(arguments, found, features(RELEASES[-1], ()))  # mistakes are told before a cluster is asked
+    options_of(arguments, found, features(RELEASES[-1], ()))  # report invalid options before connecting to the cluster
     found.catalog.complain()
     return registry.autoscaler(lambda known: options_of(arguments, found, known))
 

@@ -1,4 +1,4 @@
-"""``allot schema``: what editors need to help with claims and classes."""
+"""``allot schema``: prints a JSON Schema of claims and classes for editors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``allot snapshot``: a cluster as a file that ``explain``, ``free`` and others take.
+"""``allot snapshot``: saves a cluster to a file for ``explain``, ``free`` and other commands.
 
-Only reads, and never Secrets or ConfigMaps. The file is there whole or not at all.
+Read-only, and without Secrets and ConfigMaps. The file is written atomically.
 """
 
 from __future__ import annotations

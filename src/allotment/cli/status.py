@@ -1,4 +1,4 @@
-"""``allot status``: the labs that run."""
+"""``allot status``: lists the running labs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Standard output belongs to the answer of a command; what libraries write there goes to standard error.
+"""Reserves standard output for the result of a command; output of libraries goes to standard error.
 
-A library in C writes to file descriptor 1 when it likes, some of them on import. One such line within ``-o json``, and
-the answer is no JSON any more.
+C libraries may write to file descriptor 1 at any time, some on import. One such line within ``-o json`` makes
+the output invalid JSON.
 """
 
 from __future__ import annotations

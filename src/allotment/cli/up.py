@@ -1,4 +1,4 @@
-"""``allot up``: a Kubernetes-compatible control plane with simulated GPU nodes, on this machine, in one process."""
+"""``allot up``: starts a lab, a Kubernetes-compatible control plane with simulated GPU nodes in one process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ from allotment.lab import kubeconfig
 from allotment.lab.runtimes import NoRuntime
 from allotment.lab.secret_files import DamagedFile
 from allotment.lab.settings import Settings, fleet_of
-from allotment.lab.state import DEFAULT_NAME, InvalidName, DataFolder, Register, LabRunningError, Status, checked_name, default_data
+from allotment.lab.state import (
+    DEFAULT_NAME,
+    DataFolder,
+    InvalidName,
+    LabRunningError,
+    Register,
+    Status,
+    checked_name,
+    default_data,
+)
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
@@ -35,7 +44,7 @@ _LONGEST_ROOTS = 50
 
 
 def run(arguments: Namespace) -> int:
-    """Be a lab until Ctrl-C, or (``--detach``) start one and return."""
+    """Run a lab until Ctrl-C, or with ``--detach`` start one and return."""
     began = time.perf_counter()
     screen = open_screen()
     require("running a lab", "lab")
@@ -101,7 +110,7 @@ def _settings(arguments: Namespace) -> Settings:
     if fleet:
         from allotment.fleet import parse_fleet
 
-        parse_fleet(fleet)  # a mistake is told before anything is started
+        parse_fleet(fleet)  # report invalid options before anything is started
     if not arguments.speed > 0:
         raise Mistake(f"--speed: expected a positive number, found {arguments.speed:g}")
     if not 0 <= arguments.port <= 65535:

@@ -1,4 +1,4 @@
-"""``allot vocabulary``: what drivers publish and understand, by release."""
+"""``allot vocabulary``: shows the attributes, capacities and parameters of drivers, by release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``allot wait``: until objects have a condition, a value, or have gone; and what they say of why not."""
+"""``allot wait``: waits until objects have a condition or value, or are deleted; reports why not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Test = Callable[[Tree | None], bool]
 
 
 def run(arguments: Namespace) -> int:
-    """Wait; 1 if the time was over before."""
+    """Wait; return 1 on timeout."""
     test = test_of(arguments.condition)
     limit = seconds(arguments.timeout)
     return on_cluster(arguments, lambda client, way: _Wait(arguments, client, way, test, limit).run())

@@ -138,7 +138,7 @@ def exposed(family: Family) -> Metric:
         for sample in family.samples:
             assert isinstance(sample, Distribution)
             buckets = [(_bound(bound), count) for bound, count in zip(sample.bounds, sample.cumulative_counts, strict=True)]
-            histogram.add_metric(sample.labels, [*buckets, ("+Inf", sample.count)], sample.sum)
+            histogram.add_metric(sample.labels, [*buckets, ("+Inf", sample.total_count)], sample.sum)
         return histogram
     made: GaugeMetricFamily | CounterMetricFamily
     if metric.kind == "counter":

@@ -36,7 +36,9 @@ class ClusterUsage:
             self._cache.clear()
         self._cache = {node: self._usage_of(node) for node in sorted(inventory.nodes)}
         gone = state.missing_nodes()
-        found = {node: as_unusable(known.counts) if node in gone else known.counts for node, known in self._cache.items()}
+        found = {
+            node: as_unusable(known.counts) if node in gone else known.counts for node, known in self._cache.items()
+        }
         common = self._common()
         return found if common is None else {"": common, **found}
 

@@ -33,7 +33,7 @@ class Distribution(NamedTuple):
     labels: tuple[str, ...]
     bounds: tuple[float, ...]
     cumulative_counts: tuple[int, ...]
-    count: int
+    total_count: int
     sum: float
 
 

@@ -1,1 +1,1 @@
-"""The lab: a whole control plane in one process, and how it is started, seen and stopped."""
+"""The lab: a control plane in one process, and the commands that start, inspect and stop it."""

@@ -1,8 +1,8 @@
-"""Who sends a request over plain HTTP: the administrator, if it does not say.
+"""Plain HTTP authentication: requests without credentials are the administrator's.
 
-kubectl sends no credentials without TLS, whatever its configuration says, so without this nothing could be done. But a
-browser on the same machine reaches the port, too, on behalf of any page: such requests name where they come from
-(Origin), or, if the page had its own name point to this machine, a host that is not ours. Those are refused.
+kubectl sends no credentials without TLS, whatever its configuration contains, so anonymous requests need these
+permissions. A browser on the same machine can also reach the port on behalf of any page: such requests carry an Origin
+header or, after DNS rebinding, a foreign Host header. They are rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from allotment.model.validation.errors import failure_status
 
 
 class AnonymousAdmin(Authenticator):
-    """See the module. ``host`` is the address that was asked for: as a name it is ours."""
+    """Authenticates anonymous requests as the administrator. ``host``: the listen address, accepted as a host name."""
 
     def __init__(
         self, reader: StoreReader, *, clock: Callable[[], datetime], key: bytes, authorize: Authorize, administrator: User,
@@ -30,9 +30,9 @@ class AnonymousAdmin(Authenticator):
         self._administrator = administrator
         self._host = host
 
-    def sender(self, request: Request) -> User | None:
-        """The administrator instead of nobody; StatusError 403 for pages of others."""
-        user = super().sender(request)
+    def authenticate(self, request: Request) -> User | None:
+        """The administrator for anonymous requests. Raises StatusError 403 for foreign web pages."""
+        user = super().authenticate(request)
         if user != ANONYMOUS:
             return user
         stranger = _stranger(request.headers, self._host)
@@ -43,7 +43,7 @@ class AnonymousAdmin(Authenticator):
 
 
 def _stranger(headers: Mapping[str, str], own: str) -> str:
-    """From where else a request comes; empty if from a program of this machine or network."""
+    """The foreign origin or host of a request; empty if it comes from a local program."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
         return f"a page of {origin}"
@@ -51,7 +51,7 @@ def _stranger(headers: Mapping[str, str], own: str) -> str:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return f"the host {host}"
-    # A name without dots is no page's: it means something on this machine or in its network only.
+    # A name without dots is local to this machine or its network, not a web page's.
     if "." not in name or name == own.lower() or name.endswith(".localhost") or _is_address(name):
         return ""
     return f"the host {name}"

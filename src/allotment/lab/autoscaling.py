@@ -1,4 +1,4 @@
-"""The autoscaler in a lab, with the lab's own cloud: a pod that waits gets a node, as from a catalogue of real ones."""
+"""Autoscaler options of a lab: instance types of its simulated cloud, faults and provisioning delay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.autoscaler.options import Consolidation, AutoscalerOptions, Planner
+from allotment.autoscaler.options import AutoscalerOptions, Consolidation, Planner
 from allotment.autoscaler.providers.faults import Fault, parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
@@ -15,7 +15,7 @@ from allotment.tools.plan.limits import PlanLimits
 
 
 class CatalogError(ValueError):
-    """A catalogue that cannot be used; ``problems`` are those of its rows."""
+    """Raised for an invalid catalog; ``problems`` lists those of its rows."""
 
     def __init__(self, message: str, problems: Sequence[CatalogProblem] = ()) -> None:
         super().__init__(message)
@@ -23,9 +23,9 @@ class CatalogError(ValueError):
 
 
 class Autoscale(NamedTuple):
-    """See ``allot up --help``. ``types``: what can be bought. ``seconds``: from an order to its node, simulated.
+    """See ``allot up --help``. ``types``: the instance types on offer. ``seconds``: simulated provisioning delay.
 
-    ``planner``: another than ours.
+    ``planner``: an alternative to the built-in planner.
     """
 
     types: tuple[InstanceType, ...]
@@ -44,7 +44,7 @@ class Autoscale(NamedTuple):
     planner: Planner | None = None
 
     def options(self, features: Features) -> AutoscalerOptions:
-        """For the program."""
+        """The options of the autoscaler program."""
         cloud = simulated_cloud(self.types, self.faults, seconds=self.seconds, kube=features.kube, closed=True)
         return AutoscalerOptions(
             provider=cloud, catalog=self.types, features=features, limits=self.limits, planner=self.planner,
@@ -55,14 +55,14 @@ class Autoscale(NamedTuple):
 
     @property
     def vendors(self) -> tuple[str, ...]:
-        """Of the accelerators that can be bought."""
+        """The vendors of the accelerators on offer."""
         return tuple(dict.fromkeys(one.accelerator.vendor for one in self.types if one.accelerator is not None))
 
 
 def autoscale_of(words: str | Autoscale | None, cloud: Iterable[str] = ()) -> Autoscale | None:
-    """As a user of the library says it: providers and files with commas, or all of it.
+    """Parse comma-separated providers and files; without any, all types are on offer.
 
-    Raises BadCatalog and BadFault.
+    Raises CatalogError and BadFault.
     """
     if words is None or isinstance(words, Autoscale):
         return words
@@ -70,8 +70,9 @@ def autoscale_of(words: str | Autoscale | None, cloud: Iterable[str] = ()) -> Au
 
 
 def types_of(words: Iterable[str]) -> tuple[InstanceType, ...]:
-    """The types of these providers, with those of files of one's own on top of the packaged ones; of all if none is
-    named. Raises BadCatalog.
+    """The types of these providers, plus those of the given files, which override packaged ones.
+
+    Without providers, the types of all. Raises CatalogError.
     """
     wanted = [word.strip() for word in words if word.strip()]
     types = catalog()

@@ -1,7 +1,7 @@
-"""What a cluster has from the start, created where it is missing, and what each namespace must not lose.
+"""Initial objects of the cluster and of each namespace, created where missing.
 
-The API itself brings a new namespace its account and its bundle of certificates; here they are brought up to date when
-a lab starts again (its authority may be a new one), and brought again when somebody deletes them.
+The API creates the service account and the certificate bundle of a new namespace. Here they are updated when a lab
+starts again (its authority may be new), and recreated after a deletion.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BUCKETS = {"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps"}
 
 
 class FirstObjects:
-    """Keeps the first objects of a cluster and of its namespaces there, from :meth:`begin` on."""
+    """Keeps the initial objects of the cluster and its namespaces, starting with :meth:`begin`."""
 
     def __init__(
         self, store: Store, verbs: Verbs, catalog: Catalog, companions: Callable[[str], Iterable[Tree]]
@@ -33,7 +33,7 @@ class FirstObjects:
         self._stop: list[Callable[[], None]] = []
 
     def begin(self, port: int) -> None:
-        """Create what is missing now, and what will be missing later; ``port`` is the API's."""
+        """Create what is missing now, and recreate what is deleted later; ``port`` is the API's."""
         self._stop = [self._store.subscribe(bucket, self._lost) for bucket in _BUCKETS.values()]
         for tree in cluster_objects(port=port):
             self._create(tree)
@@ -42,7 +42,7 @@ class FirstObjects:
                 self._furnish(tree)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         for stop in self._stop:
             stop()
 
@@ -60,7 +60,7 @@ class FirstObjects:
         if there is None:
             self._create(tree)
         elif tree["kind"] == "ConfigMap" and there.tree.get("data") != tree["data"]:
-            self._verbs.update(self._ask(tree), {**there.tree, "data": tree["data"]})
+            self._verbs.update(self._call(tree), {**there.tree, "data": tree["data"]})
 
     def _of(self, namespace: str) -> Iterable[Tree]:
         entry = self._store.get("namespaces", "", namespace)
@@ -68,21 +68,21 @@ class FirstObjects:
         return () if gone else self._companions(namespace)
 
     def _create(self, tree: Tree) -> None:
-        ask = self._ask(tree)
-        if self._store.get(ask.kind.store_bucket, ask.namespace, ask.name) is not None:
+        call = self._call(tree)
+        if self._store.get(call.kind.store_bucket, call.namespace, call.name) is not None:
             return
         try:
-            self._verbs.create(ask, tree)
+            self._verbs.create(call, tree)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
 
-    def _ask(self, tree: Tree) -> Ask:
+    def _call(self, tree: Tree) -> Ask:
         kind = self._catalog.named(tree["apiVersion"], tree["kind"])
         if kind is None:
             raise LookupError(f"{tree['kind']} of {tree['apiVersion']} is not served")
         meta = tree["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
-        # What comes with a namespace is a controller's in Kubernetes, the rest the server's own.
+        # In Kubernetes a controller creates the objects of a namespace, the API server the others.
         manager = "kube-controller-manager" if tree["kind"] in _BUCKETS else "kube-apiserver"
         return Ask(kind, tree["apiVersion"].rpartition("/")[2], namespace, meta["name"], _SERVER, manager)

@@ -1,10 +1,10 @@
-"""The lab's own certificates: an authority, the server's, the administrator's, and a token for who prefers one.
+"""Certificates of a lab: its authority, the server's and the administrator's, and the administrator's token.
 
-They live in the data folder, readable by their owner alone, and are made anew when they are near their end. Those that
-the authority signed are also made anew when the server gets a name that they do not cover, or when a file is missing or
-damaged: nothing is lost by it. A damaged authority is an error, for the clients that trust it would not trust another.
-A new authority makes all others new. Elliptic curves, because a key takes a millisecond to make and a handshake as
-little.
+They are stored in the data folder, readable by the owner only, and renewed before they expire. Certificates signed by
+the authority are also renewed when the server gets a name that they do not cover, or when a file is missing or damaged,
+since nothing is lost. A damaged authority is an error, because clients that trust it would not trust another. A new
+authority replaces all others. Keys use elliptic curves, which take a millisecond to create and as little in a
+handshake.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from allotment.files import atomic_write, private
 from allotment.lab.secret_files import DamagedFile, read_or_create
 
 ADMIN = "allotment-admin"
-#: The group that may do everything, whatever the roles say.
+#: The group that is allowed everything, regardless of roles.
 MASTERS = "system:masters"
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _AUTHORITY_LIFE = timedelta(days=3650)
 _LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=30)
-#: For clocks that go a little behind ours.
+#: Tolerance for clients whose clocks are slightly behind.
 _SLACK = timedelta(hours=1)
 
 _TOKEN: Final = re.compile(rb"\s*[!-~]{32,}\s*")
 
 
 class Identity(NamedTuple):
-    """A certificate and its key, as PEM files."""
+    """The PEM files of a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 class Certificates(NamedTuple):
-    """What a lab's server and its administrator need. ``token`` stands for the administrator, too."""
+    """The credentials of a lab's server and administrator; ``token`` also authenticates the administrator."""
 
     authority: Path
     server: Identity
@@ -63,20 +63,20 @@ class _Signer(NamedTuple):
 
 
 def ensure(folder: Path, now: datetime, names: Iterable[str] = ()) -> Certificates:
-    """The certificates in a folder, made or renewed as needed; ``names``: further hosts and addresses of the server."""
+    """Return the certificates in a folder, created or renewed as needed; ``names``: additional server names."""
     authority, server = serving(folder, now, names)
     admin = issue(folder, ADMIN, (MASTERS,), now)
     return Certificates(authority, server, admin, _token(folder / "token"))
 
 
 def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Path, Identity]:
-    """A folder's authority and a server's certificate from it, made or renewed as needed; for this machine's names."""
+    """Return a folder's authority and a server certificate for this machine's names, created or renewed as needed."""
     private.make_folder(folder)
     authority_files = _files(folder, "ca")
     signer = _read_authority(authority_files, now)
     if signer is None:
         signer = _authority(now)
-        # Until the new pair is whole there is only a key, which the next start replaces; never two that do not match.
+        # An interrupted write leaves only a key, which the next start replaces; never a mismatched pair.
         authority_files.certificate.unlink(missing_ok=True)
         atomic_write.sync_folder(folder)
         _write(authority_files, signer)
@@ -88,7 +88,7 @@ def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Pat
 
 
 def issue(folder: Path, name: str, groups: Sequence[str], now: datetime) -> Identity:
-    """A client's certificate from the folder's authority, made or renewed as needed."""
+    """Return a client certificate from the folder's authority, created or renewed as needed."""
     signer = _read_authority(_files(folder, "ca"), now)
     if signer is None:
         raise FileNotFoundError(f"no usable certificate authority in {folder}")
@@ -108,9 +108,9 @@ def _files(folder: Path, stem: str) -> Identity:
 
 
 def _read_authority(files: Identity, now: datetime) -> _Signer | None:
-    """The authority in the files; None if there is none yet, or it is near its end. Raises DamagedFile, OSError.
+    """Read the authority; None if missing or about to expire. Raises DamagedFile, OSError.
 
-    A key without a certificate is of a start that was interrupted: nothing has been signed with it.
+    A key without a certificate is left by an interrupted start: nothing has been signed with it.
     """
     advice = f"restore {files.certificate.name} and {files.key.name} from a backup, or remove both for a new authority"
 
@@ -139,7 +139,7 @@ def _read_authority(files: Identity, now: datetime) -> _Signer | None:
 
 
 def _read(files: Identity, now: datetime) -> _Signer | None:
-    """A certificate and its key; None if they are not whole, or near their end."""
+    """Read a certificate and its key; None if incomplete or about to expire."""
     with suppress(OSError, ValueError, TypeError, UnsupportedAlgorithm):
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)
@@ -171,7 +171,7 @@ def _serves(files: Identity, signer: _Signer, hosts: Sequence[str], now: datetim
 
 def _authority(now: datetime) -> _Signer:
     key = ec.generate_private_key(ec.SECP256R1())
-    # Two labs' authorities stand in one trust store under names of their own.
+    # Distinct names, so that one trust store can hold the authorities of several labs.
     subject = _subject(f"allotment-ca-{secrets.token_hex(4)}", ())
     builder = (
         _builder(subject, subject, key, now, _AUTHORITY_LIFE)
@@ -182,16 +182,16 @@ def _authority(now: datetime) -> _Signer:
 
 
 def _signed(signer: _Signer, name: str, groups: Sequence[str], now: datetime, hosts: Sequence[str] = ()) -> _Signer:
-    """A certificate for a server (which has hosts) or a client."""
+    """Sign a certificate for a server (with hosts) or a client."""
     key = ec.generate_private_key(ec.SECP256R1())
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-    ours = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    key_identifier = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
         _builder(_subject(name, groups), signer.certificate.subject, key, now, _LIFE)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ours), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(key_identifier), critical=False)
     )
     if hosts:
         builder = builder.add_extension(x509.SubjectAlternativeName(_alternatives(hosts)), critical=False)
@@ -222,7 +222,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _subject(name: str, groups: Sequence[str]) -> x509.Name:
-    """As Kubernetes reads it: the common name is the user, each organization a group."""
+    """The subject in the form that Kubernetes reads: common name for the user, organizations for groups."""
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 

@@ -1,10 +1,10 @@
-"""ComputeDomains in a lab: their controller, and a driver on every simulated node with NVIDIA's GPUs.
+"""ComputeDomains in a lab: their controller, and a driver on every simulated node with NVIDIA GPUs.
 
-They begin when the cluster is told of the kind (``kubectl apply`` of its definition), as if that were the vendor's
-chart: a lab in which nobody asks for domains has no slices of them.
+They start when the kind is defined in the cluster (``kubectl apply`` of its definition), as with the vendor's chart: a
+lab without that definition has no slices for them.
 
-Where a node is in the fabric its label ``nvidia.com/gpu.clique`` says, by which a real node's is known, too:
-``<cluster uuid>.<clique>``. Without it there is no NVLink to other nodes.
+The label ``nvidia.com/gpu.clique`` gives a node's position in the fabric, as on real nodes: ``<cluster
+uuid>.<clique>``. Without it the node has no NVLink to other nodes.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ CLIQUE: Final = "nvidia.com/gpu.clique"
 
 
 class ComputeDomains:
-    """See the module; :meth:`run` is the program."""
+    """The ComputeDomain controller and node drivers; :meth:`run` is the program."""
 
     def __init__(self, environment: DriverEnvironment) -> None:
         self.environment = environment
 
     async def run(self, context: Context) -> None:
-        """Wait for the kind, then keep its controller and the nodes' drivers, for ever."""
-        await _defined(context.caches.trees(CUSTOM_KINDS))
+        """Wait for the kind, then run its controller and the nodes' drivers until cancelled."""
+        await _wait_for_kind(context.caches.trees(CUSTOM_KINDS))
         nodes: Cache[Node] = context.caches.of(NODES, Node)
         slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
         client = context.client_for("compute-domain-driver", "compute-domain-driver")
@@ -63,10 +63,10 @@ class ComputeDomains:
                 await asyncio.get_running_loop().create_future()
 
 
-class _Kept(NamedTuple):
-    """A node whose driver runs. ``said``: what it says of its hardware and of its place in the fabric."""
+class _NodeDriver(NamedTuple):
+    """The driver of a node. ``identity``: the node's hardware and its clique."""
 
-    said: tuple[str, str]
+    identity: tuple[str, str]
     task: asyncio.Task[None]
 
 
@@ -76,26 +76,28 @@ class _Work(NamedTuple):
     domains: DomainLookup
     publisher: Publisher
     group: asyncio.TaskGroup
-    kept: dict[str, _Kept]
+    kept: dict[str, _NodeDriver]
 
     def node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
-        """Drivers come and go with nodes, and change with what these say."""
+        """Start, restart or stop the driver of a node."""
         item = new or old
         assert item is not None
-        form = _form(new) if new is not None else ""
-        said = form, item.labels.get(CLIQUE, "")
+        form = _nvidia_hardware(new) if new is not None else ""
+        identity = form, item.labels.get(CLIQUE, "")
         kept = self.kept.get(item.name)
-        if kept is not None and kept.said != said:
+        if kept is not None and kept.identity != identity:
             self.end(item.name, with_node=new is None)
             if new is not None and not form:
-                self.publisher.set_pools(COMPUTE_DOMAIN_DRIVER, item.name, ())  # nobody could prepare what is published
+                self.publisher.set_pools(
+                    COMPUTE_DOMAIN_DRIVER, item.name, ()
+                )  # no driver remains to prepare the published devices
         if new is None:
             self.publisher.remove(COMPUTE_DOMAIN_DRIVER, item.name)
         if form and item.name not in self.kept:
             name = f"compute domains of {item.name}"
-            serve = partial(self._serve, item.name, said[1])
+            serve = partial(self._serve, item.name, identity[1])
             task = self.group.create_task(kept_alive(name, self.context, serve), name=name)
-            self.kept[item.name] = _Kept(said, task)
+            self.kept[item.name] = _NodeDriver(identity, task)
 
     async def _serve(self, node: str, clique: str, context: Context) -> None:
         client = context.client_for("compute-domain-driver", "compute-domain-driver")
@@ -107,19 +109,19 @@ class _Work(NamedTuple):
         await driver.run(self.publisher)
 
     def end(self, node: str, *, with_node: bool = False) -> None:
-        """Stop a node's driver."""
+        """Stop the driver of a node."""
         plugins = self.program.environment.kubelets.plugins
         self.kept.pop(node).task.cancel()
         self.publisher.remove(COMPUTE_DOMAIN_DRIVER, node)
         (plugins.forget if with_node else plugins.remove)(node, COMPUTE_DOMAIN_DRIVER)
 
     def end_all(self) -> None:
-        """Stop them all."""
+        """Stop all drivers."""
         for node in tuple(self.kept):
             self.end(node)
 
 
-async def _defined(kinds: Cache[Any]) -> None:
+async def _wait_for_kind(kinds: Cache[Any]) -> None:
     """Wait until the cluster serves the kind."""
     served = asyncio.Event()
 
@@ -136,8 +138,8 @@ async def _defined(kinds: Cache[Any]) -> None:
         forget()
 
 
-def _form(node: Item[Node]) -> str:
-    """What a simulated node says of its hardware; empty where that is not NVIDIA's."""
+def _nvidia_hardware(node: Item[Node]) -> str:
+    """The hardware annotation of a simulated node; empty if it is not NVIDIA hardware."""
     form = str((node.metadata.get("annotations") or {}).get(HARDWARE, ""))
     if not form or not is_simulated(node.tree):
         return ""

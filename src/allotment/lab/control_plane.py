@@ -1,8 +1,8 @@
-"""A control plane in this process: the store, the API, its sockets and the programs, from start to a clean stop.
+"""The control plane of a lab in one process: store, API, sockets and programs, from start to clean shutdown.
 
-Order matters at both ends. At the start the fleet's nodes are there before the programs run, so that they list a whole
-cluster, and the lab is ready when the drivers have published; at the end programs stop before the API does, clients
-before the store.
+Order matters at start and shutdown. The fleet's nodes are created before the programs start, so that these list a
+complete cluster, and the lab is ready when the drivers have published; at shutdown, programs stop before the API, and
+clients before the store.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
 from allotment.node.node_config import Machine
 
-#: As Kubernetes writes them: no vowels, so no words; nothing that looks like something else.
+#: The alphabet of Kubernetes: no vowels, so no words; no characters that look alike.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class RandomIds:
-    """One source for a whole lab; ``seed`` makes what it gives repeatable."""
+    """The source of random identifiers of a lab; ``seed`` makes them repeatable."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = Random(os.urandom(16) if seed is None else seed)
 
     def uid(self) -> str:
-        """A fresh UUID, version 4.
+        """Return a new UUID, version 4.
 
         >>> len(RandomIds(seed=1).uid())
         36
@@ -71,7 +71,7 @@ class RandomIds:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
     def suffix(self) -> str:
-        """Five fresh characters.
+        """Return five random characters.
 
         >>> len(RandomIds().suffix())
         5
@@ -79,53 +79,59 @@ class RandomIds:
         return "".join(self._random.choices(_LETTERS, k=5))
 
 
-#: Answers under way at the end may take so long.
+#: Seconds for requests in flight to complete at shutdown.
 _GRACE_SECONDS = 2.0
-#: A thousand nodes need a few.
+#: Seconds until devices must be published; a thousand nodes need a few.
 _PUBLISHING_SECONDS = 60.0
-#: Of the key that service account tokens are signed with.
+#: Bytes of the signing key of service account tokens.
 _KEY_BYTES = 32
 
 ADMINISTRATOR = User("allotment-admin", ("system:masters", "system:authenticated"))
 
 
 class Plane:
-    """A control plane that runs."""
+    """A running control plane."""
 
     def __init__(
-        self, settings: Settings, store: SqliteStore, api: Api, clock: Clock, access: Access, ground: DriverEnvironment
+        self,
+        settings: Settings,
+        store: SqliteStore,
+        api: Api,
+        clock: Clock,
+        access: Access,
+        environment: DriverEnvironment,
     ) -> None:
         self.settings = settings
         self.store = store
         self.api = api
         self.clock = clock
         self.access = access
-        self.ground = ground
-        self.drivers = Drivers(ground)
-        #: In the words of ``--fleet``: what was asked for, or what the data came with.
+        self.environment = environment
+        self.drivers = Drivers(environment)
+        #: In the syntax of ``--fleet``: the requested fleet, or the one stored in the data.
         self.fleet = settings.fleet if settings.fleet is not None else settings.data.fleet() if settings.data else ()
         self._pace = Pace()
-        #: Ends the lab when it has an error: the store cannot be written any more.
+        #: Stops the lab when it has an error: the store cannot be written.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def kinds(self) -> Sequence[ServedKind]:
-        """The kinds that are served now."""
+        """The kinds that are currently served."""
         return tuple(self.api.catalog)
 
     def client(self, user: str = ADMINISTRATOR.name, groups: Sequence[str] = ADMINISTRATOR.groups) -> Client:
-        """In-process access for a person."""
+        """In-process access as a user."""
         return LocalClient(self.api, User(user, (*groups, "system:authenticated")), "allotment")
 
     def client_for(self, name: str, manager: str = "") -> Client:
-        """In-process access for a program, under the identity that Kubernetes gives it."""
-        user, usual = _identity(name)
-        return LocalClient(self.api, User(user, ADMINISTRATOR.groups), manager or usual, self._pace)
+        """In-process access for a program, under the identity that it has in Kubernetes."""
+        user, default_manager = _identity(name)
+        return LocalClient(self.api, User(user, ADMINISTRATOR.groups), manager or default_manager, self._pace)
 
     def fail(self, error: OSError) -> None:
-        """The store has ended: so does everything."""
+        """Stop the lab because the store has failed."""
         if not self.failed.done():
             self.failed.set_exception(error)
-            self.failed.exception()  # whoever awaits it gets it; if nobody does, that is no second error
+            self.failed.exception()  # marks the exception as retrieved, so that asyncio does not log it again
 
 
 def _identity(name: str) -> tuple[str, str]:
@@ -139,7 +145,7 @@ def _identity(name: str) -> tuple[str, str]:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Plane]:
-    """A control plane for as long as the context lasts; inside, it answers and its fleet is published."""
+    """Run a control plane while the context lasts; on entry it serves requests and its fleet is published."""
     async with AsyncExitStack() as stack:
         with gc_tuning.paused():
             plane = await _started(settings, stack)
@@ -147,7 +153,7 @@ async def running(settings: Settings) -> AsyncIterator[Plane]:
 
 
 async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
-    """What is started is ended by the stack."""
+    """Start the components; the exit stack stops them."""
     if settings.data is not None:
         settings.data.make()
     store = SqliteStore.open(settings.data.database if settings.data else None)
@@ -198,7 +204,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
 
 
 class _Keys(NamedTuple):
-    """What the lab proves itself with. ``access`` lacks the address still. Without TLS there is little of it."""
+    """The credentials of the lab. ``access`` has no address yet. Without TLS most fields are empty."""
 
     accounts: bytes
     token: str = ""
@@ -217,7 +223,9 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
         return _Keys(accounts)
     from allotment.lab import certificates
 
-    made = certificates.ensure(folder, clock.moment(), tuple(filter(None, (settings.host, _shown(settings.host)))))
+    made = certificates.ensure(
+        folder, clock.moment(), tuple(filter(None, (settings.host, _client_address(settings.host))))
+    )
     tls = server_context(made.server.certificate, made.server.key, made.authority)
     access = Access(
         "", made.authority.read_bytes(), made.admin.certificate.read_bytes(), made.admin.key.read_bytes()
@@ -226,12 +234,12 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
 
 
 def _folder(stack: AsyncExitStack, prefix: str) -> Path:
-    """A folder for as long as the lab runs."""
+    """A folder for the lifetime of the lab."""
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
 
 
 def _secret(path: Path) -> bytes:
-    """What tokens of service accounts are signed with: they outlive a restart."""
+    """The signing key of service account tokens, which stay valid after a restart."""
     return read_or_create(
         path, lambda: os.urandom(_KEY_BYTES), lambda content: len(content) == _KEY_BYTES,
         f"a key of {_KEY_BYTES} bytes",
@@ -252,7 +260,7 @@ def _authenticator(
 
 
 async def _listening(settings: Settings, keys: _Keys, stack: AsyncExitStack) -> tuple[Server, int]:
-    """A server on its port; what it serves is not known yet."""
+    """A listening server whose application is set later."""
     server = Server(_starting)
     stack.push_async_callback(server.stop, _GRACE_SECONDS)
     ports = [settings.port] if settings.port else [settings.preferred_port, 0] if settings.preferred_port else [0]
@@ -261,30 +269,32 @@ async def _listening(settings: Settings, keys: _Keys, stack: AsyncExitStack) -> 
             return server, await server.listen(settings.host, port, keys.tls)
         except OSError as error:
             number = error.errno or 0
-            why = os.strerror(number).lower() if number > 0 else error.strerror  # below zero: a name of no host
+            why = (
+                os.strerror(number).lower() if number > 0 else error.strerror
+            )  # below zero: the host name cannot be resolved
             where = f"{settings.host}:{port}" if port else settings.host
             refused = OSError(number, f"cannot listen on {where}: {why}")
     raise refused
 
 
 async def _starting(request: Request) -> Answer:
-    """Until the API is there, a moment later."""
+    """Answer requests until the API is ready."""
     return Response(503, (("retry-after", "1"),), b"")
 
 
 def _access(settings: Settings, keys: _Keys, port: int) -> Access:
-    shown = _shown(settings.host)
+    shown = _client_address(settings.host)
     address = f"[{shown}]" if ":" in shown else shown
     return keys.access._replace(server=f"{'https' if keys.tls else 'http'}://{address}:{port}")
 
 
-def _shown(host: str) -> str:
-    """The address that a client on this machine uses."""
+def _client_address(host: str) -> str:
+    """The address for clients on this machine."""
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 async def _published(drivers: Drivers, nodes: Iterable[str]) -> None:
-    """Wait for the devices of nodes; where they do not come the log says why, and the lab is of use without."""
+    """Wait for the devices of nodes; if they do not appear, log the reason and continue."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PUBLISHING_SECONDS):
             await drivers.published(nodes)
@@ -297,7 +307,7 @@ async def _programs(plane: Plane) -> AsyncIterator[None]:
     caches = Caches(client, clock=plane.clock, random=random)
     events = Events(client, clock=plane.clock)
     context = program.Context(plane.client_for, caches, plane.clock, events, random)
-    running = programs(plane.ground, plane.drivers, plane.settings.without, plane.settings.autoscale)
+    running = programs(plane.environment, plane.drivers, plane.settings.without, plane.settings.autoscale)
     task = asyncio.create_task(program.run(running, context), name="programs")
     try:
         yield

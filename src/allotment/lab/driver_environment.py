@@ -1,4 +1,4 @@
-"""What the drivers of a lab's nodes stand on: the kubelets that call them, and where these look for what they write."""
+"""The environment of a lab's drivers: the kubelets that call them, and the machine state of each node."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from allotment.node.runtimes.runtime import Runtime
 
 
 class DriverEnvironment(NamedTuple):
-    """One for all programs of a lab.
+    """The environment that all programs of a lab share.
 
-    ``machines`` is what the kubelets were given: how each node runs pods. ``boot`` differs from lab to lab, for what
-    was prepared on simulated hardware is gone with the process. ``runtime``: what nodes run containers with; None for
-    the simulated one. ``roots``: a folder for each node's kubelet, in which drivers of other processes can register.
-    ``states``: a folder for what nodes keep of their pods while the lab runs (volumes, what programs can read of their
-    devices), where containers are real.
+    ``machines`` is passed to the kubelets: how each node runs pods. ``boot`` differs between labs, because devices
+    prepared on simulated hardware are lost with the process. ``runtime``: the container runtime of the nodes; None for
+    the simulated one. ``roots``: a folder for each node's kubelet, in which external drivers can register. ``states``:
+    a folder for the pod state of nodes while the lab runs (volumes, device files), where containers are real.
     """
 
     kubelets: Kubelets
@@ -38,7 +37,7 @@ class DriverEnvironment(NamedTuple):
     states: Path | None = None
 
     def machine(self, node: str) -> Machine:
-        """How a node runs pods; the same for all its drivers."""
+        """The machine state of a node, shared by its drivers."""
         known = self.machines.get(node)
         if known is None:
             stores = (MemoryStore(),) if self.roots is None else (MemoryStore(), FolderStore(self.roots / node / "cdi"))
@@ -47,13 +46,13 @@ class DriverEnvironment(NamedTuple):
         return known
 
     def node_driver(self, driver: Driver, node: str, client: Client, context: Context) -> NodeDriver:
-        """A driver in this process, on a node. Where containers are real, they can read of their devices in files."""
+        """Create an in-process driver on a node. Where containers are real, it writes device files for them."""
         folder = None if self.states is None else self.states / node / "plugins" / driver.name
         host = DriverHost(node, self.boot, MemoryStorage(), self.machine(node).cdi[0], folder)
         return NodeDriver(driver, host, client, context.clock, metadata=folder is not None, random=context.random)
 
     def open(self, node: str) -> None:
-        """Let drivers of other processes register for a node, as on a real one."""
+        """Let external drivers register for a node, as on a real one."""
         if self.roots is None:
             return
         registry = self.roots / node / "plugins_registry"
@@ -62,10 +61,10 @@ class DriverEnvironment(NamedTuple):
         self.kubelets.plugins.watch_folder(node, registry)
 
     def expect(self, node: str, form: str) -> None:
-        """Drivers will come to a node that has such hardware: until they are there, its claims wait for them."""
+        """Expect drivers for a node's hardware: until they register, its claims wait for them."""
         try:
             (machine,) = parse_fleet([f"{node}={form}"])
         except (FleetError, ValueError):
-            return  # whoever starts the drivers says so
+            return  # invalid hardware is reported where the drivers are started
         for driver in DRIVERS_OF[machine.hardware.accelerator.vendor]:
             self.kubelets.plugins.expect(node, driver)

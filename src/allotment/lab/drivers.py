@@ -1,12 +1,12 @@
-"""The vendors' drivers on the simulated nodes of a lab: one program for all of them.
+"""Vendor drivers on the simulated nodes of a lab: one program for all of them.
 
-A node that says what hardware it has (annotation ``allotment.dev/hardware``, in the words of ``--fleet``) gets the
-drivers of that hardware, over a simulation of it; they publish its devices and prepare claims as on a real node. It is
-the same code: only what it calls hardware differs. So a node that a user or an autoscaler creates has devices, too.
+A node with annotation ``allotment.dev/hardware`` (in the syntax of ``--fleet``) gets the drivers of that hardware, on a
+simulation of it; they publish its devices and prepare claims as on a real node. The driver code is the same, only the
+hardware layer differs. Nodes that a user or an autoscaler creates therefore have devices, too.
 
-Annotation ``allotment.dev/faults`` breaks hardware while the lab runs (``gpu-3=gone,gpu-0=xid-79``), and mends what it
-no longer names. Annotation ``allotment.dev/driver-gates`` switches feature gates of the vendor's driver off
-(``TimeSlicingSettings=false,MPSSupport=false``), which are off by default in the real one, and on here.
+Annotation ``allotment.dev/faults`` breaks hardware while the lab runs (``gpu-3=gone,gpu-0=xid-79``), and repairs
+devices that it no longer lists. Annotation ``allotment.dev/driver-gates`` disables feature gates of the vendor's driver
+(``TimeSlicingSettings=false,MPSSupport=false``) that are off by default in the real one, and on here.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ GATES: Final = "allotment.dev/driver-gates"
 log = logging.getLogger(__name__)
 
 
-class _Kept(NamedTuple):
-    """A node whose drivers run. ``form`` is what it said of its hardware. ``there``: its kubelet can call them."""
+class _NodeDrivers(NamedTuple):
+    """The drivers of a node. ``form``: its hardware. ``registered_event``: set when its kubelet can call them."""
 
     form: str
     fitted: MachineDrivers
     drivers: tuple[NodeDriver, ...]
-    there: asyncio.Event
+    registered_event: asyncio.Event
     task: asyncio.Task[None]
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the drivers."""
+        """The names of the drivers."""
         return frozenset(driver.name for driver in self.drivers)
 
 
 class Drivers:
-    """See the module; :meth:`run` is the program."""
+    """The drivers of all simulated nodes; :meth:`run` is the program."""
 
     def __init__(self, environment: DriverEnvironment) -> None:
         self.environment = environment
         self._published: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self._kept: dict[str, _Kept] = {}
-        #: The drivers of the nodes that were there at the start can be called.
+        self._kept: dict[str, _NodeDrivers] = {}
+        #: Set when the drivers of the initial nodes that were registered_event at the start can be called.
         self.registered = asyncio.Event()
 
     def of(self, node: str) -> tuple[NodeDriver, ...]:
-        """The drivers that run on a node, for whoever wants to see what they have done to its hardware."""
+        """The drivers on a node, for inspection of their hardware."""
         kept = self._kept.get(node)
         return kept.drivers if kept is not None else ()
 
     async def run(self, context: Context) -> None:
-        """Keep every simulated node's drivers, for ever."""
+        """Run the drivers of every simulated node until cancelled."""
         nodes: Cache[Node] = context.caches.of(NODES, Node)
         slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
         client = context.client_for("dra-driver", "dra-driver")
@@ -95,14 +95,14 @@ class Drivers:
                     stack.callback(work.end_all)
                     stack.callback(nodes.on_change(work.node_changed))
                     for kept in tuple(self._kept.values()):
-                        await kept.there.wait()
+                        await kept.registered_event.wait()
                     self.registered.set()
                     await asyncio.get_running_loop().create_future()
         finally:
-            compute.close()  # its task may have ended before it began
+            compute.close()  # its task may have been cancelled before it started
 
     async def published(self, nodes: Iterable[str]) -> None:
-        """Wait until the devices of these nodes are in the cluster."""
+        """Wait until the devices of these nodes are published."""
         for name in nodes:
             await self._published[name].wait()
 
@@ -114,25 +114,25 @@ class _Work(NamedTuple):
     recorder: Recorder
     compute: ComputeServer
     group: asyncio.TaskGroup
-    kept: dict[str, _Kept]
+    kept: dict[str, _NodeDrivers]
 
     def node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
-        """Drivers come, go and change with what a node says."""
+        """Start, restart or stop the drivers of a node, and apply its faults and gates."""
         item = new or old
         assert item is not None
         name = item.name
-        said = (new.metadata.get("annotations") or {}) if new is not None and is_simulated(new.tree) else {}
-        form = said.get(HARDWARE, "")
+        annotations = (new.metadata.get("annotations") or {}) if new is not None and is_simulated(new.tree) else {}
+        form = annotations.get(HARDWARE, "")
         kept = self.kept.get(name)
-        gone: frozenset[str] = frozenset()
+        removed: frozenset[str] = frozenset()
         if kept is not None and kept.form != form:
-            gone = kept.names
+            removed = kept.names
             self.end(name, with_node=new is None)
             kept = None
         if new is not None and form and kept is None:
             kept = self.begin(new, form)
         if new is not None:
-            for driver in gone - (kept.names if kept is not None else frozenset()):
+            for driver in removed - (kept.names if kept is not None else frozenset()):
                 self.group.create_task(self._withdraw(driver, name), name=f"withdrawing {driver} on {name}")
         if kept is not None and new is not None:
             for annotation, act, reason in (
@@ -140,59 +140,59 @@ class _Work(NamedTuple):
                 (GATES, kept.fitted.set_gates, "UnknownGate"),
             ):
                 try:
-                    act(said.get(annotation, ""))
+                    act(annotations.get(annotation, ""))
                 except ValueError as error:
                     self.warn(new, reason, f"annotation {annotation}: {error}")
 
-    def begin(self, node: Item[Node], form: str) -> _Kept | None:
-        """Start the drivers of a node's hardware; tell about hardware that nobody knows."""
+    def begin(self, node: Item[Node], form: str) -> _NodeDrivers | None:
+        """Start the drivers of a node's hardware; report unknown hardware."""
         try:
             machine = _machine(node.name, form)
         except FleetError as error:
-            told = "; ".join(filter(None, (f"annotation {HARDWARE}: {error}", error.hint)))
-            self.warn(node, "UnknownHardware", told)
+            message = "; ".join(filter(None, (f"annotation {HARDWARE}: {error}", error.hint)))
+            self.warn(node, "UnknownHardware", message)
             self.drivers._published[node.name].set()
             return None
         fitted = simulated_drivers(machine, self.compute)
-        # Each writes statuses under its own name, or drivers that share a claim would remove each other's.
+        # Separate field managers: drivers that share a claim would otherwise remove each other's statuses.
         drivers = tuple(
             self.drivers.environment.node_driver(
                 driver, node.name, self.context.client_for("dra-driver", driver.name), self.context
             )
             for driver in fitted.drivers
         )
-        there = asyncio.Event()
+        registered_event = asyncio.Event()
 
         async def serve(context: Context) -> None:
             try:
-                await self._serve(node.name, drivers, fitted.programs, there)
-            finally:  # nobody is to wait for a node whose drivers break down
-                there.set()
+                await self._serve(node.name, drivers, fitted.programs, registered_event)
+            finally:  # release waiters if the drivers of the node fail
+                registered_event.set()
                 self.drivers._published[node.name].set()
 
         name = f"drivers of {node.name}"
         task = self.group.create_task(kept_alive(name, self.context, serve), name=name)
-        kept = self.kept[node.name] = _Kept(form, fitted, drivers, there, task)
+        kept = self.kept[node.name] = _NodeDrivers(form, fitted, drivers, registered_event, task)
         return kept
 
     async def _serve(
-        self, node: str, drivers: tuple[NodeDriver, ...], beside: Iterable[Program], there: asyncio.Event
+        self, node: str, drivers: tuple[NodeDriver, ...], programs: Iterable[Program], registered_event: asyncio.Event
     ) -> None:
         async with asyncio.TaskGroup() as group:
-            for program in beside:
+            for program in programs:
                 group.create_task(_run(program, self.context), name=f"beside the drivers of {node}")
             for driver in drivers:
                 await driver.recover()
                 self.drivers.environment.kubelets.plugins.add(node, driver)
                 self.publisher.set_pools(driver.name, node, await driver.discover_pools())
                 group.create_task(driver.run(self.publisher), name=f"{driver.name} on {node}")
-            there.set()
+            registered_event.set()
             for driver in drivers:
                 await self.publisher.wait_published(driver.name, node)
             self.drivers._published[node].set()
 
     async def _withdraw(self, driver: str, node: str) -> None:
-        """Hardware that is no longer there must not be given to anybody."""
+        """Publish empty pools for removed hardware, so that its devices are not allocated."""
         self.publisher.set_pools(driver, node, ())
         await self.publisher.wait_published(driver, node)
         kept = self.kept.get(node)
@@ -200,30 +200,30 @@ class _Work(NamedTuple):
             self.publisher.remove(driver, node)
 
     def warn(self, node: Item[Node], reason: str, message: str) -> None:
-        """Tell whoever describes the node."""
+        """Record a warning event about a node."""
         self.recorder.event(node.tree, "Warning", reason, message, "Driving")
 
     def end(self, name: str, *, with_node: bool = False) -> None:
-        """Stop a node's drivers; their slices go with the node, or are replaced by those of its new hardware."""
+        """Stop a node's drivers; their slices are deleted with the node or replaced by those of its new hardware."""
         plugins = self.drivers.environment.kubelets.plugins
         kept = self.kept.pop(name)
         kept.task.cancel()
-        kept.there.set()  # nobody is to wait for it
+        kept.registered_event.set()  # release waiters
         for driver in kept.drivers:
             self.publisher.remove(driver.name, name)
-            # What was prepared goes with a machine: its pods must not wait for a driver to undo it.
+            # Preparation is lost with the machine: its pods must not wait for a driver to undo it.
             (plugins.forget if with_node else plugins.remove)(name, driver.name)
         self.drivers.environment.machines.pop(name, None)
         kept.fitted.close()
 
     def end_all(self) -> None:
-        """Stop them all."""
+        """Stop all drivers."""
         for name in tuple(self.kept):
             self.end(name)
 
 
 def _machine(node: str, form: str) -> Machine:
-    """What a node says that it has. Raises FleetError."""
+    """Parse the hardware of a node. Raises FleetError."""
     found = parse_fleet([f"{node}={form}"])
     if len(found) != 1:
         raise FleetError(f"wanted the hardware of one node, found {form!r}", "[GPUSx]HARDWARE[/MODE]")

@@ -1,9 +1,9 @@
-"""The fleet's part in a lab: its nodes and its vendors' classes, as objects of the API.
+"""Fleet objects of a lab: nodes and the vendors' DeviceClasses in the API.
 
-A node says what hardware it has (annotation ``allotment.dev/hardware``); the drivers of that are started where such a
-node is (:mod:`allotment.lab.drivers`), whoever created it. A lab that starts again on its data says the same again:
-nothing is written where nothing changed, and nodes that the fleet made and no longer has go. Those of users and of
-clouds stay (annotation ``allotment.dev/fleet`` tells them apart).
+Annotation ``allotment.dev/hardware`` declares a node's hardware; :mod:`allotment.lab.drivers` starts its drivers,
+whoever created the node. A lab that starts again on its data writes only differences, and deletes nodes that an earlier
+fleet created and the current one lacks. Nodes of users and clouds stay (annotation ``allotment.dev/fleet`` marks those
+of the fleet).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
 from allotment.node.node_status import healthy_conditions
 
-#: What a lab has if nobody says: one machine of each kind that the examples ask for.
+#: The default fleet: one machine of each kind that the examples request.
 DEFAULT_FLEET = ("dgx-a100-40gb", "t4-4x-pcie", "mi300x-8x-oam")
-#: What hardware a simulated node has, as ``--fleet`` says it: ``[GPUSx]HARDWARE[/MODE]``.
+#: The hardware of a simulated node, in the syntax of ``--fleet``: ``[GPUSx]HARDWARE[/MODE]``.
 HARDWARE: Final = "allotment.dev/hardware"
-#: On nodes that the fleet made, and may take away.
+#: On nodes that the fleet created and may delete.
 OF_FLEET: Final = "allotment.dev/fleet"
-#: A big server's. Profiles know accelerators, not processors; nothing should fail for want of these.
+#: The values of a large server. Profiles define accelerators only; CPU and memory should not limit pods.
 _CAPACITY = {"cpu": "128", "ephemeral-storage": "1Ti", "hugepages-1Gi": "0", "hugepages-2Mi": "0", "memory": "1Ti"}
 _PODS = 250
-#: So many writes are under way at once: enough for the store to commit them together.
+#: Concurrent writes: enough for the store to commit them together.
 _AT_ONCE = 64
 
 
 async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: str, now: str) -> None:
-    """Make the cluster have the machines of a fleet, and no others that a fleet made.
+    """Create, update and delete nodes so that those of the fleet match.
 
-    Raises FleetError for one that is none.
+    Raises FleetError for an invalid fleet.
     """
     wanted = {machine.node: machine for machine in parse_fleet(fleet)}
     present = {tree["metadata"]["name"]: tree for tree in (await client.list(NODES)).items}
@@ -59,26 +59,26 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
     async def add(node: Tree) -> None:
         created = await client.create(NODES, node)
         if (created.get("spec") or {}).get("taints"):
-            # Admission holds every new node back until somebody has seen it ready. These are ready from the start.
+            # Admission taints every new node as not ready. These are ready from the start.
             await client.patch(NODES, created["metadata"]["name"], {"spec": {"taints": None}})
 
-    async def tell(name: str) -> None:
-        said = {HARDWARE: wanted[name].form, OF_FLEET: "true"}
-        await client.patch(NODES, name, {"metadata": {"annotations": said}})
+    async def annotate(name: str) -> None:
+        annotations = {HARDWARE: wanted[name].form, OF_FLEET: "true"}
+        await client.patch(NODES, name, {"metadata": {"annotations": annotations}})
 
     await _for_each(missing, add)
-    await _for_each(changed, tell)
+    await _for_each(changed, annotate)
 
 
 async def machines(client: Client) -> dict[str, str]:
-    """The hardware that the simulated nodes of a cluster say they have, whoever made them; as ``--fleet`` has it."""
+    """The hardware of a cluster's simulated nodes, in the syntax of ``--fleet``, whoever created them."""
     nodes = (await client.list(NODES)).items
     found = {str(node["metadata"]["name"]): _hardware(node) for node in nodes if is_simulated(node)}
     return {name: form for name, form in found.items() if form}
 
 
 async def bring_classes(client: Client, machines: Iterable[Machine]) -> None:
-    """What the vendors' charts bring for such machines: DeviceClasses, and ComputeDomains where there is a fabric."""
+    """Create the objects of the vendors' charts: DeviceClasses, and ComputeDomains if there is a fabric."""
     found = tuple(machines)
     classes = [to_tree(one, *_type(DEVICE_CLASSES)) for one in classes_of(found)]
     await _for_each(classes, lambda one: _create_missing(client, DEVICE_CLASSES, one))
@@ -87,13 +87,13 @@ async def bring_classes(client: Client, machines: Iterable[Machine]) -> None:
 
 
 async def bring_vendors(client: Client, vendors: Iterable[str]) -> None:
-    """The DeviceClasses of vendors whose machines may come: claims name them before there is one."""
+    """Create the DeviceClasses of vendors whose machines may be provisioned later, since claims name them before."""
     classes = [to_tree(one, *_type(DEVICE_CLASSES)) for vendor in vendors for one in CLASSES[vendor]]
     await _for_each(classes, lambda one: _create_missing(client, DEVICE_CLASSES, one))
 
 
 async def _create_missing(client: Client, resource: Resource, tree: Tree) -> None:
-    """Create what is not there; what is there may have been changed on purpose."""
+    """Create objects that do not exist; existing ones may have been changed on purpose."""
     try:
         await client.create(resource, tree)
     except StatusError as error:
@@ -102,7 +102,7 @@ async def _create_missing(client: Client, resource: Resource, tree: Tree) -> Non
 
 
 async def _for_each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]]) -> None:
-    """Do it with every item, many at once; the first error ends it."""
+    """Await an action for every item, many at a time; the first error cancels the others."""
     waiting = iter(tuple(items))
 
     async def worker() -> None:
@@ -119,7 +119,7 @@ def _type(resource: Resource) -> tuple[str, str]:
 
 
 def is_simulated(node: Tree) -> bool:
-    """Whether a node says that it is simulated."""
+    """Whether a node is annotated as simulated."""
     return SIMULATED in (node["metadata"].get("annotations") or {})
 
 
@@ -128,7 +128,7 @@ def _is_of_fleet(node: Tree) -> bool:
 
 
 def _has_fabric(machine: Machine) -> bool:
-    """Whether NVLink could reach other machines: then the vendor's chart brings ComputeDomains."""
+    """Whether the machine has NVLink to other machines, for which the vendor's chart installs ComputeDomains."""
     link = machine.hardware.accelerator.nvlink
     return link is not None and link.fabric
 
@@ -138,7 +138,7 @@ def _hardware(node: Tree) -> str:
 
 
 def addresses(nodes: Iterable[Tree]) -> Iterator[str]:
-    """Addresses that no node has, in the network that local clusters use for nodes."""
+    """Unused addresses in the network that local clusters use for nodes."""
     used = {
         entry.get("address") for node in nodes for entry in (node.get("status") or {}).get("addresses") or ()
     }  # fmt: skip
@@ -156,7 +156,7 @@ def _node(machine: Machine, kube: str, version: str, now: str, address: str) -> 
 
 
 def registered(name: str, address: str, *, kube: str, version: str, now: str) -> Tree:
-    """The status of a node when its kubelet registers it: ready, with room for all that does not ask for devices."""
+    """The status of a node registered by its kubelet: ready, with capacity for pods without devices."""
     amounts = _CAPACITY | {"pods": str(_PODS)}
     return {
         "capacity": amounts,

@@ -1,7 +1,7 @@
-"""The lab's context in kubectl's configuration: put in at the start, taken out at the end, the rest left as it is.
+"""The lab's context in the kubeconfig file: added at start, removed at shutdown, the rest unchanged.
 
-kubectl's own way with the file is kept: a lock file beside it while it is changed, replaced in one step, comments lost.
-The lab becomes the current context, as with every tool that makes clusters; at the end the one before comes back.
+The file is written as kubectl does it: with a lock file next to it, replaced atomically, comments lost. The lab becomes
+the current context, as with other tools that create clusters; at shutdown the previous one is restored.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from allotment.model.trees import Tree
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-#: kubectl holds its lock for one rewrite; one that stays longer was left behind.
+#: kubectl holds its lock for one rewrite; a lock held longer is stale.
 _LOCK_SECONDS = 3.0
 
 
 class Access(NamedTuple):
-    """How to reach a lab, and as whom. PEM texts; all empty for plain HTTP."""
+    """Address and credentials of a lab. PEM texts; all empty for plain HTTP."""
 
     server: str
     authority: bytes = b""
@@ -36,22 +36,22 @@ class Access(NamedTuple):
 
 
 class UnusableKubeconfig(Exception):
-    """The file is there but cannot be changed safely; it was left alone."""
+    """Raised for a file that cannot be changed safely; it is left unchanged."""
 
 
 def default_path() -> Path:
-    """The file that kubectl writes to: the first of ``KUBECONFIG``, else ``~/.kube/config``."""
+    """The file that kubectl writes: the first of ``KUBECONFIG``, else ``~/.kube/config``."""
     listed = [entry for entry in os.environ.get("KUBECONFIG", "").split(os.pathsep) if entry]
     return Path(listed[0]) if listed else Path.home() / ".kube" / "config"
 
 
 def add(path: Path, context: str, access: Access) -> str:
-    """Put a context in, and make it the current one; returns the current context before.
+    """Add a context and make it the current one. Returns the previous current context.
 
-    Raises UnusableKubeconfig for a file that cannot be changed, or whose context of that name is another's cluster.
+    Raises UnusableKubeconfig for a file that cannot be changed, or whose context of that name is another cluster's.
     """
     with _changing(path) as tree:
-        _check_ours(path, tree, context, access)
+        _check_is_lab(path, tree, context, access)
         previous = str(tree.get("current-context") or "")
         for (section, inner), value in zip(_SECTIONS.items(), _entries(context, access), strict=True):
             tree[section] = [*_others(tree, section, context), {"name": context, inner: value}]
@@ -59,19 +59,19 @@ def add(path: Path, context: str, access: Access) -> str:
     return previous
 
 
-def _check_ours(path: Path, tree: Tree, context: str, access: Access) -> None:
-    """What stands under the name was a lab of ours: on this machine, or where this one listens."""
+def _check_is_lab(path: Path, tree: Tree, context: str, access: Access) -> None:
+    """Check that an existing context of that name is a lab's: on a loopback address or the lab's own."""
     for entry in tree.get("clusters") or ():
         if entry.get("name") == context:
             server = str((entry.get("cluster") or {}).get("server", ""))
             host = urlsplit(server).hostname or ""
             if host not in (*_LOOPBACK, urlsplit(access.server).hostname):
-                told = f"{path}: context {context!r} is of another cluster ({server}), which is left alone"
-                raise UnusableKubeconfig(f"{told}: choose another --name or --kubeconfig")
+                problem = f"{path}: context {context!r} is of another cluster ({server}), which is left alone"
+                raise UnusableKubeconfig(f"{problem}: choose another --name or --kubeconfig")
 
 
 def remove(path: Path, context: str, previous: str = "") -> None:
-    """Take a context out; if it is the current one, ``previous`` takes its place if it is there."""
+    """Remove a context; if it is the current one, ``previous`` replaces it if it exists."""
     if not path.exists():
         return
     with _changing(path) as tree:
@@ -84,7 +84,7 @@ def remove(path: Path, context: str, previous: str = "") -> None:
 
 
 def text(context: str, access: Access) -> str:
-    """A whole file with nothing but one context."""
+    """The text of a kubeconfig file with only this context."""
     cluster, user, place = _entries(context, access)
     tree = {
         "apiVersion": "v1",
@@ -118,7 +118,7 @@ def _others(tree: Tree, section: str, name: str) -> list[Tree]:
 @contextmanager
 def _changing(path: Path) -> Iterator[Tree]:
     private.make_folder(path.parent)
-    path = path.resolve()  # a link stays a link
+    path = path.resolve()  # preserve a symbolic link
     with _locked(path):
         before, tree, mode = _read(path)
         yield tree
@@ -155,13 +155,13 @@ def _is_section(value: Any) -> bool:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     lock = path.with_name(path.name + ".lock")
-    patience = time.monotonic() + _LOCK_SECONDS
+    deadline = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
             os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
             break
         except FileExistsError:
-            if time.monotonic() > patience:
+            if time.monotonic() > deadline:
                 raise UnusableKubeconfig(f"{path} is locked: if no kubectl is running, remove {lock}") from None
             time.sleep(0.05)
     try:

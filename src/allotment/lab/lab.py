@@ -276,7 +276,8 @@ class Lab:
                     group.create_task(gone(*target))
         except TimeoutError:
             lines = [
-                f"{kind.kind.lower()}/{name}: {wait_conditions.deletion_blockers(tree)}" for (kind, _, name), tree in held.items()
+                f"{kind.kind.lower()}/{name}: {wait_conditions.deletion_blockers(tree)}"
+                for (kind, _, name), tree in held.items()
             ]
             raise TimeoutError(f"still there after {timeout:g} s:\n" + "\n".join(lines)) from None
 
@@ -296,7 +297,7 @@ class Lab:
 
     def ask(self, pod: Tree, port: int, path: str = "/") -> bytes:
         """What a pod answers to a GET at a port, as through ``kubectl port-forward``. Raises NoAnswer."""
-        return self._loop.wait(http_get(self.plane.ground.kubelets, pod, port, path))
+        return self._loop.wait(http_get(self.plane.environment.kubelets, pod, port, path))
 
     def wait(
         self, *targets: str, until: str | Test | None = None, timeout: float = 30.0, namespace: str = "default"

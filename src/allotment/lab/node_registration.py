@@ -1,9 +1,8 @@
-"""Nodes that somebody created, not the fleet: registered as a kubelet registers its node when it starts.
+"""Registration of nodes that the fleet did not create, as a kubelet registers its node at start.
 
-A Node that says that it is simulated (``allotment.dev/simulated``) gets the status of one that is ready, and the
-vendor's DeviceClasses where it says what hardware it has (``allotment.dev/hardware``). A status that somebody wrote
-stays, and so do the amounts of one that says nothing else. A node with hardware that is not simulated has nobody who
-would drive it, and is told so.
+A Node with the annotation ``allotment.dev/simulated`` gets the status of a ready node, and the DeviceClasses of its
+vendor if it declares hardware (``allotment.dev/hardware``). An existing status stays, and so do capacities in a status
+without conditions. A node with hardware that is not simulated has no driver, and gets a warning event.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _REASON: Final = "NotSimulated"
 
 
 def register_nodes(kube: str, version: str) -> Program:
-    """The program. ``kube``: the release that nodes say they run; ``version``: Allotment's own."""
+    """Create the program. ``kube``: the kubelet version of nodes; ``version``: that of Allotment."""
 
     async def join(context: Context) -> None:
         nodes = context.caches.trees(NODES)
@@ -37,11 +36,11 @@ def register_nodes(kube: str, version: str) -> Program:
                 return
             form = str((node.metadata.get("annotations") or {}).get(HARDWARE, ""))
             if not is_simulated(node.tree):
-                told = f'annotation {HARDWARE} is for simulated nodes: add the annotation {SIMULATED}: "true"'
-                recorder.event(node.tree, "Warning", _REASON, told, "Joining")
+                message = f'annotation {HARDWARE} is for simulated nodes: add the annotation {SIMULATED}: "true"'
+                recorder.event(node.tree, "Warning", _REASON, message, "Joining")
                 return
             if form:
-                with suppress(FleetError):  # whoever starts the drivers says so
+                with suppress(FleetError):  # invalid hardware is reported where the drivers are started
                     await bring_classes(client, parse_fleet([f"{name}={form}"]))
             if not node.status.get("conditions"):
                 address = next(addresses(item.tree for item in nodes.items()))
@@ -50,8 +49,8 @@ def register_nodes(kube: str, version: str) -> Program:
                 await client.patch(NODES, name, {"status": status}, subresource="status")
 
         def changed(old: Item[Tree] | None, new: Item[Tree] | None) -> None:
-            # The fleet's own come with everything; of a thousand of them nothing has to be looked at.
-            if new is not None and any(_said(new)) and _news(old, new):
+            # Nodes of the fleet are complete, so even a thousand of them need no check.
+            if new is not None and any(_identity(new)) and _needs_registration(old, new):
                 queue.add(new.name)
 
         queue: WorkQueue[str] = WorkQueue("joining", look, clock=context.clock, random=context.random, workers=1)
@@ -60,16 +59,16 @@ def register_nodes(kube: str, version: str) -> Program:
     return join
 
 
-def _news(old: Item[Tree] | None, new: Item[Tree]) -> bool:
+def _needs_registration(old: Item[Tree] | None, new: Item[Tree]) -> bool:
     if old is None:
         return not new.status.get("conditions") or not is_simulated(new.tree)
-    return _said(old) != _said(new)
+    return _identity(old) != _identity(new)
 
 
 def _amounts(status: dict[str, Any]) -> dict[str, Any]:
-    """How much a node has, where somebody wrote that: a machine of a cloud is as big as its type."""
+    """The given capacities of a node: a cloud machine has those of its type."""
     return {name: status[name] for name in ("capacity", "allocatable") if status.get(name)}
 
 
-def _said(node: Item[Tree]) -> tuple[bool, str]:
+def _identity(node: Item[Tree]) -> tuple[bool, str]:
     return is_simulated(node.tree), str((node.metadata.get("annotations") or {}).get(HARDWARE, ""))

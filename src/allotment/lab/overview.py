@@ -1,4 +1,4 @@
-"""A running lab in one line: what is there, and what waits."""
+"""One-line summary of a running lab: its objects, and those that are pending."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from allotment.model.trees import Tree
 from allotment.phrases import counted
 
 _PODS, _NODES, _CLAIMS = "pods", "nodes", "resourceclaims.resource.k8s.io"
-#: An eye reads no faster, and counting thousands of pods takes its time.
+#: Seconds between two reports: a readable rate, as counting thousands of pods takes time.
 _PAUSE_SECONDS = 0.5
 
 
 class Overview(NamedTuple):
-    """Numbers of objects. ``homeless``: pods that no node has taken; ``waiting``: claims without devices."""
+    """Numbers of objects. ``unscheduled``: pods without a node; ``waiting``: claims without devices."""
 
     nodes: int = 0
     running: int = 0
@@ -30,7 +30,7 @@ class Overview(NamedTuple):
 
     @staticmethod
     def of(store: Store) -> Overview:
-        """What a store holds now."""
+        """Count the objects of a store."""
         pods = Counter(_state(entry.tree) for entry in store.list(_PODS))
         claims = Counter(bool((entry.tree.get("status") or {}).get("allocation")) for entry in store.list(_CLAIMS))
         return Overview(
@@ -41,7 +41,7 @@ class Overview(NamedTuple):
     def __str__(self) -> str:
         """One line.
 
-        >>> print(Overview(nodes=3, running=2, homeless=1, allocated=2, waiting=1))
+        >>> print(Overview(nodes=3, running=2, unscheduled=1, allocated=2, waiting=1))
         3 nodes; pods: 2 running, 1 without a node; claims: 2 allocated, 1 waiting
         """
         pods = _amounts(
@@ -67,7 +67,7 @@ def _amounts(*amounts: tuple[int, str]) -> str:
 
 @contextmanager
 def report_changes(store: Store, show: Callable[[Overview], None]) -> Iterator[None]:
-    """Call ``show`` now, and after changes, but not again and again."""
+    """Call ``show`` now and after changes, at a limited rate."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
     last = Overview.of(store)

@@ -1,4 +1,4 @@
-"""An HTTP request to a port of a pod, as through ``kubectl port-forward``."""
+"""HTTP requests to a port of a pod, as through ``kubectl port-forward``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _LONGEST: Final = 1 << 26
 
 
 class NoAnswer(Exception):
-    """A pod does not answer, or not with 200 OK; the text says which pod, port and path, and what came."""
+    """Raised if a pod does not respond with 200 OK; the text has the pod, port, path and the response."""
 
 
 async def http_get(kubelets: Kubelets, pod: dict[str, Any], port: int, path: str) -> bytes:
-    """The body of a GET. Raises NoAnswer."""
+    """The body of a GET response. Raises NoAnswer."""
     name = pod["metadata"]["name"]
-    asked = f"{name}:{port}{path}"
+    target = f"{name}:{port}{path}"
     try:
         connection = await kubelets.port(pod, port)
         try:
@@ -27,9 +27,9 @@ async def http_get(kubelets: Kubelets, pod: dict[str, Any], port: int, path: str
         finally:
             await connection.close()
     except OSError as error:
-        raise NoAnswer(f"{asked}: {error}") from None
+        raise NoAnswer(f"{target}: {error}") from None
     head, found, body = bytes(answer).partition(b"\r\n\r\n")
     status = head.partition(b"\r\n")[0].decode("latin-1")
     if not found or " 200 " not in status:
-        raise NoAnswer(f"{asked}: wanted 200 OK, found {status or 'nothing'}")
+        raise NoAnswer(f"{target}: wanted 200 OK, found {status or 'nothing'}")
     return body

@@ -1,7 +1,7 @@
-"""What runs in a lab beside the API server: each program is a line.
+"""The programs of a lab other than the API server, one line each.
 
-They meet in the API's objects only: a lab without one of them is a cluster in which nobody does its work, until another
-program does, such as Kubernetes' own.
+They interact only through API objects: without one of them its work is not done, until another program does it, such as
+a component of Kubernetes.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from allotment.scheduler.program import SchedulerOptions, scheduler
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
 
-#: The word for all that Kubernetes' own kube-controller-manager does.
+#: The name for all controllers of kube-controller-manager.
 CONTROLLERS: Final = "controllers"
 #: The vendors' drivers on the simulated nodes.
 DRIVERS: Final = "drivers"
 _COMPUTE_DOMAINS, _JOINING, _KUBELETS, _SCHEDULER = "compute-domains", "joining", "kubelets", "scheduler"
-#: Runs only where something can be bought.
+#: Runs only with instance types to provision.
 _AUTOSCALER: Final = "autoscaler"
 
 _ALWAYS: Final[Mapping[str, Program]] = {
@@ -66,7 +66,7 @@ _ALWAYS: Final[Mapping[str, Program]] = {
     "replication-controllers": replication_controllers,
     "stateful-sets": stateful_sets,
 }
-#: Those that feature gates change.
+#: Programs that depend on feature gates.
 _GATED: Final[Mapping[str, Callable[[Features], Program]]] = {
     "device-taints": device_taints,
     "resource-claims": resource_claims,
@@ -75,12 +75,12 @@ _GATED: Final[Mapping[str, Callable[[Features], Program]]] = {
 _POD_GROUPS: Final = "pod-group-protection"
 _CONTROLLERS: Final = frozenset({*_ALWAYS, *_GATED, _POD_GROUPS})
 
-#: What can be left out.
+#: Names that can be excluded.
 NAMES: Final = (CONTROLLERS, *sorted((*_CONTROLLERS, _COMPUTE_DOMAINS, DRIVERS, _JOINING, _KUBELETS, _SCHEDULER)))
 
 
 class UnknownProgram(ValueError):
-    """Nothing of that name runs in a lab. ``name`` is it."""
+    """Raised for an unknown program name, ``name``."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no program {name!r} in a lab; there are {', '.join(NAMES)}")
@@ -88,9 +88,9 @@ class UnknownProgram(ValueError):
 
 
 def excluded_programs(words: Iterable[str]) -> frozenset[str]:
-    """Programs as a user names those that should not run. Raises UnknownProgram.
+    """Parse the names of programs that should not run. Raises UnknownProgram.
 
-    >>> sorted(left_out(["scheduler", "garbage"]))
+    >>> sorted(excluded_programs(["scheduler", "garbage"]))
     ['garbage', 'scheduler']
     """
     found: set[str] = set()
@@ -103,28 +103,31 @@ def excluded_programs(words: Iterable[str]) -> frozenset[str]:
 
 
 def programs(
-    ground: DriverEnvironment, drivers: Drivers, without: frozenset[str] = frozenset(), autoscale: Autoscale | None = None
+    environment: DriverEnvironment,
+    drivers: Drivers,
+    without: frozenset[str] = frozenset(),
+    autoscale: Autoscale | None = None,
 ) -> Mapping[str, Program]:
-    """The programs that run, by name."""
+    """The programs to run, by name."""
 
     async def kubelets(context: Context) -> None:
-        # Existing pods would only report a missing driver until then; their nodes report from the start.
-        await ground.kubelets.run(context, drivers.registered if DRIVERS not in without else None)
+        # Until the drivers register, existing pods would only report a missing driver; their nodes report immediately.
+        await environment.kubelets.run(context, drivers.registered if DRIVERS not in without else None)
 
-    features = ground.features
-    mine: dict[str, Program] = {
+    features = environment.features
+    available: dict[str, Program] = {
         **_ALWAYS,
         **{name: made(features) for name, made in _GATED.items()},
-        _COMPUTE_DOMAINS: ComputeDomains(ground).run,
+        _COMPUTE_DOMAINS: ComputeDomains(environment).run,
         DRIVERS: drivers.run,
         _JOINING: register_nodes(features.kube, __version__),
         _KUBELETS: kubelets,
         _SCHEDULER: scheduler(SchedulerOptions(features)),
     }
     if features.enabled(GATE):
-        mine[_POD_GROUPS] = pod_group_protection
+        available[_POD_GROUPS] = pod_group_protection
     if autoscale is not None:
-        from allotment.autoscaler.program import autoscaler  # with the planner: most labs do without
+        from allotment.autoscaler.program import autoscaler  # imports the planner, which most labs do not need
 
-        mine[_AUTOSCALER] = autoscaler(autoscale.options(features))
-    return {name: mine[name] for name in sorted(mine) if name not in without}
+        available[_AUTOSCALER] = autoscaler(autoscale.options(features))
+    return {name: available[name] for name in sorted(available) if name not in without}

@@ -1,11 +1,9 @@
-"""A lab for tests: the fixture ``allotment_lab``, fresh for each test.
+"""pytest plugin with the fixture ``allotment_lab``, a new lab for each test.
 
-    @pytest.mark.allotment_lab(fleet="dgx-a100-40gb:2")
-    def test_my_chart_gets_its_gpus(allotment_lab):
-        allotment_lab.apply("chart.yaml")
-        allotment_lab.wait(timeout=10)
+    @pytest.mark.allotment_lab(fleet="dgx-a100-40gb:2")     def test_my_chart_gets_its_gpus(allotment_lab):
+allotment_lab.apply("chart.yaml")         allotment_lab.wait(timeout=10)
 
-The marker takes what :class:`allotment.Lab` takes. Nothing of the lab is imported before a test asks for one.
+The marker takes the arguments of :class:`allotment.Lab`. The lab is imported only when a test requests it.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ _MARKER = "allotment_lab"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", f"{_MARKER}(fleet, **settings): how allotment.Lab is started for this test")
 
 
 @pytest.fixture
 def allotment_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A Kubernetes control plane with simulated GPU nodes, gone after the test."""
+    """A Kubernetes control plane with simulated GPU nodes, stopped after the test."""
     from allotment.extras import require
 
     require("running a lab", "lab")

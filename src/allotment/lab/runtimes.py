@@ -1,4 +1,4 @@
-"""What the containers of a lab's nodes run as: only in name, as processes of this machine, or in an OCI runtime."""
+"""Container runtimes of a lab's nodes: simulated, local processes, or an OCI runtime."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NAMES: Final[tuple[RuntimeName, ...]] = ("simulated", "process", "oci")
 
 
 class NoRuntime(Exception):
-    """What was asked for is not on this machine; the text says what to install."""
+    """Raised for a runtime that is not available; the text says what to install."""
 
 
 @asynccontextmanager
 async def runtime(name: RuntimeName, images: Path | None, server: str = "") -> AsyncIterator[Runtime | None]:
-    """The runtime of a name; None for the simulated one, which every node has anyway. At the end nothing runs on.
+    """The runtime of a name; None for the simulated one, which every node has. Containers end with the lab.
 
-    ``images``: the file that says what stands for an image; without one only the demo's application runs. ``server``:
+    ``images``: the file that maps images to local programs; without it only the demo's application runs. ``server``:
     the API server's URL, for processes. Raises InvalidImages and NoRuntime.
     """
     if name == "simulated":

@@ -1,7 +1,7 @@
-"""Secrets that cannot be computed again: each is made once, durably, and a damaged file is an error.
+"""Secret files that cannot be recomputed: created once, durably; a damaged file is an error.
 
-A lab that replaced one without a word would make what was given out on it invalid (tokens, trust in an authority); one
-that started with an empty key would accept tokens that anyone can sign.
+Replacing a secret silently would invalidate tokens and the trust in an authority; starting with an empty key would
+accept tokens that anyone can sign.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from allotment.files import atomic_write
 
 
 class DamagedFile(Exception):
-    """A file has another content than a lab writes. ``problem``: the file, what is expected and what was found."""
+    """Raised for a file with invalid content. ``problem``: the file, what was expected and what was found."""
 
     def __init__(self, path: Path, expected: str, found: str, advice: str) -> None:
         self.problem = f"{path}: expected {expected}, found {found}"
@@ -24,7 +24,7 @@ class DamagedFile(Exception):
 def read_or_create(
     path: Path, make: Callable[[], bytes], valid: Callable[[bytes], bool], expected: str, advice: str
 ) -> bytes:
-    """The content of a file, made if the file does not exist. Raises DamagedFile if it is not valid, OSError."""
+    """Return the content of a file, created if missing. Raises DamagedFile if it is invalid, OSError."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

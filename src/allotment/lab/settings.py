@@ -1,4 +1,4 @@
-"""What a lab is started with."""
+"""Start parameters of a lab."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from allotment.model.features import Features
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
 
-#: What is modelled unless somebody asks for another release: the one that everything was compared with.
+#: The default Kubernetes release, with which all behavior was compared.
 RELEASE = "1.36"
 
 
 class Settings(NamedTuple):
-    """See ``allot up --help``. Without ``data`` everything is in memory. ``fleet`` None: what is there already.
+    """See ``allot up --help``. Without ``data`` everything is in memory. ``fleet`` None: the stored fleet.
 
-    With ``port`` 0 it is ``preferred_port`` if that is free, else any. ``without``: programs that do not run, by the
-    names in :mod:`allotment.lab.programs`, because somebody else does their work. ``runtime`` and ``images``: see
-    :mod:`allotment.lab.runtimes`. ``roots``: a folder of folders, one for each node's kubelet, in which drivers of
-    other processes register; without it there are none. ``autoscale``: what can be bought for pods that wait, and how;
-    None: nothing.
+    With ``port`` 0, ``preferred_port`` is used if it is free, else any port. ``without``: programs that do not run, by
+    the names in :mod:`allotment.lab.programs`, because others do their work. ``runtime`` and ``images``: see
+    :mod:`allotment.lab.runtimes`. ``roots``: a folder with a subfolder for each node's kubelet, in which external
+    drivers register; without it they cannot. ``autoscale``: instance types for pending pods, and options; None: no
+    autoscaler.
     """
 
     name: str = DEFAULT_NAME
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 
 
 def fleet_of(words: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """A fleet as a user gives it: words with commas, or a list of them.
+    """Normalize a fleet: comma-separated text, or a list.
 
     >>> fleet_of("dgx-a100-40gb:2,t4-4x-pcie"), fleet_of(""), fleet_of(None)
     (('dgx-a100-40gb:2', 't4-4x-pcie'), (), None)

@@ -1,11 +1,11 @@
-"""Where a lab keeps what outlives a command: which labs run, and the data of each.
+"""Persistent state of labs: the register of running labs, and the data folder of each.
 
-Two places. The *register* (XDG state) has one small file per lab name: who runs it, where it listens, what it was
-started with. The *data folder* (XDG data, or ``--data-dir``) has the database, the certificates and the log. A lab that is
-only in memory has no data folder.
+The *register* (XDG state) has one small file per lab name: its process, its address and its start parameters. The *data
+folder* (XDG data, or ``--data-dir``) has the database, the certificates and the log. An in-memory lab has no data
+folder.
 
-Whether a lab runs is a lock on its register file, held by its process: a lock cannot be left behind, a process id can
-(and may then be somebody else's).
+A running lab holds a lock on its register file: unlike a process id, which another process may reuse, a lock cannot be
+left behind.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ import msgspec
 
 from allotment.files import atomic_write, private
 
-#: The lab that is meant when no name is given.
+#: The default lab name.
 DEFAULT_NAME = "default"
-#: Whoever asks whether a lab runs has the lock for a moment; a lab has it for good.
+#: A check whether a lab runs holds the lock briefly; a lab holds it while it runs.
 _LOOK_SECONDS = 0.2
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?")
 
 
 class InvalidName(ValueError):
-    """The name of a lab cannot be one."""
+    """Raised for an invalid lab name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"a lab's name is 1 to 40 small letters, digits and inner '-', found {name!r}")
 
 
 class LabRunningError(Exception):
-    """A lab of that name runs already: ``status``, if it has said anything yet."""
+    """Raised if a lab of that name is already running: ``status``, if it is available."""
 
     def __init__(self, name: str, status: Status | None) -> None:
         who = f" (process {status.pid}, {status.url})" if status is not None else ""
@@ -48,7 +48,7 @@ class LabRunningError(Exception):
 
 
 class Status(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a running lab says of itself. ``previous_context``: what kubectl's current context was before it."""
+    """The register entry of a running lab. ``previous_context``: kubectl's current context before it."""
 
     name: str
     pid: int
@@ -65,42 +65,42 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DataFolder:
-    """The files of one lab's data."""
+    """The data files of one lab."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def database(self) -> Path:
-        """The store."""
+        """The database of the store."""
         return self.path / "lab.db"
 
     @property
     def certificates(self) -> Path:
-        """The folder of the certificate authority and what it signed."""
+        """The folder of the certificate authority and its certificates."""
         return self.path / "pki"
 
     @property
     def log(self) -> Path:
-        """Where a detached lab writes what it would have printed."""
+        """The output of a detached lab."""
         return self.path / "lab.log"
 
     def keep_fleet(self, words: Sequence[str]) -> None:
-        """Note what the nodes in the database were made from, to be told when a lab starts on them again."""
+        """Record the fleet of the nodes in the database, for the next start."""
         atomic_write.replace(self.path / "fleet.json", msgspec.json.encode(list(words)))
 
     def fleet(self) -> tuple[str, ...]:
-        """What was noted; nothing if nothing was."""
+        """The recorded fleet; empty if there is none."""
         try:
             return msgspec.json.decode((self.path / "fleet.json").read_bytes(), type=tuple[str, ...])
         except (FileNotFoundError, msgspec.DecodeError):
             return ()
 
     def make(self) -> None:
-        """Create it, for its owner alone. Raises OSError.
+        """Create the folder, private to its owner. Raises OSError.
 
-        A folder that exists keeps its mode, but what a lab wrote to it becomes private: earlier versions left the
-        database and the log readable by all users.
+        An existing folder keeps its mode, but the files in it become private: earlier versions left the database and
+        the log readable by all users.
         """
         private.make_folder(self.path)
         private.make_folder(self.certificates)
@@ -118,40 +118,40 @@ def context_of(name: str) -> str:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it can be one. Raises BadName."""
+    """Return a valid name. Raises InvalidName."""
     if not _NAME.fullmatch(name):
         raise InvalidName(name)
     return name
 
 
 def default_data(name: str) -> DataFolder:
-    """Where the data of a lab is, if nobody says otherwise."""
+    """The default data folder of a lab."""
     return DataFolder(_folder("XDG_DATA_HOME", ".local/share") / "labs" / checked_name(name))
 
 
 def default_folder(name: str) -> Path:
-    """Where something else of this user's is kept that outlives a command."""
+    """The default folder of other persistent data of this user."""
     return _folder("XDG_DATA_HOME", ".local/share") / name
 
 
 class Register:
-    """The labs of this user. ``folder`` is for tests; everybody else shares one."""
+    """The labs of this user. ``folder`` is for tests; by default all labs share one."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or _folder("XDG_STATE_HOME", ".local/state")
 
     def log(self, name: str) -> Path:
-        """Where a detached lab without a data folder writes what it would have printed."""
+        """The output of a detached lab without a data folder."""
         return self.folder / f"{checked_name(name)}.log"
 
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
-        """Be the lab of a name. Raises Running if there is one; its status is gone at the end."""
+        """Lock a lab name. Raises LabRunningError if it is in use; the status is removed at exit."""
         private.make_folder(self.folder)
         with private.open_append(self._lock(name)) as file:
-            patience = time.monotonic() + _LOOK_SECONDS
+            deadline = time.monotonic() + _LOOK_SECONDS
             while not _locked(file):
-                if time.monotonic() > patience:
+                if time.monotonic() > deadline:
                     raise LabRunningError(name, self.status(name))
                 time.sleep(0.02)
             self._file(name).unlink(missing_ok=True)
@@ -161,18 +161,18 @@ class Register:
                 self._file(name).unlink(missing_ok=True)
 
     def write(self, status: Status) -> None:
-        """Say what a held lab is; its readers see all of it or nothing."""
+        """Write the status of a locked lab atomically."""
         atomic_write.replace(self._file(status.name), msgspec.json.format(msgspec.json.encode(status)))
 
     def status(self, name: str) -> Status | None:
-        """What the lab of a name says of itself: None while it has not said anything."""
+        """The status of a lab; None if it has not written one."""
         try:
             return msgspec.json.decode(self._file(name).read_bytes(), type=Status)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     def runs(self, name: str) -> bool:
-        """Whether the lab of a name runs (perhaps it is still starting)."""
+        """Whether the lab of a name is running or starting."""
         try:
             with self._lock(name).open("rb+") as file:
                 return not _locked(file)
@@ -180,7 +180,7 @@ class Register:
             return False
 
     def running(self) -> tuple[Status, ...]:
-        """All labs that run and are ready, by name."""
+        """All running labs that are ready, by name."""
         names = sorted(path.stem for path in self.folder.glob("*.json"))
         found = (self.status(name) for name in names if _NAME.fullmatch(name) and self.runs(name))
         return tuple(status for status in found if status is not None)
@@ -194,7 +194,7 @@ class Register:
 
 def _folder(variable: str, below_home: str) -> Path:
     given = os.environ.get(variable) or (os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else "")
-    # The XDG rules: a path that is not absolute is to be ignored.
+    # XDG: a path that is not absolute is ignored.
     base = Path(given) if given and Path(given).is_absolute() else _home() / below_home
     return base / "allotment"
 
@@ -202,7 +202,7 @@ def _folder(variable: str, below_home: str) -> Path:
 def _home() -> Path:
     try:
         return Path.home()
-    except RuntimeError:  # a user without one, as in a pod, has no labs and cannot have any
+    except RuntimeError:  # a user without a home folder, as in a pod, has no labs
         return Path("/nonexistent")
 
 

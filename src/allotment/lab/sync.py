@@ -1,4 +1,4 @@
-"""Asynchronous things for synchronous callers: a loop in a thread, and a client that waits for each answer."""
+"""Synchronous access to the asynchronous API: an event loop in a thread, and a blocking client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own until :meth:`stop`."""
+    """An event loop in its own thread, until :meth:`stop`."""
 
     def __init__(self, name: str) -> None:
         self.loop = new_event_loop()
@@ -27,7 +27,7 @@ class LoopThread:
         self.loop.run_forever()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something on the loop and wait for it; an interrupt of the caller cancels it."""
+        """Run a coroutine on the loop and wait for it; an interrupt of the caller cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -36,7 +36,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """End the loop; what still runs on it is cancelled first."""
+        """Cancel the tasks of the loop and stop it."""
         self.wait(_cancel_others())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
@@ -52,26 +52,26 @@ async def _cancel_others() -> None:
 
 
 class SyncClient:
-    """:class:`~allotment.cluster.client.Client` for callers without a loop: the same methods, with the answers."""
+    """A blocking :class:`~allotment.cluster.client.Client` with the same methods."""
 
     def __init__(self, thread: LoopThread, client: Client) -> None:
         self._thread = thread
         self._client = client
 
     def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
-        """One object."""
+        """Get an object."""
         return self._thread.wait(self._client.get(resource, name, namespace, subresource=subresource))
 
     def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        """All objects (of all namespaces without one)."""
+        """List objects, of all namespaces if none is given."""
         return self._thread.wait(self._client.list(resource, namespace, labels=labels, fields=fields, limit=limit))
 
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> Iterator[Event]:
-        """Changes after ``revision``, until the caller has had enough."""
+        """Yield changes after ``revision`` until the caller stops iterating."""
         events = self._client.watch(resource, namespace, revision=revision, labels=labels, fields=fields)
 
         async def following() -> Event | None:
@@ -84,7 +84,7 @@ class SyncClient:
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
         dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        """A new object, or a call such as binding or eviction."""
+        """Create an object, or call a subresource such as binding or eviction."""
         return self._thread.wait(
             self._client.create(resource, tree, namespace, name=name, subresource=subresource, dry_run=dry_run)
         )
@@ -97,7 +97,7 @@ class SyncClient:
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
         subresource: str = "", force: bool = False, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        """Change an object by a patch."""
+        """Patch an object."""
         return self._thread.wait(
             self._client.patch(
                 resource, name, patch, namespace, kind=kind, subresource=subresource, force=force, dry_run=dry_run

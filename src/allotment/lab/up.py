@@ -1,7 +1,7 @@
-"""The process behind ``allot up``: holds the lab's name, runs the control plane, tells the world where it is, and ends.
+"""Processes of ``allot up`` and ``allot down``: run a lab in the foreground or detached, and stop it.
 
-``run`` is the lab itself and returns when it is told to stop. ``detach`` starts a process that does just that and
-returns when it is ready. ``down`` tells one to stop. All that passes between them is the register.
+``run`` is the lab itself and returns when it is stopped. ``detach`` starts a process that calls ``run`` and returns
+when it is ready. ``down`` stops one. They communicate through the register.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from allotment.lab.state import Register, Status, context_of
 if TYPE_CHECKING:
     from allotment.lab.overview import Overview
 
-#: A process that is busy holds the interpreter's lock so long; the store's writer must not wait for it at each step.
+#: Interpreter switch interval: a busy thread must not delay each step of the store's writer.
 _SWITCH_SECONDS = 0.0005
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -36,7 +36,7 @@ _LOOK_SECONDS = 0.02
 
 
 class DidNotStart(Exception):
-    """A detached lab ended, or was not ready in time: ``log`` is what it wrote."""
+    """Raised if a detached lab exited or was not ready in time: ``log`` is its output."""
 
     def __init__(self, log: Path, why: str) -> None:
         super().__init__(f"the lab did not start: {why}")
@@ -45,11 +45,11 @@ class DidNotStart(Exception):
 
 
 class DidNotStop(Exception):
-    """A lab was told to stop and has not."""
+    """Raised if a lab did not stop in time."""
 
 
 class LabLocation(NamedTuple):
-    """Where a lab is announced. ``log``: the file that its output goes to, if any."""
+    """The register, name and kubeconfig of a lab. ``log``: its output file, if any."""
 
     register: Register
     kubeconfig: Path
@@ -57,13 +57,16 @@ class LabLocation(NamedTuple):
 
 
 def run(
-    settings: Settings, place: LabLocation, ready: Callable[[Status], None], show: Callable[[Overview], None] | None = None
+    settings: Settings,
+    place: LabLocation,
+    ready: Callable[[Status], None],
+    show: Callable[[Overview], None] | None = None,
 ) -> None:
-    """Be a lab until SIGINT or SIGTERM. Raises Running, OSError, FleetError and what else a start can meet.
+    """Run a lab until SIGINT or SIGTERM. Raises LabRunningError, OSError, FleetError and other start errors.
 
-    ``ready`` is told once, ``show`` (if given) again whenever the numbers change.
+    ``ready`` is called once, ``show`` (if given) whenever the numbers change.
     """
-    from allotment.lab.http_server import new_event_loop  # stopping a lab does without
+    from allotment.lab.http_server import new_event_loop  # not needed to stop a lab
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     with place.register.hold(settings.name), asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -107,43 +110,43 @@ async def _serve(
 
 
 def detach(command: Sequence[str], name: str, place: LabLocation, log: Path) -> Status:
-    """Start a lab in a process of its own by a command line; returns when it is ready. Raises DidNotStart."""
+    """Start a lab in a separate process by a command line; returns when it is ready. Raises DidNotStart."""
     private.make_folder(log.parent)
     with private.open_append(log) as output:
-        began = output.tell()
+        start = output.tell()
         process = subprocess.Popen(
             list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-    patience = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + _START_SECONDS
     while (code := process.poll()) is None:
         status = place.register.status(name)
         if status is not None and status.pid == process.pid:
             return status
-        if time.monotonic() > patience:
+        if time.monotonic() > deadline:
             process.terminate()
             raise DidNotStart(log, f"not ready after {_START_SECONDS:g} s; see {log}")
         time.sleep(_LOOK_SECONDS)
     with log.open("rb") as written:
-        written.seek(began)
-        said = written.read().decode("utf-8", "replace").strip()
-    raise DidNotStart(log, said or f"it ended with code {code}; see {log}")
+        written.seek(start)
+        text = written.read().decode("utf-8", "replace").strip()
+    raise DidNotStart(log, text or f"it ended with code {code}; see {log}")
 
 
 def down(register: Register, name: str) -> Status | None:
-    """Stop a lab and wait until it has gone; None if none of that name runs. Raises DidNotStop."""
-    patience = time.monotonic() + _STOP_SECONDS
-    told: Status | None = None
+    """Stop a lab and wait for its exit; None if none of that name is running. Raises DidNotStop."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    running_status: Status | None = None
     while register.runs(name):
         status = register.status(name)
-        if status is not None and told is None:
+        if status is not None and running_status is None:
             with suppress(ProcessLookupError):
                 os.kill(status.pid, signal.SIGTERM)
-            told = status
-        if time.monotonic() > patience:
-            who = f"process {told.pid}" if told else "its process"
+            running_status = status
+        if time.monotonic() > deadline:
+            who = f"process {running_status.pid}" if running_status else "its process"
             raise DidNotStop(f"lab {name!r} is still running after {_STOP_SECONDS:g} s: see {who}")
         time.sleep(_LOOK_SECONDS)
-    return told
+    return running_status
 
 
 def _now() -> str:

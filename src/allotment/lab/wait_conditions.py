@@ -1,7 +1,7 @@
-"""When an object has come to what it is for, and what it says of why not.
+"""Wait conditions of objects, and descriptions of why they are not met.
 
-The defaults are what people mean by "wait for it": a pod is ready or has succeeded, a claim is allocated, a workload
-has its replicas. Anything else can be asked for by a condition's type or a function.
+The default depends on the kind: a pod is ready or has succeeded, a claim is allocated, a workload has its replicas.
+Other conditions are given by condition type or as a function.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Test = Callable[[Tree], bool]
 
 
 def condition(tree: Tree, type_: str) -> Tree:
-    """A condition of the status; empty if it is not there."""
+    """A condition of the status; empty if not found."""
     conditions = (tree.get("status") or {}).get("conditions") or ()
     return next((entry for entry in conditions if str(entry.get("type")).lower() == type_.lower()), {})
 
 
 def has_condition(type_: str) -> Test:
-    """Whether a condition is True.
+    """A predicate: the condition is True.
 
     >>> has_condition("ready")({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     True
@@ -41,7 +41,7 @@ def _claim(tree: Tree) -> bool:
 
 
 def _seen(tree: Tree) -> bool:
-    """Whether the controller has looked at the newest spec."""
+    """Whether the controller has observed the newest spec."""
     return bool(_status(tree).get("observedGeneration", 0) >= (tree["metadata"].get("generation") or 0))
 
 
@@ -72,7 +72,7 @@ _DONE: Mapping[str, Test] = {
 
 
 def predicate_for(until: str | Test | None, kind: str) -> Test:
-    """What to wait for: by the name of a condition, by a function, or (None) what the kind is for."""
+    """The predicate for a condition name, a function, or (None) the default of the kind."""
     if callable(until):
         return until
     if until is None:
@@ -85,7 +85,7 @@ def predicate_for(until: str | Test | None, kind: str) -> Test:
 
 
 def describe_state(tree: Tree | None) -> str:
-    """What an object says of its state, the most telling first."""
+    """The state of an object as text, the most specific source first."""
     if tree is None:
         return "it does not exist"
     for type_ in ("PodScheduled", "Failed", "Progressing", "ReplicaFailure", "Ready", "Available"):
@@ -98,9 +98,9 @@ def describe_state(tree: Tree | None) -> str:
 
 
 def deletion_blockers(tree: Tree) -> str:
-    """What keeps an object there that is being deleted.
+    """What blocks the deletion of an object, as text.
 
-    >>> held({"metadata": {"finalizers": ["example.com/backup"]}})
+    >>> deletion_blockers({"metadata": {"finalizers": ["example.com/backup"]}})
     'finalizer example.com/backup'
     """
     finalizers = tree["metadata"].get("finalizers") or (tree.get("spec") or {}).get("finalizers") or ()

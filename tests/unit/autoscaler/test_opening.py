@@ -114,7 +114,7 @@ def test_a_machine_that_never_comes_holds_others_up_for_a_while_only() -> None:
         assert cluster.nominated("small") == small(cluster)
         assert len(cluster.machines()) == 1
 
-    play(options("aws/g5.*=lost", planner=by_name, together=20), story)
+    play(options("aws/g5.*=lost", planner=by_name, opening_window=20), story)
 
 
 def test_a_cordon_of_somebody_else_stays() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from allotment.autoscaler.cluster_state import requirements_key
 from allotment.autoscaler.in_flight_nodes import in_flight_node, with_in_flight_nodes
-from allotment.autoscaler.order import config_map, order_name, order_for, order_of
+from allotment.autoscaler.order import config_map, order_for, order_name, order_of
 from allotment.autoscaler.program import Batch
 from allotment.autoscaler.providers.faults import BadFault, parse_faults
 from allotment.autoscaler.readiness import missing_part

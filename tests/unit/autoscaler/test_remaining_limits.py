@@ -62,9 +62,9 @@ def test_what_is_ordered_for_a_pod_that_never_binds_is_bounded(faults: tuple[str
         cluster.pod("a")
         await cluster.after(240)
         assert 3 <= planner.bought <= PurchaseBackoff(40, 80).max_plans(cluster.clock.seconds() - began)
-        assert any("3 times in a row machines" in text for text in cluster.told("NotTriggerScaleUp"))
+        assert any("did not help 3 times in a row" in text for text in cluster.told("NotTriggerScaleUp"))
 
-    play(options(*faults, planner=planner, vain=40, longest_vain=80), story, speed=100)
+    play(options(*faults, planner=planner, purchase_backoff=40, max_purchase_backoff=80), story, speed=100)
 
 
 def test_pods_that_take_the_place_of_deleted_ones_begin_no_new_count() -> None:
@@ -95,7 +95,7 @@ def test_a_pod_that_gets_a_node_ends_the_wait_of_its_like() -> None:
         cluster.pod("c")
         await cluster.until(lambda: planner.bought > before)
 
-    play(options("*=fail", planner=planner, vain=10_000), story)
+    play(options("*=fail", planner=planner, purchase_backoff=10_000), story)
 
 
 @given(st.integers(1, 600), st.integers(0, 3), st.floats(0, 7200), st.floats(0.1, 60))
@@ -195,7 +195,7 @@ def test_a_type_that_left_the_catalogue_is_not_bought_twice() -> None:
 
 
 class Stubborn:
-    """A cloud that knows nothing of nodes: what was ordered runs until it is given back."""
+    """A provider without nodes: a machine runs from its order until its release."""
 
     name = "stubborn"
 
@@ -215,7 +215,7 @@ class Stubborn:
         if (NODES, "", name) in self._client.objects:
             self._client.remove(NODES, "", name)
 
-    async def standing(self) -> Sequence[MachineStatus]:
+    async def list_machines(self) -> Sequence[MachineStatus]:
         return [MachineStatus(name, "running", name) for name in self.machines]
 
 

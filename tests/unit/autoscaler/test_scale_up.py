@@ -121,7 +121,7 @@ def test_what_was_out_of_stock_is_asked_for_again_later_and_not_before() -> None
         assert cluster.times("FailedScaleUp") == 4
         await cluster.until(lambda: cluster.times("FailedScaleUp") > 4)
 
-    play(options("*=no-capacity", shortage=40), story, speed=40)
+    play(options("*=no-capacity", shortage_backoff=40), story, speed=40)
 
 
 def test_a_cloud_that_refuses_is_not_asked_again_and_again() -> None:

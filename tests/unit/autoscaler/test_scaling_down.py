@@ -1,4 +1,4 @@
-"""Machines that nobody needs are given back: slowly, within budgets, and never with a pod that has no other place."""
+"""Machines that are not needed are released: gradually, within budgets, and only if their pods fit elsewhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_machine_of_a_pod_that_has_gone_is_given_back() -> None:
         await cluster.after(60)
         assert list(cluster.machines()) == [placed["b"]]
         assert cluster.client.evicted == []
-        assert any("nobody uses it" in text for text in cluster.told("ScaleDown"))
+        assert any("it is idle" in text for text in cluster.told("ScaleDown"))
 
     play(scaled(), story)
 

@@ -63,7 +63,7 @@ def test_nothing_is_bought_for_a_pod_whose_volume_claim_does_not_exist() -> None
         await cluster.until(lambda: cluster.nominated("b"))
         assert len(cluster.books()) == 1
         volume(cluster, "data", TYPES[0].zones[0])
-        room = f"no machine is ordered: there is room on node {cluster.nominated('b')} already"
+        room = f"no machine is ordered: node {cluster.nominated('b')} already has room for it"
         await cluster.until(lambda: room in cluster.told("NotTriggerScaleUp"))
 
     play(options()._replace(planner=None), story)

@@ -298,7 +298,9 @@ def one_pod_a_machine(values: Sequence[Object], limits: PlanLimits, keep_going: 
             )
         )  # fmt: skip
     total = sum((machine.usd_per_hour for machine in machines), Decimal(0))
-    return ProvisioningPlan(machines=tuple(machines), existing=tuple(existing), unserved=tuple(unserved), total=total, bound=total)
+    return ProvisioningPlan(
+        machines=tuple(machines), existing=tuple(existing), unserved=tuple(unserved), total=total, bound=total
+    )
 
 
 def _cheapest(limits: PlanLimits) -> tuple[InstanceType, str] | None:

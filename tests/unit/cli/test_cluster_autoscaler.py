@@ -90,7 +90,10 @@ def test_certificates_of_ones_own(asked: Allot) -> None:
         (("--nodes", "0:3:aws/g5.xlrge"), "did you mean aws/g5.xlarge"),
         (("--nodes", "0:3:aws/g5.xlarge", "--zones", "mars-1a"), "makes no node group"),
         ((*NODES, "--catalog", "gcp"), "makes no node group"),
-        ((*NODES, "--cloud-provider", "0.0.0.0:7000", "--plaintext"), "clients of the cloud provider can order machines"),
+        (
+            (*NODES, "--cloud-provider", "0.0.0.0:7000", "--plaintext"),
+            "clients of the cloud provider can order machines",
+        ),
         (
             (*NODES, "--cloud-provider", ":7000", "--tls-cert-file", "a", "--tls-private-key-file", "b"),
             "requires --client-ca-file FILE",

@@ -196,7 +196,8 @@ def test_a_container_that_names_no_request_of_its_claim_is_told(allot: Allot, tm
     assert ran.code == 0
     words = " ".join(ran.out.split())
     assert (
-        "note: container c of Deployment default/web refers to request gpus, which template one-gpu does not have" in words
+        "note: container c of Deployment default/web refers to request gpus, which template one-gpu does not have"
+        in words
     )
     assert "(it has gpu): Kubernetes starts it without a device" in words
     file.write_text(POD.replace("[{name: gpu}]", "[{name: gpu, request: gpu}]"))

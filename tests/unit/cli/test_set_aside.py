@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.describe.command import claims
+from allotment.cli.describe import claims
 from allotment.cli.describe.page import Page
 from allotment.cli.live.explain import of_claim
 from allotment.model.resource import ResourceClaim

@@ -87,7 +87,7 @@ def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, s
         claim = client.put(
             CLAIMS, {**tree, "metadata": {**tree["metadata"], "uid": f"u{next(numbers)}"}, "status": status}
         )
-        ref = ClaimRef(made["metadata"]["namespace"], made["metadata"]["uid"], made["metadata"]["name"])
+        ref = ClaimRef(claim["metadata"]["namespace"], claim["metadata"]["uid"], claim["metadata"]["name"])
         answer = (await plugin.prepare([ref]))[ref.uid]
         assert answer.error == ""
         return [id for device in answer.devices for id in device.cdi_ids]
@@ -177,11 +177,11 @@ DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[st
 def test_the_demo_containers_have_the_variables_of_their_devices(shared: Shared, file: str) -> None:
     make, expected = DEMONSTRATIONS[file]
     trees = [tree for tree in yaml.safe_load_all(shared(f"manifests/example/{file}.yaml").read_text()) if tree]
-    found = environments(make(), trees)
-    assert found.keys() == wanted.keys()
-    for pod, variables in wanted.items():
-        assert variables.items() <= found[pod].items()
-        assert found[pod]["KUBERNETES_NODE_NAME"] == NODE
+    environment = environments(make(), trees)
+    assert environment.keys() == expected.keys()
+    for pod, variables in expected.items():
+        assert variables.items() <= environment[pod].items()
+        assert environment[pod]["KUBERNETES_NODE_NAME"] == NODE
 
 
 @pytest.mark.parametrize("partitions", [0, 4])

@@ -76,17 +76,17 @@ class Kubelet:
             self.changed.clear()
             await asyncio.wait_for(self.changed.wait(), 40)
         plugin = self.registry.find(DRIVER)
-        assert found is not None
-        return found
+        assert plugin is not None
+        return plugin
 
 
 @asynccontextmanager
-async def kubelet(folder: Path) -> AsyncIterator[Kubelet]:
+async def run_kubelet(folder: Path) -> AsyncIterator[Kubelet]:
     kubelet = Kubelet(folder)
     (folder / "registry").mkdir(exist_ok=True)
-    task = asyncio.create_task(made.registry.run())
+    task = asyncio.create_task(kubelet.registry.run())
     try:
-        yield made
+        yield kubelet
     finally:
         task.cancel()
         await asyncio.wait((task,))
@@ -102,7 +102,7 @@ def test_a_kubelet_finds_and_calls_the_driver(folder: Path) -> None:
         cluster, claims, driver = Cluster(), MemoryClient(), FakeDriver()
         await cluster.node(NODE)
         ref = put_claim(claims, "c", "gpu-0", shareID="5a1e")
-        async with kubelet(folder) as node, program(folder, driver, cluster, claims):
+        async with run_kubelet(folder) as node, program(folder, driver, cluster, claims):
             plugin = await node.plugin()
             await published(cluster, 8)
             answer = (await plugin.prepare([ref]))[ref.uid]
@@ -131,9 +131,9 @@ def test_in_a_rolling_update_the_new_process_takes_over_prepared_claims(folder: 
         cluster, claims, driver = Cluster(), MemoryClient(), FakeDriver()
         await cluster.node(NODE)
         first, second = put_claim(claims, "one", "gpu-0"), put_claim(claims, "two", "gpu-1")
-        async with kubelet(folder) as node:
+        async with run_kubelet(folder) as node:
             async with program(folder, driver, cluster, claims, "0a"), asyncio.timeout(50):
-                first = await (await node.plugin()).prepare([one])
+                answer = await (await node.plugin()).prepare([first])
                 await published(cluster, 8)
                 before = cluster.generations()
                 async with program(folder, driver, cluster, claims, "0b"):
@@ -141,10 +141,10 @@ def test_in_a_rolling_update_the_new_process_takes_over_prepared_claims(folder: 
                     while node.registry.find(DRIVER) is old or node.registry.connected(DRIVER) is None:
                         await asyncio.sleep(0.01)
                     new = await node.plugin()
-                    assert await new.prepare([one]) == first
-                    assert (await new.prepare([two]))[two.uid].error == ""
+                    assert await new.prepare([first]) == answer
+                    assert (await new.prepare([second]))[second.uid].error == ""
                     assert await new.unprepare([first, second]) == {first.uid: "", second.uid: ""}
-            assert driver.calls == [f"prepare {one.uid}", f"prepare {two.uid}", *sorted(driver.calls[2:])]
+            assert driver.calls == [f"prepare {first.uid}", f"prepare {second.uid}", *sorted(driver.calls[2:])]
         assert cluster.generations() == before
 
     asyncio.run(main())

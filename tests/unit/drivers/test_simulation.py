@@ -23,15 +23,15 @@ VARIABLES_ONLY = {"env"}
 def driver(form: str, state: Path) -> SimulatedHardwareDriver:
     """Return the driver of a node with this hardware, after discovery."""
     simulation = host_simulation(parse_fleet([f"{NODE}={form}"])[0], state)
-    idle.run(found.discover())
+    idle.run(simulation.discover())
     assert isinstance(simulation, SimulatedHardwareDriver)
-    return found
+    return simulation
 
 
 def prepared(
-    of: SimulatedHardwareDriver, *granted: AllocatedDevice, uid: str = "c1"
+    of: SimulatedHardwareDriver, *device: AllocatedDevice, uid: str = "c1"
 ) -> tuple[dict[str, object], PreparedClaim]:
-    claim = AllocatedClaim(uid, "default", uid, granted)
+    claim = AllocatedClaim(uid, "default", uid, device)
     plan = of.plan(claim)
     return plan, idle.run(of.prepare(claim, plan))
 
@@ -41,7 +41,7 @@ def changed(edits: ContainerEdits) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("form", "granted"),
+    ("form", "device"),
     [
         ("8xa100-40gb", AllocatedDevice("gpu", NODE, "gpu-0")),
         ("8xa100-40gb/dynamic-mig", AllocatedDevice("gpu", NODE, "gpu-0-mig-1g5gb-19-0")),
@@ -58,35 +58,35 @@ def changed(edits: ContainerEdits) -> set[str]:
         ("mi300x-8x-oam/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")),
     ],
 )
-def test_containers_get_only_variables(form: str, granted: AllocatedDevice, tmp_path: Path) -> None:
-    _, found = prepared(driver(form, tmp_path), granted)
-    (ready,) = found.devices.values()
-    assert changed(ready.edits) == changed(found.edits) == VARIABLES_ONLY
-    assert any(variable.startswith(f"{VARIABLE}=") and variable.endswith(f" {form}") for variable in found.edits.env)
-    name = granted.device.upper().replace("-", "_")
-    assert f"{VARIABLE}_N1_{name}=n1/{granted.device}" in ready.edits.env
+def test_containers_get_only_variables(form: str, device: AllocatedDevice, tmp_path: Path) -> None:
+    _, result = prepared(driver(form, tmp_path), device)
+    (ready,) = result.devices.values()
+    assert changed(ready.edits) == changed(result.edits) == VARIABLES_ONLY
+    assert any(variable.startswith(f"{VARIABLE}=") and variable.endswith(f" {form}") for variable in result.edits.env)
+    name = device.device.upper().replace("-", "_")
+    assert f"{VARIABLE}_N1_{name}=n1/{device.device}" in ready.edits.env
 
 
 def test_two_devices_of_a_container_have_separate_variables(tmp_path: Path) -> None:
-    of = driver("8xa100-40gb", tmp_path)
-    _, found = prepared(of, AllocatedDevice("gpu", NODE, "gpu-0"), AllocatedDevice("gpu", NODE, "gpu-1"))
-    names = [variable.partition("=")[0] for ready in found.devices.values() for variable in ready.edits.env]
+    simulated = driver("8xa100-40gb", tmp_path)
+    _, result = prepared(simulated, AllocatedDevice("gpu", NODE, "gpu-0"), AllocatedDevice("gpu", NODE, "gpu-1"))
+    names = [variable.partition("=")[0] for ready in result.devices.values() for variable in ready.edits.env]
     assert len(set(names)) == len(names) == 2
 
 
 def test_the_simulated_hardware_is_named(tmp_path: Path) -> None:
-    of = driver("8xa100-40gb/dynamic-mig", tmp_path)
-    assert isinstance(of, SimulatedDriver)
-    assert (of.name, of.hardware) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
+    simulated = driver("8xa100-40gb/dynamic-mig", tmp_path)
+    assert isinstance(simulated, SimulatedDriver)
+    assert (simulated.name, simulated.hardware) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
 
 
 def test_a_mig_device_survives_a_restart_of_the_driver(tmp_path: Path) -> None:
-    form, granted = "8xa100-40gb/dynamic-mig", AllocatedDevice("gpu", NODE, "gpu-0-mig-1g5gb-19-0")
-    plan, found = prepared(driver(form, tmp_path), granted)
-    (before,) = found.devices.values()
+    form, device = "8xa100-40gb/dynamic-mig", AllocatedDevice("gpu", NODE, "gpu-0-mig-1g5gb-19-0")
+    plan, result = prepared(driver(form, tmp_path), device)
+    (before,) = result.devices.values()
     after = driver(form, tmp_path)
     idle.run(after.ensure_running(plan))  # it still exists
-    claim = AllocatedClaim("c1", "default", "c1", (granted,))
+    claim = AllocatedClaim("c1", "default", "c1", (device,))
     (again,) = idle.run(after.prepare(claim, plan)).devices.values()
     assert before.status_data is not None
     assert before.status_data["uuid"]
@@ -100,21 +100,21 @@ def test_gpu_partitions_survive_a_restart_of_the_driver(tmp_path: Path) -> None:
     form = "mi300x-8x-oam/auto"
     pools = idle.run(driver(form, tmp_path).discover())
     name = next(device.name for group in pools[0].groups for device in group if "cpx" in device.name)
-    granted = AllocatedDevice("gpu", NODE, name, share_id="s", consumed_capacity={"partitions": Quantity.parse("1")})
-    plan, found = prepared(driver(form, tmp_path), granted)
+    device = AllocatedDevice("gpu", NODE, name, share_id="s", consumed_capacity={"partitions": Quantity.parse("1")})
+    plan, result = prepared(driver(form, tmp_path), device)
     after = driver(form, tmp_path)
     after.restore([plan])
-    claim = AllocatedClaim("c1", "default", "c1", (granted,))
-    assert idle.run(after.prepare(claim, plan)).devices.keys() == found.devices.keys()
+    claim = AllocatedClaim("c1", "default", "c1", (device,))
+    assert idle.run(after.prepare(claim, plan)).devices.keys() == result.devices.keys()
     content = (tmp_path / "hardware.json").read_text()
-    assert '"cpx"' in kept
+    assert '"cpx"' in content
     idle.run(after.unprepare(plan))
     assert '"cpx"' not in (tmp_path / "hardware.json").read_text()
 
 
 def test_a_gpu_of_a_virtual_machine_stays_bound(tmp_path: Path) -> None:
-    form, granted = "mi300x-8x-oam/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")
-    plan, _ = prepared(driver(form, tmp_path), granted)
+    form, device = "mi300x-8x-oam/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")
+    plan, _ = prepared(driver(form, tmp_path), device)
     after = driver(form, tmp_path)
     after.restore([plan])
     assert "vfio-pci" in (tmp_path / "hardware.json").read_text()

@@ -18,10 +18,10 @@ def text_of(families: Iterable[Family]) -> str:
                 continue
             for bound, count in zip(sample.bounds, sample.cumulative_counts, strict=True):
                 lines.append(f"{metric.name}_bucket{_labels([*labels, ('le', str(bound))])} {count}")
-            lines.append(f"{metric.name}_bucket{_labels([*labels, ('le', '+Inf')])} {sample.count}")
+            lines.append(f"{metric.name}_bucket{_labels([*labels, ('le', '+Inf')])} {sample.total_count}")
             lines += [
                 f"{metric.name}_sum{_labels(labels)} {sample.sum}",
-                f"{metric.name}_count{_labels(labels)} {sample.count}",
+                f"{metric.name}_count{_labels(labels)} {sample.total_count}",
             ]
     return "\n".join(lines) + "\n"
 
@@ -29,7 +29,7 @@ def text_of(families: Iterable[Family]) -> str:
 def values_of(families: Iterable[Family], name: str) -> dict[tuple[str, ...], float]:
     """The values of one metric by its labels; of a histogram, how many."""
     (samples,) = (family.samples for family in families if family.metric.name == name)
-    return {one.labels: one.count if isinstance(one, Distribution) else one.value for one in samples}
+    return {one.labels: one.total_count if isinstance(one, Distribution) else one.value for one in samples}
 
 
 def _labels(labels: Iterable[tuple[str, str]]) -> str:

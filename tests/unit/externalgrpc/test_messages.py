@@ -76,7 +76,11 @@ def test_every_message_of_both_contracts_was_recorded() -> None:
     }
     recorded = {line["message"] for line in MESSAGES}
     # These three are part of "in all states".
-    assert {full.rpartition(".")[2] for full in defined - recorded} == {"Instance", "InstanceStatus", "InstanceErrorInfo"}
+    assert {full.rpartition(".")[2] for full in defined - recorded} == {
+        "Instance",
+        "InstanceStatus",
+        "InstanceErrorInfo",
+    }
 
 
 @pytest.mark.parametrize("line", OBJECTS, ids=name)
@@ -102,7 +106,7 @@ def test_invalid_objects_are_reported() -> None:
         objects.from_bytes(objects.POD, b"\xff\xff\xff")
 
 
-# --- values ----------------------------------------------------------------------------------------------------------
+# --- values -----------------------------------------------------------------------------------------------------------
 
 
 def recorded(message: str, case: str) -> bytes:

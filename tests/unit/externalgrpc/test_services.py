@@ -336,7 +336,7 @@ def test_invalid_requests_are_reported(stubs: Mapping[str, Any]) -> None:
     run(test)
 
 
-# --- listening -------------------------------------------------------------------------------------------------------
+# --- listening --------------------------------------------------------------------------------------------------------
 
 
 def test_an_address_in_use_is_reported() -> None:

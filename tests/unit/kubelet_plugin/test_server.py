@@ -113,7 +113,9 @@ def test_the_driver_gets_the_registration_status(folder: Path) -> None:
     async def story() -> None:
         statuses: list[tuple[bool, str]] = []
         endpoint, registration = paths(folder)
-        async with serve_plugin(FakeDriver(), endpoint, registration, on_registered=lambda *status: statuses.append(status)):
+        async with serve_plugin(
+            FakeDriver(), endpoint, registration, on_registered=lambda *status: statuses.append(status)
+        ):
             for status in ({"plugin_registered": True}, {"error": "endpoint in use"}):
                 await call_method(
                     registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
@@ -223,7 +225,10 @@ def test_each_kubelet_gets_its_own_health_stream(folder: Path, monkeypatch: pyte
     async def story() -> None:
         driver, (endpoint, registration) = FakeDriver(), paths(folder)
         driver.health_messages = asyncio.Queue()
-        messages = [(DeviceHealth("node-1", "gpu-0", "Healthy", 7),), (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),)]
+        messages = [
+            (DeviceHealth("node-1", "gpu-0", "Healthy", 7),),
+            (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),),
+        ]
         async with serve_plugin(driver, endpoint, registration, on_registered=ignore_registration):
             info = of(endpoint, "v1.DRAPlugin", encoding.HEALTH)
             async with PluginClient(info) as kubelet:
@@ -333,7 +338,7 @@ def test_instances_of_a_rolling_update_run_concurrently_and_remove_stale_sockets
             serve_plugin(FakeDriver(), *new, on_registered=ignore_registration),
         ):
             present = sorted(path.name for path in (*old, *new, *other, *young))
-            assert sockets_in(folder) == there
+            assert sockets_in(folder) == present
             assert (await info_of(old.registration)).endpoint == str(old.endpoint)
             assert (await info_of(new.registration)).endpoint == str(new.endpoint)
 

@@ -156,7 +156,7 @@ def test_pods_of_a_node_that_goes_wait_for_no_driver() -> None:
             return bool((pod.get("status") or {}).get("phase") == "Running")
 
         await until(runs)
-        run = plane.ground.kubelets.find(uid)
+        run = plane.environment.kubelets.find(uid)
         assert run is not None
         claims = run.place.claims
         assert claims.has(uid)

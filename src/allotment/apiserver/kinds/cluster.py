@@ -195,10 +195,10 @@ def _budget(tree: Tree, write: Write) -> Errors:
             UnhealthyPodEvictionPolicy=policy,
         )
         yield invalid("spec", value, "minAvailable and maxUnavailable cannot be both set")
-    for name, value in (("minAvailable", min_available), ("maxUnavailable", max_unavailable)):
-        if value is not None:
-            yield from field_validation.int_or_percent(value, f"spec.{name}")
-            yield from field_validation.at_most_100_percent(value, f"spec.{name}")
+    for name, limit in (("minAvailable", min_available), ("maxUnavailable", max_unavailable)):
+        if limit is not None:
+            yield from field_validation.int_or_percent(limit, f"spec.{name}")
+            yield from field_validation.at_most_100_percent(limit, f"spec.{name}")
     yield from field_validation.label_selector(spec.get("selector"), "spec.selector")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in
-from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, OrderRejected, MachineStatus, MachineState
+from allotment.autoscaler.provider import SCHEME, MachineState, MachineStatus, NoCapacity, OrderRejected, Provider
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.externalgrpc import errors
 from allotment.externalgrpc.cloud_provider import (
@@ -251,7 +251,7 @@ class Cloud:
     async def _machines(self) -> _Machines:
         if self._known is None:
             try:
-                standing = await self._provider.standing()
+                standing = await self._provider.list_machines()
             except (OrderRejected, StatusError, Unreachable) as error:
                 raise _told(error) from error
             self._known = _Machines(_Machine(one, self._id(one)) for one in standing)

@@ -81,10 +81,16 @@ class Cheapest:
         return chosen
 
     def _judge(
-        self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree], trees: Mapping[Resource, Sequence[Tree]], end: float
+        self,
+        options: Sequence[ExpansionOption],
+        nodes: Mapping[str, Tree],
+        trees: Mapping[Resource, Sequence[Tree]],
+        end: float,
     ) -> list[Judged]:
         growths = Growths(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
-        house = SimulatedCluster((tree for found in with_pods(trees, options).values() for tree in found), self._features)
+        house = SimulatedCluster(
+            (tree for found in with_pods(trees, options).values() for tree in found), self._features
+        )
         told = [(option, growths.of(option.group, nodes[option.group])) for option in options if option.group in nodes]
         found = [
             Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not told")
@@ -94,7 +100,9 @@ class Cheapest:
         return [*judged(house, told, lambda: time.monotonic() < end), *found]
 
 
-def with_pods(trees: Mapping[Resource, Sequence[Tree]], options: Sequence[ExpansionOption]) -> dict[Resource, Sequence[Tree]]:
+def with_pods(
+    trees: Mapping[Resource, Sequence[Tree]], options: Sequence[ExpansionOption]
+) -> dict[Resource, Sequence[Tree]]:
     """The cluster with the pods that are asked for, as they are asked for: the autoscaler makes some up itself."""
     asked = {uid_of(pod): pod for option in options for pod in option.pods}
     others = [tree for tree in trees[PODS] if uid_of(tree) not in asked]

@@ -99,7 +99,9 @@ def judge(house: SimulatedCluster, option: ExpansionOption, growth: Growth, keep
         house.undo_to(mark)
 
 
-def judged(house: SimulatedCluster, growths: Sequence[tuple[ExpansionOption, Growth]], keep_going: KeepGoing) -> Iterator[Judged]:
+def judged(
+    house: SimulatedCluster, growths: Sequence[tuple[ExpansionOption, Growth]], keep_going: KeepGoing
+) -> Iterator[Judged]:
     """Try options, those that promise the least cost by pod first; what cannot be the best any more is left out."""
     least: Decimal | None = None
     for option, growth in sorted(growths, key=lambda pair: _promise(*pair)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from allotment.autoscaler.provider import ProviderUnavailable, OrderRejected, MachineStatus, MachineState
+from allotment.autoscaler.provider import MachineState, MachineStatus, OrderRejected, ProviderUnavailable
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
@@ -60,7 +60,9 @@ class Karpenter:
 
     name = "karpenter"
 
-    def __init__(self, client: Client, settings: NodeClaimSettings | None = None, mig: MigManager | None = None) -> None:
+    def __init__(
+        self, client: Client, settings: NodeClaimSettings | None = None, mig: MigManager | None = None
+    ) -> None:
         self._client = client
         self._settings = settings or NodeClaimSettings()
         self._mig = mig
@@ -70,7 +72,7 @@ class Karpenter:
     async def create(self, name: str, machine: PlannedMachine) -> None:
         """Create the NodeClaim; one of that name that is ours is the same order.
 
-        Raises Refused for what Karpenter's API does not take. That there is no capacity shows later, in `standing`.
+        Raises OrderRejected for what Karpenter's API does not take. That there is no capacity shows later, in `list_machines`.
         """
         try:
             tree = node_claim(name, machine, self._settings)
@@ -119,7 +121,7 @@ class Karpenter:
             if error.code != 404:
                 raise
 
-    async def standing(self) -> Sequence[MachineStatus]:
+    async def list_machines(self) -> Sequence[MachineStatus]:
         """NodeClaims of ours, and those that are gone without our doing: these have failed. Raises Absent."""
         try:
             listed = await self._client.list(NODE_CLAIMS, labels=f"{OWNER}={self._settings.owner}")

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from allotment.autoscaler.cordon import PROVISIONING, cordoned
 from allotment.autoscaler.in_flight_nodes import in_flight_node
 from allotment.autoscaler.order import MachineOrder
-from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, OrderRejected, MachineStatus, MachineState
+from allotment.autoscaler.provider import SCHEME, MachineState, MachineStatus, NoCapacity, OrderRejected, Provider
 from allotment.autoscaler.providers.faults import Fault
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Timer
@@ -129,7 +129,7 @@ class SimulatedCloud:
         if entry is not None:
             await self._end(entry)
 
-    async def standing(self) -> Sequence[MachineStatus]:
+    async def list_machines(self) -> Sequence[MachineStatus]:
         """See Provider."""
         await self._nodes.synced.wait()
         found = []

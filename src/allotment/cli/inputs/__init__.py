@@ -1,1 +1,1 @@
-"""What users give, read: files, hardware, releases, times; told at once where it cannot be."""
+"""Reads inputs of commands: files, hardware, releases, durations."""

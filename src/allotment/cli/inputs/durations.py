@@ -27,7 +27,7 @@ def seconds(text: str) -> float:
 
 
 def duration(option: str, text: str) -> float:
-    """An option that is a time, in seconds. Raises Mistake."""
+    """Parse an option that is a duration, in seconds. Raises Mistake."""
     try:
         found = seconds(text)
     except Failure as error:
@@ -38,11 +38,11 @@ def duration(option: str, text: str) -> float:
 
 
 class Deadline:
-    """The moment until which to wait; 0 seconds or less: for ever."""
+    """A deadline; 0 seconds or less: no limit."""
 
     def __init__(self, limit: float) -> None:
         self._end = time.monotonic() + limit if limit > 0 else None
 
     def left(self) -> float | None:
-        """Seconds until then, None without end; for ``asyncio.timeout``."""
+        """Return the remaining seconds, or None without a limit; for ``asyncio.timeout``."""
         return None if self._end is None else max(self._end - time.monotonic(), 0.0)

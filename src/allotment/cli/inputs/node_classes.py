@@ -1,4 +1,4 @@
-"""``--node-class`` and ``--mig-config``: what Karpenter and NVIDIA's MIG manager have to be told by name."""
+"""Parses ``--node-class`` and ``--mig-config``, the names of Karpenter's and the MIG manager's objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXAMPLE = "karpenter.k8s.aws/EC2NodeClass/gpu"
 
 
 def node_class(text: str) -> NodeClass:
-    """An object that says how nodes are made. Raises Mistake."""
+    """Parse a node class. Raises Mistake."""
     parts = text.split("/")
     if len(parts) != 3 or not all(parts):
         raise Mistake(f"--node-class: expected GROUP/KIND/NAME, found {text!r}", f"for example {_EXAMPLE}")
@@ -24,7 +24,7 @@ def node_class(text: str) -> NodeClass:
 
 
 def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, NodeClass]:
-    """By provider; one without a provider is for all that may be bought from. Raises Mistake."""
+    """Return node classes by provider; one without a provider applies to all. Raises Mistake."""
     found: dict[str, NodeClass] = {}
     for text in words:
         name, equals, rest = text.partition("=")
@@ -36,7 +36,7 @@ def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, No
 
 
 def mig_manager(text: str) -> MigManager | None:
-    """Where layouts are written for the MIG manager; ``none``: nowhere. Raises Mistake."""
+    """Return the ConfigMap of the MIG manager, or None for ``none``. Raises Mistake."""
     from allotment.autoscaler.providers.karpenter import MigManager
 
     if text == "none":

@@ -1,6 +1,6 @@
 """``-f``, ``--cluster`` and ``--fleet``: from the command line to object values.
 
-What is asked about (``-f``) is held to what the API server would say on creation: unknown fields, defaults and
+Objects of ``-f`` are validated as the API server does on creation: unknown fields, defaults and
 validation, with the place in the file. A snapshot comes from an API server, perhaps a newer one: it is only decoded,
 and fields that are not known are left out.
 """
@@ -44,7 +44,7 @@ from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.tools.explain.node_eligibility import labels_by_node
 from allotment.tools.orphaned_slices import split_orphaned
 
-#: What to do about the compile errors that everybody makes once.
+#: Hints for common compile errors.
 _EXPRESSION_HINTS = (
     (
         re.compile(r"'_(>=|<=|>|<)_' applied to '.*kubernetes\.Quantity"),
@@ -61,14 +61,14 @@ _Kind = TypeVar("_Kind", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the command line brought. ``asked`` are the objects of ``-f``; ``cluster`` those of the cluster."""
+    """The objects of the command line. ``asked``: those of ``-f``; ``cluster``: those of the cluster."""
 
     features: Features
     cluster: tuple[Object, ...]
     asked: tuple[Object, ...]
 
     def of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
-        """All objects of a kind, those of the cluster first."""
+        """Return all objects of a kind, those of the cluster first."""
         return tuple(value for value in (*self.cluster, *self.asked) if isinstance(value, kind))
 
 
@@ -87,7 +87,7 @@ class ClusterState:
 
     @classmethod
     def of(cls, inputs: Inputs) -> ClusterState:
-        """What the inputs say of it."""
+        """Return the cluster state of the inputs."""
         nodes = inputs.of(Node)
         kept = split_orphaned(inputs.of(ResourceSlice), nodes)
         return cls(
@@ -101,7 +101,7 @@ class ClusterState:
         )
 
     def inventory(self) -> Inventory:
-        """The engine's state; nodes that only slices name have no labels but their name."""
+        """Return the engine's inventory; nodes that only slices name have no labels but their name."""
         return Inventory.of(
             self.features,
             nodes=labels_by_node(self.nodes, self.slices).items(),
@@ -113,14 +113,14 @@ class ClusterState:
 
 
 def is_live(arguments: Namespace) -> bool:
-    """Whether the cluster is one that runs: it is named, or nothing else is."""
+    """Return whether to use a live cluster: one is named, or no other input is given."""
     if arguments.context or arguments.kubeconfig:
         return True
     return not (arguments.files or arguments.cluster or arguments.fleet)
 
 
 def read_inputs(arguments: Namespace) -> Inputs:
-    """Read everything that the options name. Raises ``BadInput`` with all that is wrong with it."""
+    """Read all inputs of the options. Raises ``BadInput`` with all problems."""
     stdin = _Stdin()
     snapshot = _flat(arguments.cluster)
     cluster, cluster_problems = _read(snapshot, stdin, None, arguments.namespace, ())
@@ -156,7 +156,7 @@ def asked_about(arguments: Namespace, known: Features, given: Sequence[Object]) 
 
 
 class _Stdin:
-    """Standard input, read once; files are read again where a line of theirs must be shown."""
+    """Standard input, read once; files are read again if a line of them must be shown."""
 
     def __init__(self) -> None:
         self._bytes: bytes | None = None
@@ -167,7 +167,7 @@ class _Stdin:
         return io.BytesIO(self._bytes)
 
     def source(self, file: str) -> str | None:
-        """The text of a file, if it still can be had."""
+        """Return the text of a file, if it is still readable."""
         if file == "<stdin>":
             return (self._bytes or b"").decode("utf-8", "replace")
         try:
@@ -187,7 +187,7 @@ def _read(
     namespace: str | None,
     given: Iterable[Object],
 ) -> tuple[tuple[Object, ...], list[InputProblem]]:
-    """The objects of files. With a ``context`` they are new, and held to everything that holds for new objects."""
+    """Return the objects of files. With a ``context`` they are new, and validated as new objects."""
     if not paths:
         return (), []
     loaded = load_paths(paths, stdin.open() if "-" in paths else None)

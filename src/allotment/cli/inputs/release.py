@@ -12,7 +12,7 @@ from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.meta import Object
 from allotment.tools.doctor.server_facts import facts_among, features_of, served_gates
 
-#: The release that is meant where no cluster says another.
+#: The default release without a cluster.
 _USUAL: Final = "1.36"
 _VERSION = re.compile(r"v?(1\.[0-9]+)(?:\.[0-9]+.*)?")
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
@@ -31,7 +31,7 @@ def release(text: str) -> str:
 
 
 def features(version: str, gates: Iterable[str]) -> Features:
-    """What the cluster in question knows, by the options of the command line."""
+    """Return the features of the cluster by the options of the command line. Raises Mistake."""
     kube, chosen = release(version), dict[str, bool]()
     for gate in (part.strip() for text in gates for part in text.split(",") if part.strip()):
         name, equals, value = gate.partition("=")
@@ -45,7 +45,7 @@ def features(version: str, gates: Iterable[str]) -> Features:
 
 
 def features_among(version: str | None, gates: Iterable[str], values: Iterable[Object]) -> Features:
-    """What a cluster's server says of itself, and above it the options of the command line.
+    """Return the features that a cluster reports, overridden by options of the command line.
 
     Of another release than the server's own only what the server shows is taken, not its gates.
     """

@@ -1,6 +1,6 @@
-"""Whether a snapshot that ``allot snapshot`` wrote is there whole: half of a YAML file is YAML, too.
+"""Detects truncated snapshots of ``allot snapshot``: a part of a YAML file can be valid YAML.
 
-What it says of its server comes last, so one without that was cut off. Half of a JSON file is no JSON.
+The facts about the server are last, so a file without them is truncated. A part of a JSON file is invalid.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BEGINNING: Final = "# A snapshot of Kubernetes "
 
 
 def cut_off(documents: Sequence[Document]) -> Iterator[InputProblem]:
-    """The files that end before their snapshot does."""
+    """Yield problems for truncated files."""
     begun = dict.fromkeys(one.origin.file for one in documents if one.origin.source.startswith(BEGINNING))
     ended = {one.origin.file for one in documents if one.tree.get("kind") == KIND}
     for file in begun:

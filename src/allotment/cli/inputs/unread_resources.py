@@ -1,4 +1,4 @@
-"""What could not be read of a cluster and an answer cannot do without: absence is never concluded from ignorance."""
+"""Rejects answers that need resources which could not be read: unreadable is not absent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_PODS: Final = ("pods", "resourceclaimtemplates")
 
 
 def must_know(values: Iterable[Object], *resources: str) -> None:
-    """Raises Mistake if whoever read the cluster, or took the snapshot, could not read one of the resources."""
+    """Raise Mistake if one of the resources could not be read from the cluster, or for the snapshot."""
     facts = facts_among(values)
     missing = {name: facts.unread[name] for name in resources if name in facts.unread} if facts is not None else {}
     if missing:

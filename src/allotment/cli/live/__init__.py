@@ -1,1 +1,1 @@
-"""A live cluster for the screens: the way to it, the words for its kinds, its tables."""
+"""Access to a live cluster: connection, resource arguments, tables, manifests."""

@@ -39,7 +39,7 @@ _STRANGER = "check certificate-authority-data of the cluster in the kubeconfig, 
 
 
 def way_to(arguments: Namespace) -> Target:
-    """The cluster that is meant. Raises Mistake."""
+    """Return the selected cluster. Raises Mistake."""
     paths = [Path(arguments.kubeconfig)] if arguments.kubeconfig else []
     try:
         if arguments.context:
@@ -67,7 +67,7 @@ def _contexts(paths: list[Path]) -> tuple[list[str], str]:
 
 
 def namespace_of(arguments: Namespace, way: Target) -> str:
-    """The namespace that is meant. Raises Failure for what is none."""
+    """Return the selected namespace. Raises Failure for an invalid name."""
     namespace = arguments.namespace or way.namespace
     if "/" in namespace or namespace in (".", ".."):
         raise Failure(f"error: {namespace!r} is not a valid namespace name")
@@ -75,7 +75,7 @@ def namespace_of(arguments: Namespace, way: Target) -> str:
 
 
 def announce(arguments: Namespace, way: Target) -> None:
-    """Before something is written: say where, if nobody chose it and it is no lab."""
+    """Before a write, report the cluster if it was selected by default and is not a lab."""
     ours = way.context.startswith(_LAB) and urlsplit(way.server).hostname in ("127.0.0.1", "::1", "localhost")
     if not arguments.context and not ours:
         where = f"context {way.context!r}, the current context" if way.context else way.server
@@ -84,7 +84,7 @@ def announce(arguments: Namespace, way: Target) -> None:
 
 @asynccontextmanager
 async def connected(way: Target) -> AsyncIterator[HttpClient]:
-    """A client for as long as the context lasts."""
+    """Return a context manager with a client of the cluster."""
     from allotment.cluster.remote.http_client import HttpClient
 
     async with HttpClient(way) as client:
@@ -92,7 +92,7 @@ async def connected(way: Target) -> AsyncIterator[HttpClient]:
 
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
-    """Do something with the cluster that the arguments mean. Raises Mistake or Failure for whatever goes wrong."""
+    """Run a coroutine on the selected cluster. Raises Mistake or Failure for errors."""
     require("connecting to a cluster", "cluster")
     way = way_to(arguments)
 
@@ -106,7 +106,7 @@ def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaita
 
 @contextmanager
 def told(way: Target) -> Iterator[None]:
-    """What a cluster answers, as users' mistakes."""
+    """Convert errors of a cluster to Mistake and Failure."""
     try:
         yield
     except StatusError as error:
@@ -131,7 +131,7 @@ def _refused(way: Target, error: StatusError) -> Failure:
 
 
 def _distrust(error: Unreachable) -> ssl.SSLCertVerificationError | None:
-    """That the server's certificate is not what it should be, if that is why."""
+    """Return the certificate error that caused an error, or None."""
     reason: BaseException | None = error.__cause__
     while reason is not None and not isinstance(reason, ssl.SSLCertVerificationError):
         reason = reason.__cause__
@@ -139,7 +139,7 @@ def _distrust(error: Unreachable) -> ssl.SSLCertVerificationError | None:
 
 
 def cause(error: Unreachable) -> str:
-    """Why no answer came, without the request that was tried."""
+    """Return the cause of a connection error, without the request."""
     if isinstance(error.__cause__, ConnectionRefusedError):
         return "nothing is listening on this address"
     if (distrust := _distrust(error)) is not None:

@@ -53,19 +53,19 @@ if TYPE_CHECKING:
 
 
 def is_bound(pod: Pod) -> bool:
-    """Whether there is nothing left to decide about a pod."""
+    """Return whether a pod has a node or has ended."""
     return bool(pod.spec.node_name) or pod.status.phase in ("Succeeded", "Failed")
 
 
 def answers(pods: Iterable[Pod], values: Sequence[Object]) -> list[Answer]:
-    """What has become of each pod; ``values`` are the cluster's objects."""
+    """Return the answer for each bound pod; ``values``: the cluster's objects."""
     claims = {value.key: value for value in values if isinstance(value, ResourceClaim)}
     devices = _devices(values)
     return [_answer(pod, claims, devices) for pod in pods]
 
 
 def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
-    """What an allocated claim has, and who uses it."""
+    """Return the allocation and the users of a claim."""
     users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
     note = f"it is reserved for {', '.join(users)}" if users else "it is not in use"
     if is_contested(claim):
@@ -114,7 +114,7 @@ _WORKLOADS: dict[str, type[Object]] = {
 }  # fmt: skip
 _POD_WORDS = ("pod", "pods", "po")
 _CLAIM_WORDS = ("claim", "claims", "resourceclaim", "resourceclaims")
-#: Changes come in crowds: a pod, its claim, its status.
+#: Changes arrive in groups: a pod, its claim, its status.
 _SETTLE_SECONDS = 0.3
 
 

@@ -1,1 +1,1 @@
-"""The parts of ``allot migrate``'s screen: what is meant, telling, writing."""
+"""``allot migrate``: options, text output, and writing manifests."""

@@ -1,4 +1,4 @@
-"""``allot migrate``: what becomes of workloads that ask a device plugin for GPUs, told, shown or written."""
+"""``allot migrate``: decides how to migrate workloads from device plugins, and prints or writes manifests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VERSION: Final = re.compile(r"v?1\.([0-9]+)(?:\..*)?")
 
 
 def target_of(arguments: Namespace) -> Target:
-    """Raises Mistake and BadInput for what cannot be meant."""
+    """Return the migration target. Raises Mistake and BadInput for invalid options."""
     version = arguments.kube_version or _RELEASE
     found = _VERSION.fullmatch(version)
     old = found is not None and int(found[1]) < int(OLDEST.partition(".")[2])

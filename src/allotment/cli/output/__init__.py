@@ -1,1 +1,1 @@
-"""What users see: where it goes and how wide that is, tables, texts, mistakes."""
+"""Output of commands: console, tables, manifests, errors."""

@@ -1,4 +1,4 @@
-"""Where a screen writes: how wide it is, whether it has colours, and tables that fit it.
+"""The console: width, colours, and tables that fit the width.
 
 On a terminal tables are cut to its width; into a pipe or file they are whole, and without colour, so that the same
 input gives the same bytes.
@@ -58,7 +58,7 @@ def open_screen() -> Screen:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Columns of a terminal, or of ``COLUMNS``; ``None`` for a pipe or file."""
+    """Return the width of the terminal or ``COLUMNS``; ``None`` for a pipe or file."""
     if not (stream.isatty() or os.environ.get("COLUMNS")):
         return None
     return max(shutil.get_terminal_size((80, 24)).columns, 40)

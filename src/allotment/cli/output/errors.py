@@ -1,4 +1,4 @@
-"""Users' mistakes as lines of text: where, what was wanted, what was found, what to do next.
+"""Errors for users as lines of text: where, what was expected and found, what to do next.
 
 Every kind of mistake that a lower floor can raise is listed here; anything else is ours, and ``describe`` says so by
 returning ``None``. What has a place in a file is a ``InputProblem`` and comes with the line it stands on.
@@ -15,16 +15,16 @@ from allotment.cli.output.console import folded
 from allotment.model.problems import InputProblem
 from allotment.phrases import counted
 
-#: As many findings as somebody reads; the rest is counted.
+#: Maximum number of findings to print; the rest is counted.
 MOST_SHOWN = 50
-#: Where nobody says how wide the screen is.
+#: The default width.
 FRAME_WIDTH = 100
 #: Problems of a file as a whole, for which line and column mean nothing.
 WHOLE_FILE = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
 
 
 class Mistake(Exception):
-    """Raised by a screen when the user's input cannot be used. ``hint`` says what to do next."""
+    """Raised for invalid input of the user. ``hint``: what to do next."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)
@@ -32,7 +32,7 @@ class Mistake(Exception):
 
 
 class Failure(Exception):
-    """Raised by a screen that speaks as kubectl does: what did not work, in kubectl's words."""
+    """Raised by kubectl-compatible commands, with kubectl's message."""
 
     def __init__(self, words: str, hint: str = "") -> None:
         super().__init__(words)
@@ -40,7 +40,7 @@ class Failure(Exception):
 
 
 class BadInput(Exception):
-    """Raised when files cannot be used, with everything that is wrong in them."""
+    """Raised for invalid files, with all of their problems."""
 
     def __init__(self, problems: Iterable[InputProblem], source: Callable[[str], str | None]) -> None:
         self.problems = sorted(problems, key=lambda problem: (problem.position, problem.message))

@@ -1,1 +1,1 @@
-"""The parts of ``allot plan``'s screen."""
+"""``allot plan``: options, search, and output formats."""

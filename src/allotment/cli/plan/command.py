@@ -1,4 +1,4 @@
-"""``allot plan``: the cheapest machines for what waits, with reasons, savings, comparisons and a picture."""
+"""``allot plan``: plans the cheapest machines for pending pods, with reasons, savings, comparisons and a diagram."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from allotment.tools.plan.report import ProvisioningPlan
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _PICTURES: Final = (".svg", ".png")
-#: Seconds for concessions, at least and at most.
+#: Seconds for relaxations, at least and at most.
 _CONCESSIONS: Final = (2.5, 5.0)
 #: With --why every group is told of.
 _ALL: Final = 10_000
 
 
 def run(arguments: Namespace) -> int:
-    """Plan, and return 0 if everything is served and every row of the catalogue could be read, else 1."""
+    """Plan, and return 0 if all pods are placed and all rows of the catalog are valid, else 1."""
     screen = open_screen()
     if arguments.paths:
         arguments.files = [*arguments.files, arguments.paths]

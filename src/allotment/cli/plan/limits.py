@@ -1,4 +1,4 @@
-"""What may be bought, from the command line."""
+"""Limits on machines, from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan in a terminal: what it costs, the machines with their pods, who gets none, why no other types."""
+"""Plans as text: cost, machines with their pods, unplaced pods, and rejected types."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Manner:
 
 
 def tell(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared: Sequence[str] = ()) -> None:
-    """Everything, in the order in which it is asked: how much, what, who gets none, why, what else."""
+    """Print the plan: cost, machines, existing nodes, unplaced pods, rejected types, relaxations, notes."""
     _answer(screen, plan)
     if plan.machines:
         screen.line()

@@ -1,1 +1,1 @@
-"""The parts of ``allot replay``: what is asked, runs in processes, results that are kept, and what is told of them."""
+"""``allot replay``: options, worker processes, stored results, and text output."""

@@ -1,4 +1,4 @@
-"""``allot replay``: a trace under several policies, run by run; what is made is kept, and goes on after a stop."""
+"""``allot replay``: runs a trace with several policies, and resumes after an interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in several processes, one for each core.
+"""Runs experiments in worker processes, one per core.
 
 A worker is told one run at a time and sends back how it goes, over a pipe of its own. When the program that started it
 is gone, however that ended, the pipe closes and so the worker ends, too.
@@ -34,11 +34,11 @@ class Done(NamedTuple):
 
 
 class Lost(Exception):
-    """Raised when a worker was ended before its run was made."""
+    """Raised when a worker ended before its run finished."""
 
 
 class Broken(Exception):
-    """Raised when a worker failed, which is a defect of ours; it has written its traceback."""
+    """Raised when a worker failed, which is an internal error; it has printed its traceback."""
 
 
 Progress = Callable[[Job, CurvePoint], None]
@@ -106,8 +106,8 @@ def _received(pipe: Connection, worker: SpawnProcess) -> Done | tuple[Job, Curve
 
 
 def _work(pipe: Connection, question: Experiment) -> None:
-    """A worker: makes runs until nobody tells it another."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us is interrupted, too, and ends us
+    """Run experiments from a pipe until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles the interrupt
     try:
         while True:
             job: Job = pipe.recv()

@@ -92,10 +92,10 @@ def constraint_unmet(context: NodeContext, claim: ResourceClaim) -> Cause:
     if found.lacking:
         notes = (f"{device_names(found.lacking)}: no attribute {_attribute(spec)}, which the constraint requires",)
     candidates = [drop_constraint(claim_name(claim), i, specs[i], _attribute(specs[i])) for i in unmet]
-    for location, spec in requests_of(claim):
-        fewer = max(1, spec.count - (found.need - found.agree))
-        if fewer < spec.count:
-            candidates.append(request_count(location, spec.count, fewer))
+    for location, request in requests_of(claim):
+        fewer = max(1, request.count - (found.need - found.agree))
+        if fewer < request.count:
+            candidates.append(request_count(location, request.count, fewer))
     return _constraint_cause(
         context, claim_name(claim), summary, [trace for _, trace in bound], nearest, candidates, notes
     )

@@ -19,7 +19,13 @@ from allotment.apiserver.http_messages import Application, Response, Streaming, 
 from allotment.lab.http_server import response_heads
 from allotment.lab.http_server.handshake import agree
 from allotment.lab.http_server.limits import Limits
-from allotment.lab.http_server.request_parser import ParsedRequest, BodyBudget, Reader, RequestRejected, UpgradeRequested
+from allotment.lab.http_server.request_parser import (
+    BodyBudget,
+    ParsedRequest,
+    Reader,
+    RequestRejected,
+    UpgradeRequested,
+)
 from allotment.lab.http_server.streaming import pump
 from allotment.lab.http_server.tls import peer_of
 from allotment.lab.http_server.websocket import RawSocket, WebSocket
@@ -88,7 +94,7 @@ class Connection(asyncio.Protocol):
             busy = "the server has too many connections: try again"
             answer = response_heads.refusal(429, "TooManyRequests", busy, (("Retry-After", "1"),))
             self._respond(answer, head_only=False, keep_alive=False)
-            self._go_deaf()
+            self._discard_input()
             return
         self._task = asyncio.get_running_loop().create_task(self._work())
 
@@ -104,7 +110,7 @@ class Connection(asyncio.Protocol):
             self._feed(data)
 
     def eof_received(self) -> bool:
-        """The client sends no more. It may still read: what it asked for is answered, but a stream ends."""
+        """The client sends no more. It may still read: what it parsed for is answered, but a stream ends."""
         self._eof = True
         if self._socket is not None:
             self._socket.feed_eof()
@@ -120,8 +126,8 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._server.forget(self)
         self._reader.release()
-        for asked in self._pending:
-            self._give_back(asked)
+        for parsed in self._pending:
+            self._give_back(parsed)
         self._pending.clear()
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
@@ -159,17 +165,17 @@ class Connection(asyncio.Protocol):
         if len(self._pending) > self._limits.pipelined:
             self.hold(True)
 
-    def _deliver(self, asked: ParsedRequest) -> None:
+    def _deliver(self, parsed: ParsedRequest) -> None:
         if self._deaf:
-            self._give_back(asked)
+            self._give_back(parsed)
             return
-        self._pending.append(asked)
-        if not asked.keep_alive and "upgrade" not in asked.request.headers:
+        self._pending.append(parsed)
+        if not parsed.keep_alive and "upgrade" not in parsed.request.headers:
             self._deaf = True
         self._awaken()
 
     def _refuse(self, response: Response) -> None:
-        """Answer this after what was asked before, and listen no more."""
+        """Answer this after what was parsed before, and listen no more."""
         self._reader.release()
         self._deaf = True
         self._pending.append(response)
@@ -183,9 +189,9 @@ class Connection(asyncio.Protocol):
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def _give_back(self, asked: ParsedRequest | Response) -> None:
-        if isinstance(asked, ParsedRequest):
-            self._server.bodies.left += len(asked.request.body)
+    def _give_back(self, parsed: ParsedRequest | Response) -> None:
+        if isinstance(parsed, ParsedRequest):
+            self._server.bodies.left += len(parsed.request.body)
 
     # --- answering
 
@@ -214,19 +220,19 @@ class Connection(asyncio.Protocol):
             _log.exception("a connection failed")
             self._transport.abort()
 
-    async def _answer(self, asked: ParsedRequest | Response) -> None:
-        if isinstance(asked, Response):
-            self._respond(asked, head_only=False, keep_alive=False)
+    async def _answer(self, parsed: ParsedRequest | Response) -> None:
+        if isinstance(parsed, Response):
+            self._respond(parsed, head_only=False, keep_alive=False)
             self._close(linger=True)
             return
-        request = asked.request
+        request = parsed.request
         try:
             answer = await self._server.application(request)
         except Exception:  # noqa: BLE001 - the application's fault costs one answer, not the connection's order
             _log.exception("no answer to %s %s", request.method, request.path)
             answer = response_heads.refusal(500, "InternalError", "Internal error occurred: see the server's log")
         finally:
-            self._give_back(asked)
+            self._give_back(parsed)
         if isinstance(answer, Upgrade):
             agreed = agree(request.headers, answer)
             if not isinstance(agreed, Response):
@@ -239,16 +245,16 @@ class Connection(asyncio.Protocol):
                 await self._talk(answer, socket)
                 return
             answer = agreed
-        keep_alive = asked.keep_alive and not self._server.stopping
+        keep_alive = parsed.keep_alive and not self._server.stopping
         if isinstance(answer, Streaming):
-            keep_alive = await self._stream(answer, asked, keep_alive)
+            keep_alive = await self._stream(answer, parsed, keep_alive)
         else:
             self._respond(answer, head_only=request.method == "HEAD", keep_alive=keep_alive)
             if self._room is not None:
                 await self.drained()
         if not keep_alive:
             self._close(linger=self._rest is not None)
-        elif self._rest is not None:  # asked for an upgrade and got an ordinary answer: what follows is ordinary, too
+        elif self._rest is not None:  # parsed for an upgrade and got an ordinary answer: what follows is ordinary, too
             rest, self._rest = bytes(self._rest), None
             self.hold(False)
             if rest:
@@ -274,10 +280,10 @@ class Connection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
 
-    async def _stream(self, answer: Streaming, asked: ParsedRequest, keep_alive: bool) -> bool:
+    async def _stream(self, answer: Streaming, parsed: ParsedRequest, keep_alive: bool) -> bool:
         """Send a stream; whether the connection may go on after it."""
-        bare = asked.request.method == "HEAD" or not response_heads.has_body(answer.code)
-        chunked = asked.chunks and not bare
+        bare = parsed.request.method == "HEAD" or not response_heads.has_body(answer.code)
+        chunked = parsed.chunks and not bare
         keep_alive = keep_alive and (chunked or bare)
         lines = [response_heads.head(answer.code, answer.headers), response_heads.date()]
         if chunked:
@@ -297,7 +303,7 @@ class Connection(asyncio.Protocol):
                     self._transport.write(b"0\r\n\r\n")
                 self._streaming = False
         except Exception:  # noqa: BLE001 - without the final chunk the client knows that something is missing
-            _log.exception("the stream of %s broke off", asked.request.path)
+            _log.exception("the stream of %s broke off", parsed.request.path)
             self._transport.abort()
             return False
         finally:
@@ -366,9 +372,9 @@ class Connection(asyncio.Protocol):
         if not linger or self._eof or self._transport.is_closing():
             self._shut()
         else:
-            self._go_deaf()
+            self._discard_input()
 
-    def _go_deaf(self) -> None:
+    def _discard_input(self) -> None:
         """Let the client read what we said; whatever it still sends is dropped."""
         self._deaf = True
         self._closing = True

@@ -66,9 +66,9 @@ def _spdy(headers: Mapping[str, str], known: tuple[str, ...]) -> Agreed | Respon
 
 
 def _no_protocol(offered: list[str], known: tuple[str, ...]) -> Response:
-    ours = ", ".join(name for name in known if name)
+    supported = ", ".join(name for name in known if name)
     message = f"unable to upgrade: unable to negotiate protocol: client supports [{', '.join(offered)}]"
-    return refusal(403, "Forbidden", f"{message}, server accepts [{ours}]")
+    return refusal(403, "Forbidden", f"{message}, server accepts [{supported}]")
 
 
 def _names(text: str) -> list[str]:

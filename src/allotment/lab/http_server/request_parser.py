@@ -50,11 +50,13 @@ class Reader:
     """Reads one connection. ``stage`` says what is being received, for whoever minds the deadlines."""
 
     __slots__ = (
-        "_began", "_body", "_budget", "_deliver", "_head_bytes", "_headers", "_limits", "_method", "_parser", "_peer",
+        "_started", "_body", "_budget", "_deliver", "_head_bytes", "_headers", "_limits", "_method", "_parser", "_peer",
         "_refusal", "_size", "_url", "continue_due", "stage",
     )  # fmt: skip
 
-    def __init__(self, deliver: Callable[[ParsedRequest], None], peer: Peer | None, limits: Limits, budget: BodyBudget) -> None:
+    def __init__(
+        self, deliver: Callable[[ParsedRequest], None], peer: Peer | None, limits: Limits, budget: BodyBudget
+    ) -> None:
         self._deliver = deliver
         self._peer = peer
         self._limits = limits
@@ -72,11 +74,11 @@ class Reader:
         self._body: bytes | list[bytes] = b""
         self._size = 0
         self._head_bytes = 0
-        self._began = False
+        self._started = False
 
     def feed(self, data: bytes) -> None:
         """Deliver what is complete. Raises Refused or Upgrading."""
-        self._began = False
+        self._started = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -88,7 +90,7 @@ class Reader:
         except httptools.HttpParserError as error:
             raise RequestRejected(self._refusal or bad_request(f"malformed HTTP request: {error}")) from None
         # A line without end calls nobody. The chunk in which it began is not counted: other requests may share it.
-        if self.stage == "head" and not self._began:
+        if self.stage == "head" and not self._started:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.head_bytes:
                 raise RequestRejected(self._head_too_large())
@@ -103,7 +105,7 @@ class Reader:
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         self._reset()
-        self._began = True
+        self._started = True
         self.stage = "head"
 
     def on_url(self, url: bytes) -> None:
@@ -136,7 +138,7 @@ class Reader:
         self.stage = "body"
         length = headers.get("content-length")
         if length is not None:
-            self._judge_size(int(length))
+            self._check_size(int(length))
         if "expect" in headers and headers["expect"].lower() == "100-continue" and version == "1.1":
             self.continue_due = True
 
@@ -145,7 +147,7 @@ class Reader:
         size = len(data)
         self._size += size
         self._budget.left -= size
-        self._judge_size(self._size)
+        self._check_size(self._size)
         if not self._body:
             self._body = data
         elif isinstance(self._body, bytes):
@@ -191,7 +193,7 @@ class Reader:
         if self._head_bytes > self._limits.head_bytes:
             self._refuse(self._head_too_large())
 
-    def _judge_size(self, size: int) -> None:
+    def _check_size(self, size: int) -> None:
         if size > self._limits.body_bytes:
             self._refuse(too_large(self._limits.body_bytes))
         if size and self._budget.left < 0:

@@ -67,10 +67,10 @@ class Lift(NamedTuple):
 
 
 class InsertItem(NamedTuple):
-    """Insert ``value`` as item ``index`` of the list at ``path``."""
+    """Insert ``value`` as item ``position`` of the list at ``path``."""
 
     path: Path
-    index: int
+    position: int
     value: Any
 
 

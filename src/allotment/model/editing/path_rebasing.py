@@ -38,7 +38,7 @@ def rebase(edit: Edit, applied: Edit) -> Edit:
         return _shift_text(edit, applied)
     if isinstance(edit, InsertItem):
         index = _rebase_index(edit, applied)
-        return edit._replace(path=_rebase_path(edit.path, applied), index=index)
+        return edit._replace(path=_rebase_path(edit.path, applied), position=index)
     if isinstance(edit, SetValue) and edit.after is not None:
         edit = edit._replace(after=_rebase_key(edit.after, edit.path[:-1], applied))
     elif isinstance(edit, Nest):
@@ -55,7 +55,7 @@ def _rebase_path(path: Path, applied: Edit) -> Path:
         step = path[depth]
         if isinstance(applied, Nest):
             return (*above, applied.under, *path[depth:]) if step in applied.keys else path
-        return (*above, step + 1, *path[depth + 1 :]) if isinstance(step, int) and step >= applied.index else path
+        return (*above, step + 1, *path[depth + 1 :]) if isinstance(step, int) and step >= applied.position else path
     if isinstance(applied, Remove):
         return _after_removal(path, above)
     if path[:depth] != above:
@@ -86,12 +86,12 @@ def _rebase_key(name: str, mapping: Path, applied: Edit) -> str:
 
 
 def _rebase_index(edit: InsertItem, applied: Edit) -> int:
-    if isinstance(applied, InsertItem) and applied.path == edit.path and applied.index <= edit.index:
-        return edit.index + 1
+    if isinstance(applied, InsertItem) and applied.path == edit.path and applied.position <= edit.position:
+        return edit.position + 1
     if isinstance(applied, Remove) and applied.path[:-1] == edit.path:
         last = applied.path[-1]
-        return edit.index - 1 if isinstance(last, int) and last < edit.index else edit.index
-    return edit.index
+        return edit.position - 1 if isinstance(last, int) and last < edit.position else edit.position
+    return edit.position
 
 
 def _shift_text(edit: ReplaceText, applied: ReplaceText) -> ReplaceText:

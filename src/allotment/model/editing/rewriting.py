@@ -141,8 +141,8 @@ def _splices(source: SourceText, trees: Mapping[Document, Any], step: EditStep) 
     if isinstance(edit, InsertItem):
         location = source.find(path)
         if location.mark.block:
-            return block_style.insert_item(source, location, edit.value, edit.index)
-        return flow_style.add_member(source, location, None, edit.value, edit.index)
+            return block_style.insert_item(source, location, edit.value, edit.position)
+        return flow_style.add_member(source, location, None, edit.value, edit.position)
     if isinstance(edit, Nest):
         location = source.find(path)
         if {member.name for member in source.members(location)}.isdisjoint(edit.keys):

@@ -149,9 +149,9 @@ def _insert_item(value: Any, edit: InsertItem) -> list[Any]:
     items = [] if value is None else value
     if not isinstance(items, list):
         raise EditError(f"{join_path(edit.path)} is not a list")
-    if not 0 <= edit.index <= len(items):
-        raise EditError(f"{join_path(edit.path)} has {len(items)} items: cannot insert one at index {edit.index}")
-    return [*items[: edit.index], edit.value, *items[edit.index :]]
+    if not 0 <= edit.position <= len(items):
+        raise EditError(f"{join_path(edit.path)} has {len(items)} items: cannot insert one at index {edit.position}")
+    return [*items[: edit.position], edit.value, *items[edit.position :]]
 
 
 def _replace_text(value: Any, edit: ReplaceText) -> str:

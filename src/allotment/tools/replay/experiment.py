@@ -1,4 +1,4 @@
-"""What a replay is asked, as one value: pods, nodes, how much is to come; and its answer for a policy and a seed."""
+"""A replay experiment: its inputs as one value, and a run for a policy and a seed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from allotment.tools.replay.simulation import run
 from allotment.tools.replay.trace import TraceNode, TracePod
 from allotment.tools.replay.workload import capacity_of, events_by_time, random_arrivals, workload_of
 
-#: Part of every fingerprint: to be raised when the same question gets other figures than before.
+#: Part of every fingerprint: increment it if equal inputs give different results than before.
 _REVISION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """``share``: pods come until they ask for so much of the GPUs (1.3: 130 %). ``times``: instead they come and go as
-    the trace says. ``prices``: USD per hour of a GPU by model; None if nobody asks what it costs.
+    """``share``: pods arrive until their requests reach this share of the GPUs (1.3: 130 %). ``use_times``: pods arrive
+    and depart at the times of the trace instead. ``prices``: USD per hour of a GPU by model; None for no costs.
     """
 
     pods: tuple[TracePod, ...]
@@ -32,25 +32,25 @@ class Experiment:
 
     @property
     def capacity(self) -> int:
-        """GPUs of all nodes."""
+        """The number of GPUs of all nodes."""
         return capacity_of(self.nodes) // 1000
 
     def fingerprint(self) -> str:
-        """What differs when anything differs that figures depend on."""
+        """A hash of all inputs that the results depend on."""
         prices = None if self.prices is None else sorted(self.prices.items())
         text = repr((_REVISION, self.pods, self.nodes, self.share, self.use_times, prices))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def find_policy(name: str) -> PlacementPolicy | None:
-    """The policy of a name."""
+    """The policy with this name, or None."""
     return next((policy for policy in POLICIES if policy.name == name), None)
 
 
 def run_experiment(
     experiment: Experiment, policy: PlacementPolicy, seed: int, progress: Callable[[CurvePoint], None] | None = None
 ) -> tuple[CurvePoint, ...]:
-    """One run. ``progress`` is told of each mark as it comes."""
+    """The curve of one run. ``progress`` is called with each point."""
     workload = workload_of(experiment.pods)
     if experiment.use_times:
         events, shape_of = events_by_time(experiment.pods), workload.shape_of

@@ -1,12 +1,12 @@
-"""A trace in Kubernetes' words: pods with claims on devices, and nodes that publish what the trace says they have.
+"""Kubernetes objects for a trace: pods with ResourceClaims, and nodes with ResourceSlices.
 
-- A share of a GPU is a request for capacity of a device that several claims may hold (KEP-5075): every GPU has 1,000
+- A share of a GPU is a capacity request on a device that several claims can use (KEP-5075): every GPU has 1,000
   ``shares`` (``consumable-shares=1000`` of ``--fleet``), and a whole GPU is all of them.
 - Several GPUs are one request with a count; a list of models is a CEL selector on ``productName``.
-- At most N pods of an application on a node is spread over hostnames (KEP-895): where there are fewer nodes than
-  ``minDomains`` (KEP-3022) the least loaded one counts as empty, so that ``maxSkew`` is a plain limit.
+- A maximum of N pods of an application on a node is a topology spread over hostnames (KEP-895): with fewer nodes than
+  ``minDomains`` (KEP-3022) the global minimum counts as 0, so that ``maxSkew`` is the limit.
 
-So the scheduler and the engine decide about a trace as they do about any cluster, with nothing that is made for traces.
+So the scheduler and the engine treat a trace like any cluster.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ CLASS: Final = "gpu.nvidia.com"
 CLAIM: Final = "gpu"
 NAMESPACE: Final = "default"
 
-#: More nodes than any cluster has, so that the limit holds everywhere.
+#: More nodes than any cluster has, so that ``maxSkew`` is always the limit.
 _UNLIMITED: Final = 2**31 - 1
 
 
-#: What a trace's model stands for among GPUs that clouds sell: products, as the driver names them.
-#: P100s are no longer sold: V100 with as much memory came after them. G2 and G3 are undisclosed types of eight GPUs,
-#: with 96 and 128 CPUs: the A100s that are sold by eight stand for them, G3 for the one with more memory. H800 and A800
-#: are H100 and A100 for another market. GPU-series-1 and -2 are undisclosed altogether, and stand for nothing.
+#: Product names, as the driver publishes them, of GPUs in the catalog that represent a trace's models.
+#: P100 is no longer offered: V100 is its successor with the same memory. G2 and G3 are undisclosed types of eight GPUs
+#: with 96 and 128 CPUs: A100 with 40 and 80 GB, offered as eight GPUs, represent them. H800 and A800 are H100 and A100
+#: for another market. GPU-series-1 and -2 are undisclosed and have no representative.
 PRODUCTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "T4": ("Tesla T4",),
@@ -69,13 +69,12 @@ PRODUCTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def objects_of(pods: Iterable[TracePod], products: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Object, ...]:
-    """The pods of a trace, each followed by its ResourceClaim, if it asks for GPUs.
+    """The pods of a trace, each followed by its ResourceClaim if it requests GPUs.
 
-    ``products``: what the models of the trace are called where the pods are to go: nothing on the trace's own nodes
-    (`nodes_of`), which publish its words; `SOLD` on machines that can be bought. A model that is not in it keeps its
-    name.
+    ``products``: product names by model. None for the trace's own nodes (`nodes_of`), which publish the model as the
+    product name; `PRODUCTS` for machines of the catalog. A model without an entry keeps its name.
 
-    >>> pod, claim = objects_of([TracePod("p", 4000, 8192, 1, 460, ("T4",))], SOLD)
+    >>> pod, claim = objects_of([TracePod("p", 4000, 8192, 1, 460, ("T4",))], PRODUCTS)
     >>> claim.spec.devices.requests[0].exactly.selectors[0].cel.expression
     "device.attributes['gpu.nvidia.com'].productName in ['Tesla T4']"
     """
@@ -89,7 +88,7 @@ def objects_of(pods: Iterable[TracePod], products: Mapping[str, tuple[str, ...]]
 
 
 def nodes_of(nodes: Iterable[TraceNode]) -> tuple[Object, ...]:
-    """The nodes of a trace with the slices of their GPUs, and the DeviceClasses that claims name."""
+    """The nodes of a trace, the slices of their GPUs, and the DeviceClass of the claims."""
     objects: list[Object] = []
     for each in nodes:
         objects.append(to_value(node_tree(each), Node))
@@ -99,7 +98,7 @@ def nodes_of(nodes: Iterable[TraceNode]) -> tuple[Object, ...]:
 
 
 def name_of(each: TracePod | TraceNode) -> str:
-    """Its name as Kubernetes allows it.
+    """A valid Kubernetes name for a pod or node of the trace.
 
     >>> name_of(TracePod("instance_7", 1, 1, 0, 0))
     'instance-7'
@@ -125,7 +124,7 @@ def pod_tree(pod: TracePod) -> Tree:
 
 
 def _spread_constraint(pods: int, selector: Tree) -> Tree:
-    """So many of these pods on a node."""
+    """The topology spread constraint for a maximum number of pods on a node."""
     constraint = {
         "maxSkew": pods, "topologyKey": HOSTNAME_LABEL, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
         "minDomains": _UNLIMITED,
@@ -134,7 +133,7 @@ def _spread_constraint(pods: int, selector: Tree) -> Tree:
 
 
 def claim_of(pod: TracePod, products: Mapping[str, tuple[str, ...]] | None = None) -> ResourceClaim:
-    """The claim of a pod that asks for GPUs."""
+    """The claim of a pod that requests GPUs."""
     request = ExactDeviceRequest(
         device_class_name=CLASS,
         selectors=_selectors(pod.models, products or {}),
@@ -158,7 +157,7 @@ def _selectors(models: Sequence[str], products: Mapping[str, tuple[str, ...]]) -
 
 
 def node_tree(node: TraceNode) -> Tree:
-    """The node as the API server shows it; it has no memory to run out of where the trace does not say how much."""
+    """The node as a manifest; its memory is practically unlimited if the trace does not contain it."""
     name = name_of(node)
     allocatable = {"cpu": f"{node.cpu_milli}m", "pods": str(_UNLIMITED)}
     allocatable["memory"] = f"{node.memory_mib}Mi" if node.memory_mib is not None else f"{_UNLIMITED}Gi"
@@ -170,7 +169,7 @@ def node_tree(node: TraceNode) -> Tree:
 
 
 def slice_of(node: TraceNode) -> ResourceSlice:
-    """What the driver publishes on a node of the trace: its GPUs, each with its shares."""
+    """The ResourceSlice of a node of the trace: its GPUs with their shares."""
     name = name_of(node)
     return ResourceSlice(
         metadata=ObjectMeta(name=f"{name}-{DRIVER}"),
@@ -185,7 +184,7 @@ def slice_of(node: TraceNode) -> ResourceSlice:
 
 def _gpu(node: str, model: str, minor: int) -> Gpu:
     pci = f"0000:{minor + 1:02x}:00.0"
-    # What a trace does not tell is not published.
+    # Attributes that the trace does not contain are not published.
     return Gpu(
         pci=pci, uuid=gpu_uuid(node, pci), minor=minor, product=model, brand="", architecture="",
         compute_capability="", driver_version="", cuda_driver_version="", memory_bytes=None,

@@ -1,8 +1,8 @@
 """The states of a trace's nodes: equal nodes share one state, stored in numeric columns.
 
 A fleet of a thousand nodes has about a hundred different states at a time. A placement moves one node from one state to
-another, so that results computed for other states stay valid. A state without nodes is dropped; an equal state gets a new
-number later. Numbers only grow, and the columns of a number never change.
+another, so that results computed for other states stay valid. A state without nodes is dropped; an equal state gets a
+new number later. Numbers only grow, and the columns of a number never change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_NODE: Final = 1 << 40
 
 
 class RemainingCapacity(NamedTuple):
-    """The remaining capacity of a node. ``pattern``: number of the GPU pattern; ``apps``: pods of limited applications."""
+    """The remaining capacity of a node. ``pattern``: the GPU pattern number; ``apps``: pods of limited applications."""
 
     model: int
     cpu: int
@@ -50,8 +50,8 @@ GpuSelection = tuple[int, ...]
 class GpuPatterns:
     """Patterns of idle GPU capacity by number, and the possible selections of GPUs for a request.
 
-    ``ordered``: the order of GPUs matters; otherwise patterns are sorted, so that nodes that differ only in the order are
-    equal.
+    ``ordered``: the order of GPUs matters; otherwise patterns are sorted, so that nodes that differ only in the order
+    are equal.
     """
 
     def __init__(self, ordered: bool) -> None:
@@ -137,12 +137,23 @@ class NodeStates:
         """Place a pod on a node; returns the indices of its GPUs on the node."""
         capacity = self.states[self.state_of[node]]
         free = self.left[node]
-        gpus = selection if self.patterns.ordered else self._gpus_matching(free, self.patterns.values[capacity.pattern], selection)
+        gpus = (
+            selection
+            if self.patterns.ordered
+            else self._gpus_matching(free, self.patterns.values[capacity.pattern], selection)
+        )
         for index in gpus:
             free[index] -= shape.milli
-        pattern = self.patterns.after(capacity.pattern, GpuRequest(shape.gpus, shape.milli), selection) if selection else capacity.pattern
+        pattern = (
+            self.patterns.after(capacity.pattern, GpuRequest(shape.gpus, shape.milli), selection)
+            if selection
+            else capacity.pattern
+        )
         apps = _updated_apps(capacity.apps, shape, 1)
-        self._move(node, RemainingCapacity(capacity.model, capacity.cpu - shape.cpu, capacity.memory - shape.memory, pattern, apps))
+        self._move(
+            node,
+            RemainingCapacity(capacity.model, capacity.cpu - shape.cpu, capacity.memory - shape.memory, pattern, apps),
+        )
         return gpus
 
     def release(self, node: int, shape: PodShape, gpus: tuple[int, ...]) -> None:
@@ -153,7 +164,10 @@ class NodeStates:
             free[index] += shape.milli
         pattern = self.patterns.number(tuple(free)) if gpus else capacity.pattern
         apps = _updated_apps(capacity.apps, shape, -1)
-        self._move(node, RemainingCapacity(capacity.model, capacity.cpu + shape.cpu, capacity.memory + shape.memory, pattern, apps))
+        self._move(
+            node,
+            RemainingCapacity(capacity.model, capacity.cpu + shape.cpu, capacity.memory + shape.memory, pattern, apps),
+        )
 
     def nodes_in_state(self, capacity: int) -> list[int]:
         """The nodes in a state, in ascending order."""

@@ -1,7 +1,7 @@
 """Places pods by a policy. The policy's cost of each state is computed once per shape and cached in a column.
 
-A placement adds at most one new state, so that placing a pod costs one search through a column instead of all nodes. The
-policy is evaluated only for states that appeared since the shape was last placed.
+A placement adds at most one new state, so that placing a pod costs one search through a column instead of all nodes.
+The policy is evaluated only for states that appeared since the shape was last placed.
 """
 
 from __future__ import annotations
@@ -146,5 +146,10 @@ class PodPlacer:
             request, patterns = GpuRequest(shape.gpus, shape.milli), states.patterns
             selections = [(number, patterns.selections(number, request)) for number in after.tolist()]
             state_numbers = np.repeat(state_numbers, [len(each) for _, each in selections])
-            after = np.array([patterns.after(number, request, selection) for number, each in selections for selection in each], np.int64)
-        return Candidates(state_numbers, states.cpu[state_numbers] - shape.cpu, states.memory[state_numbers] - shape.memory, after)
+            after = np.array(
+                [patterns.after(number, request, selection) for number, each in selections for selection in each],
+                np.int64,
+            )
+        return Candidates(
+            state_numbers, states.cpu[state_numbers] - shape.cpu, states.memory[state_numbers] - shape.memory, after
+        )

@@ -1,11 +1,11 @@
-"""What a node can still give: thousandths of GPUs that pods of the workload would take of it, if things go well.
+"""The potential of a node: an upper bound on the GPU capacity that future pods of the workload can use on it.
 
-A pod that fits next is not all: eight idle GPUs are worth little beside CPU for one. So this looks to the end. CPU on
-a node is given a price. For each price, what is left of a GPU has a worth of its own: pods come as often as the
-workload has them, each is worth its part of the GPU less the price of its CPU, and is let in if that is more than it
-costs to have less of the GPU afterwards; and at each moment there may be no more pods. The worth of a node is that of
-its GPUs and of its CPU at a price, and the truth is at most the least over all prices: any price is a bound from above
-(Lagrangian relaxation of the node's CPU).
+Considering only the next pod is not enough: eight idle GPUs have little value with CPU for one pod. So the CPU of a
+node gets a price. For each price, the idle part of a GPU has a value: pods arrive with the frequencies of the workload,
+each is worth its part of the GPU less the price of its CPU, and is accepted if that exceeds the loss of value of the
+idle part; at each step the arrivals may end. The value of a node is that of its GPUs plus that of its CPU at the price.
+Every price gives an upper bound (Lagrangian relaxation of the node's CPU), and the potential is the minimum over all
+prices.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from allotment.tools.replay.node_states import Bools, Floats, GpuPatterns, Ints
 from allotment.tools.replay.trace import WHOLE
 from allotment.tools.replay.workload import Workload
 
-#: Prices of a CPU in GPUs: closest where they decide most, at a GPU for 10 to 20 CPUs.
+#: Prices of a CPU in GPUs: densest where they matter most, at 10 to 20 CPUs per GPU.
 _PRICES: Final = (
     *(n / 1000 for n in (0, 3, 6, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 100)),
     *(n / 1000 for n in (110, 120, 130, 140, 160, 180, 200, 250, 300, 400, 600)),
 )
-#: What is left of a GPU is looked at in these steps, in thousandths.
+#: The resolution of a GPU's idle part, in thousandths.
 _STEP: Final = 10
-#: How often no more pods come, as against one more pod.
+#: The rate at which arrivals end, relative to the rate of arrivals.
 _END_RATE: Final = 0.02
 
 
 class Potential:
-    """What nodes can still give. Worked out once per model and pattern, for all prices."""
+    """The potential of nodes. Computed once per model and pattern, for all prices."""
 
     def __init__(self, workload: Workload, models: Sequence[str], patterns: GpuPatterns) -> None:
         self._patterns = patterns
@@ -41,14 +41,14 @@ class Potential:
         self._known: Bools = np.zeros((len(models), 0), np.bool_)
 
     def __call__(self, model: Ints, cpu: Ints, pattern: Ints) -> Floats:
-        """By node, thousandths of GPUs."""
+        """The potential by node, in thousandths of GPUs."""
         self._add_patterns(model, pattern)
         by_price = self._sums[model, pattern] + self._prices * cpu[:, None]
         found: Floats = by_price.min(axis=1)
         return found
 
     def _add_patterns(self, model: Ints, pattern: Ints) -> None:
-        """Sum up the GPUs of patterns that have not come up on a model before."""
+        """Compute the value of patterns that are new on a model."""
         values = self._patterns.values
         if len(values) > self._known.shape[1]:
             more = max(1024, len(values))
@@ -62,11 +62,11 @@ class Potential:
 
 
 def _worth_of_left(workload: Workload, model: str, prices: Floats) -> Floats:
-    """By price of CPU (rows) and steps that a GPU has left (columns), what that is worth.
+    """The value of a GPU's idle part, by price of CPU (rows) and steps (columns).
 
-    With E(x) for x left, a pod that takes m and c of CPU gains m - price·c + E(x - m) over nothing. Letting in those
-    that gain more than E(x), and ending at rate e, E(x)·e = Σ rate · max(0, gain - E(x)); so E(x) is the largest
-    Σ rate·gain / (Σ rate + e) over the k pods that gain most.
+    With E(x) for an idle part x, a pod that takes m of the GPU and c of CPU yields m - price·c + E(x - m). Accepting
+    those that yield more than E(x), and ending at rate e, E(x)·e = Σ rate · max(0, gain - E(x)); so E(x) is the largest
+    Σ rate·gain / (Σ rate + e) over the k pods with the highest yield.
     """
     rates: dict[tuple[int, int], float] = {}
     total = max(sum(workload.counts), 1)

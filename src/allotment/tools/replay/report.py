@@ -116,7 +116,9 @@ def curve_point(point: RunPoint, capacity: int) -> CurvePoint:
     )
 
 
-def cost_per_hour(node_types: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping[str, Decimal]) -> float | None:
+def cost_per_hour(
+    node_types: Iterable[tuple[str, int]], nodes: Iterable[int], prices: Mapping[str, Decimal]
+) -> float | None:
     """The cost of nodes in USD per hour, by type (model and number of GPUs) and count; None if any price is unknown.
 
     >>> cost_per_hour([("T4", 2), ("G2", 8)], [3, 0], {"T4": Decimal("0.5")})

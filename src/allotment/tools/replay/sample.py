@@ -1,8 +1,7 @@
-"""A trace of our own making, to try a replay without any data: what comes is drawn, and the same every time.
+"""A synthetic sample trace, to try a replay without data. It is random with a fixed seed, so always the same.
 
-It is shaped like a cluster of inference and training: many shares of GPUs, most pods with one GPU, few with a whole
-node; nodes with much CPU for each GPU beside nodes with little, so that it matters where a pod goes. No figure in it
-was measured anywhere.
+It resembles a cluster for inference and training: many shares of GPUs, most pods with one GPU, a few with a whole node,
+and nodes with different ratios of CPU to GPU, so that placement matters. None of its figures is a measurement.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import Final
 
 from allotment.tools.replay.trace import TraceNode, TracePod
 
-#: Of the one seed that makes it.
+#: The seed of the random generator.
 _SEED: Final = 20260815
 _PODS: Final = 560
 _HOUR: Final = 3600
 
-#: So many nodes: cpu_milli, memory_mib, GPUs, model.
+#: Number of nodes, cpu_milli, memory_mib, GPUs, model.
 _NODES: Final = (
     (12, 64_000, 262_144, 2, "T4"),
     (6, 96_000, 393_216, 4, "A10"),
@@ -25,7 +24,7 @@ _NODES: Final = (
     (8, 192_000, 1_048_576, 8, "A100-SXM4-80GB"),
 )
 
-#: How common, then cpu_milli, memory_mib, GPUs, thousandths of each, models.
+#: Weight, cpu_milli, memory_mib, GPUs, thousandths of each, models.
 _SHAPES: Final = (
     (10, 12_000, 49_152, 0, 0, ()),
     (4, 32_000, 65_536, 0, 0, ()),
@@ -59,7 +58,7 @@ def sample_trace() -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
             )
         )  # fmt: skip
     node_specs = [spec for spec in _NODES for _ in range(spec[0])]
-    # Mixed, as nodes of a cluster are: a policy must not do well just because of their order.
+    # Shuffled, so that no policy benefits from the order of the nodes.
     random_.shuffle(node_specs)
     nodes = [
         TraceNode(f"sample-node-{number:02d}", cpu, memory, gpus, model)

@@ -52,13 +52,14 @@ Progress = Callable[[RunPoint], None]
 
 
 def run(
-    workload: Workload, shape_of: Sequence[int], events: Sequence[PodEvent], nodes: Sequence[TraceNode], policy: PlacementPolicy,
-    seed: int, *, step: float = 0.01, progress: Progress | None = None,
+    workload: Workload, shape_of: Sequence[int], events: Sequence[PodEvent], nodes: Sequence[TraceNode], policy:
+    PlacementPolicy, seed: int, *, step: float = 0.01, progress: Progress | None = None,
 ) -> ReplayRun:  # fmt: skip
     """Replay events under a policy.
 
-    ``shape_of``: shape number by pod. There is a point for each ``step`` of requested GPUs, as a fraction of all; in runs
-    with departures there are 200 points at equal numbers of events instead. ``progress`` is called with each point.
+    ``shape_of``: shape number by pod. There is a point for each ``step`` of requested GPUs, as a fraction of all; in
+    runs with departures there are 200 points at equal numbers of events instead. ``progress`` is called with each
+    point.
     """
     placer = PodPlacer(workload, nodes, policy, seed)
     totals = _ClusterTotals(workload, nodes, placer.states)

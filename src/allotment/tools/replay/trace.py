@@ -72,7 +72,7 @@ class _FieldError(Exception):
     def __init__(self, column: str, expected: str) -> None:
         super().__init__(column, expected)
         self.column = column
-        self.wanted = expected
+        self.expected = expected
 
 
 TraceRow = Mapping[str, str]
@@ -186,7 +186,9 @@ _NODE_FORMATS: Final[_Formats[TraceNode]] = (
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _read(text: str, file: str, formats: _Formats[_Read], what: str, name_of: Callable[[_Read], str]) -> tuple[_Read, ...]:
+def _read(
+    text: str, file: str, formats: _Formats[_Read], what: str, name_of: Callable[[_Read], str]
+) -> tuple[_Read, ...]:
     lines = text.removeprefix("\ufeff").splitlines()
     # Comments may precede the line with the columns.
     header_line = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
@@ -215,14 +217,18 @@ def _read(text: str, file: str, formats: _Formats[_Read], what: str, name_of: Ca
         if name in values:
             message = f"duplicate name {name!r}"
             hint = f"the first is on line {first_lines[name]}"
-            problems.append(InputProblem(code="bad-row", message=message, position=Position(file, number, 1), hint=hint))
+            problems.append(
+                InputProblem(code="bad-row", message=message, position=Position(file, number, 1), hint=hint)
+            )
             continue
         values[name] = value
         first_lines[name] = number
     if problems:
         raise TraceError(problems)
     if not values:
-        raise TraceError([InputProblem(code="no-object", message=f"the file has no {what}", position=Position(file, 1, 1))])
+        raise TraceError(
+            [InputProblem(code="no-object", message=f"the file has no {what}", position=Position(file, 1, 1))]
+        )
     return tuple(values.values())
 
 
@@ -239,16 +245,16 @@ def _unknown_format(position: Position, formats: _Formats[_Read], what: str, col
     )
 
 
-def _field_problem(file: str, number: int, line: str, columns: list[str], row: TraceRow, error: _FieldError) -> InputProblem:
+def _field_problem(
+    file: str, number: int, line: str, columns: list[str], row: TraceRow, error: _FieldError
+) -> InputProblem:
     at = columns.index(error.column)
     cells = line.split(",")
     column = 1 + sum(len(cell) + 1 for cell in cells[:at]) if len(cells) == len(columns) else 1
-    values = row[error.column]
+    value = row[error.column]
     return InputProblem(
         code="bad-row",
-        message=f"{error.column}: wanted {error.wanted}, found {values!r}"
-        if values
-        else f"{error.column}: wanted {error.wanted}, found nothing",
+        message=f"{error.column}: expected {error.expected}, found {repr(value) if value else 'an empty field'}",
         position=Position(file, number, column),
         path=error.column,
     )

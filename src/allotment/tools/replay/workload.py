@@ -1,4 +1,4 @@
-"""What a trace asks for, by shape: thousands of pods are a few hundred shapes, and all work is done once per shape."""
+"""The workload of a trace by pod shape: thousands of pods have a few hundred shapes, which are processed once each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.tools.replay.trace import TraceNode, TracePod
 
 
 class PodShape(NamedTuple):
-    """What equal pods ask; see `TracePod`."""
+    """The requirements of equal pods; see `TracePod`."""
 
     cpu: int
     memory: int
@@ -23,13 +23,13 @@ class PodShape(NamedTuple):
 
     @property
     def amount(self) -> int:
-        """Thousandths of GPUs altogether."""
+        """The total GPU request in thousandths."""
         return self.gpus * self.milli
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The shapes of a trace, the shape of each pod by number, and how many pods there are of each."""
+    """The shapes of a trace, the shape number of each pod, and the number of pods by shape."""
 
     shapes: tuple[PodShape, ...]
     shape_of: tuple[int, ...]
@@ -37,17 +37,19 @@ class Workload:
 
     @property
     def amount(self) -> int:
-        """Thousandths of GPUs that all pods ask for."""
+        """The total GPU request of all pods in thousandths."""
         return sum(shape.amount * count for shape, count in zip(self.shapes, self.counts, strict=True))
 
 
 def workload_of(pods: Sequence[TracePod]) -> Workload:
-    """The shapes of these pods, in the order in which they first come."""
+    """The workload of these pods; shapes are in the order of first appearance."""
     numbers: dict[PodShape, int] = {}
     shape_of: list[int] = []
     for pod in pods:
         app = pod.app if pod.per_node is not None else ""
-        shape = PodShape(pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_milli, frozenset(pod.models), app, pod.per_node)
+        shape = PodShape(
+            pod.cpu_milli, pod.memory_mib, pod.gpus, pod.gpu_milli, frozenset(pod.models), app, pod.per_node
+        )
         shape_of.append(numbers.setdefault(shape, len(numbers)))
     counts = [0] * len(numbers)
     for number in shape_of:
@@ -56,17 +58,19 @@ def workload_of(pods: Sequence[TracePod]) -> Workload:
 
 
 class PodEvent(NamedTuple):
-    """A pod comes or goes. ``pod`` is its number; what goes has come before."""
+    """The arrival or departure of a pod. ``pod``: its number; a departure follows its arrival."""
 
     pod: int
     arrives: bool = True
 
 
-def random_arrivals(workload: Workload, capacity: int, share: float, seed: int) -> tuple[tuple[PodEvent, ...], tuple[int, ...]]:
-    """The pods of a trace in an order of chance, and pods drawn from it again until ``share`` of the GPUs is asked for.
+def random_arrivals(
+    workload: Workload, capacity: int, share: float, seed: int
+) -> tuple[tuple[PodEvent, ...], tuple[int, ...]]:
+    """The arrivals of all pods in random order, with repeated random pods until ``share`` of the GPUs is requested.
 
-    As the runs of Weng et al. (ATC 2023) were made. ``capacity`` is in thousandths of GPUs. Nothing goes. Returned with
-    the shape of each pod, for there are more than in the trace.
+    Like the runs of Weng et al. (ATC 2023), without departures. ``capacity``: in thousandths of GPUs. Also returns the
+    shape number of each arriving pod, as there are more than in the trace.
     """
     random_ = random.Random(seed)
     shapes = list(workload.shape_of)
@@ -81,10 +85,10 @@ def random_arrivals(workload: Workload, capacity: int, share: float, seed: int) 
 
 
 def events_by_time(pods: Sequence[TracePod]) -> tuple[PodEvent, ...]:
-    """The pods of a trace as they came and went, until the last has come.
+    """Arrivals and departures by the times in the trace, until the last arrival.
 
-    One without a time was there from the start, or stays to the end. At one moment pods go before others come, as they
-    do on a machine that is given on.
+    A pod without a creation time arrives at the start; one without a deletion time never departs. At equal times,
+    departures come before arrivals, so that their capacity can be reused.
     """
     events: list[tuple[float, int, int]] = []
     for number, pod in enumerate(pods):
@@ -99,5 +103,5 @@ def events_by_time(pods: Sequence[TracePod]) -> tuple[PodEvent, ...]:
 
 
 def capacity_of(nodes: Sequence[TraceNode]) -> int:
-    """Thousandths of GPUs of all nodes."""
+    """The number of GPUs of all nodes in thousandths."""
     return 1000 * sum(node.gpus for node in nodes)

@@ -175,7 +175,8 @@ def test_what_cannot_be_the_best_any_more_is_not_tried() -> None:
     pods = [pod(f"p{n}", claim="big") for n in range(3)]
     house = SimulatedCluster([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
     options = [
-        (ExpansionOption(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in ((G5, 3), (G4DN, 3), (G6, 3), (M6I, 9))
+        (ExpansionOption(one.id, nodes, "", tuple(pods)), growth(one))
+        for one, nodes in ((G5, 3), (G4DN, 3), (G6, 3), (M6I, 9))
     ]
     found = {one.group: one for one in judged_all(house, options, lambda: True)}
     # A T4 would cost less, and serves none; so the L4 is tried, and what must cost more is not.
@@ -310,7 +311,9 @@ def objects(*pods: Tree) -> list[tuple[Any, Tree]]:
 
 
 def options_for(pods: Sequence[Tree], *groups: NodeGroup) -> tuple[list[ExpansionOption], dict[str, Tree]]:
-    return [ExpansionOption(one.id, len(pods), "", tuple(pods)) for one in groups], {one.id: node_of(one) for one in groups}
+    return [ExpansionOption(one.id, len(pods), "", tuple(pods)) for one in groups], {
+        one.id: node_of(one) for one in groups
+    }
 
 
 def test_the_cheapest_that_serves_the_claims(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from allotment.autoscaler.cluster_autoscaler.cloud_provider import USUAL, Cloud, Settings
 from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in, groups_of, wanted
-from allotment.autoscaler.provider import NoCapacity, OrderRejected, MachineStatus, MachineState
+from allotment.autoscaler.provider import MachineState, MachineStatus, NoCapacity, OrderRejected
 from allotment.cluster.errors import Unreachable
 from allotment.externalgrpc import errors
 from allotment.externalgrpc.cloud_provider import CloudInstance, NodeGroupOptions, NodeRef
@@ -58,7 +58,7 @@ class Provider:
     async def delete(self, name: str) -> None:
         self.machines.pop(name, None)
 
-    async def standing(self) -> Sequence[MachineStatus]:
+    async def list_machines(self) -> Sequence[MachineStatus]:
         self.asked += 1
         return tuple(self.machines.values())
 

@@ -65,7 +65,9 @@ def entry(
 
 
 def effective(entries: list[Any], request: str, device: str) -> Any:
-    config = configuration.effective_config(FakeParameters(), configuration.read(FakeParameters(), entries), request, device)
+    config = configuration.effective_config(
+        FakeParameters(), configuration.read(FakeParameters(), entries), request, device
+    )
     return None if config is None else getattr(config, "count", None) or config.size
 
 

@@ -447,7 +447,9 @@ def test_health_is_unknown_if_the_watch_ends_and_a_failed_watch_is_restarted() -
         await publisher.came.wait()
         await asyncio.sleep(0.01)
         devices = await anext(plugin.health())
-        assert {(device.health, device.message) for device in devices} == {("Unknown", "the driver does not watch its devices")}
+        assert {(device.health, device.message) for device in devices} == {
+            ("Unknown", "the driver does not watch its devices")
+        }
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work

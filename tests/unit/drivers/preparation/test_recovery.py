@@ -188,13 +188,15 @@ def test_two_processes_prepare_alternately_and_share_the_checkpoint(tmp_path: Pa
         with pytest.raises(PluginCallError, match=rf"process {os.getpid()} since .*checkpoint.json.lock"):
             await new.prepare([second])
         driver.gate.set()
-        first = await slow
+        answer = await slow
         assert (await new.prepare([second]))[second.uid].error == ""
-        # Each process has the entries of the other first.
-        assert await new.prepare([first]) == first
+        # Each process has the entries of the other one.
+        assert await new.prepare([first]) == answer
         assert await old.unprepare([second]) == {second.uid: ""}
         assert list(stored(tmp_path)["claims"]) == [first.uid]
-        assert sorted(driver.calls) == sorted([f"prepare {first.uid}", f"prepare {second.uid}", f"unprepare {second.uid}"])
+        assert sorted(driver.calls) == sorted(
+            [f"prepare {first.uid}", f"prepare {second.uid}", f"unprepare {second.uid}"]
+        )
 
     idle.run(main())
 

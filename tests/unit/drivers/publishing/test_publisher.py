@@ -44,7 +44,7 @@ def on_a_cluster(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], Non
     return run
 
 
-# --- slices ------
+# --- slices -----------------------------------------------------------------------------------------------------------
 
 
 @on_a_cluster
@@ -129,7 +129,7 @@ async def test_slices_are_moved_to_a_recreated_node(cluster: Cluster) -> None:
         )
 
 
-# --- writes ------
+# --- writes -----------------------------------------------------------------------------------------------------------
 
 
 @on_a_cluster
@@ -217,10 +217,13 @@ async def test_a_lost_response_creates_no_second_slice(cluster: Cluster) -> None
     cluster.recorder.before = refuse
     await cluster.publish(pool_of(["a"], ["b"]))
     assert cluster.devices() == ["a", "b"]
-    assert [(warning.reason, warning.message) for note in cluster.warnings] == [("Failed", "no"), ("Failed", "later")]
+    assert [(warning.reason, warning.message) for warning in cluster.warnings] == [
+        ("Failed", "no"),
+        ("Failed", "later"),
+    ]
 
 
-# --- other clients ------
+# --- other clients ----------------------------------------------------------------------------------------------------
 
 
 @on_a_cluster
@@ -278,7 +281,7 @@ async def test_slices_of_other_drivers_and_nodes_are_not_changed(cluster: Cluste
     ]
 
 
-# --- dropped fields and invalid pools ------
+# --- dropped fields and invalid pools ---------------------------------------------------------------------------------
 
 
 def test_dropped_fields_are_reported_once_and_not_sent_again() -> None:
@@ -330,7 +333,7 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
 
 
 @pytest.mark.parametrize(
-    ("wrong", "why"),
+    ("pool", "reason"),
     [
         (pool_of(["a"], ["a"]), "two devices are named 'a'"),
         (pool_of(["A"]), "a lowercase RFC 1123 label must consist of"),
@@ -350,20 +353,20 @@ def test_an_invalid_pool_is_not_published(pool: DevicePool, reason: str) -> None
         await cluster.node()
         async with cluster.publisher() as publisher:
             publisher.set_pools(DRIVER, "n1", [pool_of(["good"])])
-            with pytest.raises(InvalidPool) as refused:
-                publisher.set_pools(DRIVER, "n1", [wrong])
-            assert reason in str(refused.value)
+            with pytest.raises(InvalidPool) as error:
+                publisher.set_pools(DRIVER, "n1", [pool])
+            assert reason in str(error.value)
             await publisher.wait_published(DRIVER, "n1")
         assert cluster.devices() == ["good"]
 
     idle.run(main())
 
 
-# --- intermediate states ------
+# --- intermediate states ----------------------------------------------------------------------------------------------
 
 
 @st.composite
-def offers(draw: st.DrawFn) -> DevicePool:
+def pools(draw: st.DrawFn) -> DevicePool:
     """Pools with few devices in changing order, groups and models, so that pools are similar."""
     names = draw(st.permutations("abcdef"))
     groups: list[list[Device]] = []
@@ -373,7 +376,7 @@ def offers(draw: st.DrawFn) -> DevicePool:
     return DevicePool(groups)
 
 
-@given(st.lists(st.tuples(offers(), st.integers(0, 6), st.booleans()), min_size=1, max_size=5))
+@given(st.lists(st.tuples(pools(), st.integers(0, 6), st.booleans()), min_size=1, max_size=5))
 def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, bool]]) -> None:
     """No sequence of pools with failing writes, lost responses and crashes exposes a mixture of two states.
 
@@ -383,7 +386,7 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
     async def main() -> None:
         cluster = Cluster()
         await cluster.node()
-        expected = [[one for group in step[0].groups for one in group] for step in steps]
+        expected = [[device for group in step[0].groups for device in group] for step in steps]
         mixtures: list[object] = []
         left = [0]
 
@@ -392,14 +395,14 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
                 raise StatusError({"code": 500, "message": "not now"})
 
         def after() -> None:
-            if cluster.status() not in (None, PoolStatus.INCOMPLETE) and found(cluster) not in expected:
-                mixtures.append(found(cluster))
+            if cluster.status() not in (None, PoolStatus.INCOMPLETE) and published_devices(cluster) not in expected:
+                mixtures.append(published_devices(cluster))
             left[0] -= 1
             if left[0] == 0 and len(cluster.recorder.verbs) % 2:
-                raise Unreachable("done, but the answer is lost")
+                raise Unreachable("the response is lost")
 
         async def step(publisher: Publisher, pool: DevicePool) -> None:
-            publisher.set_pools(DRIVER, "n1", [offer])
+            publisher.set_pools(DRIVER, "n1", [pool])
             published = asyncio.create_task(publisher.wait_published(DRIVER, "n1"))
             await cluster.until(lambda: left[0] <= 0 or published.done())
             published.cancel()
@@ -407,9 +410,9 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
         async with AsyncExitStack() as stack:
             cluster.recorder.before, cluster.recorder.after = before, after
             publisher = await stack.enter_async_context(cluster.publisher())
-            for pool, left[0], dies in steps:
+            for pool, left[0], crashes in steps:
                 await step(publisher, pool)
-                if dies:
+                if crashes:
                     await stack.aclose()
                     publisher = await stack.enter_async_context(cluster.publisher())
             left[0] = 1000
@@ -417,23 +420,23 @@ def test_no_intermediate_state_is_a_mixture(steps: list[tuple[DevicePool, int, b
             await publisher.wait_published(DRIVER, "n1")
         assert not mixtures
         assert cluster.status() is PoolStatus.USABLE
-        assert found(cluster) == wanted[-1]
+        assert published_devices(cluster) == expected[-1]
 
     idle.run(main())
 
 
-def found(cluster: Cluster) -> list[Device]:
-    return [device for part in cluster.slices() for device in part.spec.devices or ()]
+def published_devices(cluster: Cluster) -> list[Device]:
+    return [device for slice_ in cluster.slices() for device in slice_.spec.devices or ()]
 
 
 @on_a_cluster
 async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: Cluster) -> None:
-    tainted, well = DevicePool([[device("a", TAINT)]]), pool_of(["a"])
+    tainted, healthy = DevicePool([[device("a", TAINT)]]), pool_of(["a"])
     since = "2026-01-01T00:00:00Z"
     await cluster.publish(DevicePool([[device("a", replace(TAINT, time_added=since))]]))
 
-    async def again(publisher: Publisher, pool: DevicePool) -> DeviceTaint | None:
-        publisher.set_pools(DRIVER, "n1", [wanted])
+    async def publish_and_delete(publisher: Publisher, pool: DevicePool) -> DeviceTaint | None:
+        publisher.set_pools(DRIVER, "n1", [pool])
         await publisher.wait_published(DRIVER, "n1")
         (only,) = cluster.slices()
         await cluster.client.delete(SLICES, cluster.trees()[0]["metadata"]["name"])
@@ -442,17 +445,17 @@ async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: 
 
     async with cluster.publisher() as publisher:
         for _ in range(2):
-            taint = await again(publisher, tainted)
+            taint = await publish_and_delete(publisher, tainted)
             assert taint is not None
             assert taint.time_added == since
-        assert await again(publisher, well) is None
+        assert await publish_and_delete(publisher, healthy) is None
         # The device was removed in between, so its taint is new.
-        taint = await again(publisher, tainted)
+        taint = await publish_and_delete(publisher, tainted)
         assert taint is not None
         assert taint.time_added not in (None, since)
 
 
-# --- simulated devices ------
+# --- simulated devices ------------------------------------------------------------------------------------------------
 
 
 @on_a_cluster

@@ -94,7 +94,7 @@ class DriverNode:
     def endpoint(self) -> Path:
         return self.folder / "plugins" / self.driver.name / "dra.sock"
 
-    # --- the DriverProcess interface ------
+    # --- the DriverProcess interface --------------------------------------------------------------------------------
 
     async def start(self) -> None:
         self.starts += 1
@@ -171,7 +171,7 @@ def run_checks(node: DriverNode, *names: str, restartable: bool = True) -> list[
     return asyncio.run(main())
 
 
-# --- registration with defects ------
+# --- registration with defects ----------------------------------------------------------------------------------------
 
 
 def serve_with_info(

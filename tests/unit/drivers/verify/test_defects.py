@@ -297,7 +297,7 @@ class ReadsClaim(ModifiedDriver):
         return await self.good.unprepare(claims)
 
 
-# --- rejecting ------
+# --- rejecting --------------------------------------------------------------------------------------------------------
 
 
 def _never_rejects(claim: ClaimRef, answer: PrepareResult) -> PrepareResult:
@@ -329,7 +329,7 @@ class NeverReleases(ModifiedDriver):
         return answers
 
 
-# --- concurrency ------
+# --- concurrency ------------------------------------------------------------------------------------------------------
 
 
 class Busy(ModifiedDriver):
@@ -383,7 +383,7 @@ def _silent(node: DriverNode) -> None:
     node.timeouts = SHORT_TIMEOUTS
 
 
-# --- process ------
+# --- process ----------------------------------------------------------------------------------------------------------
 
 
 def _recreates_slices(node: DriverNode) -> None:

@@ -32,7 +32,7 @@ from allotment.model.resource import (
 )
 from allotment.model.trees import Tree, read_value
 from allotment.node_fit.device_table import NO_FIT, undecided_refusal
-from allotment.node_fit.filters.inter_pod_affinity import inter_pod_affinity_scores, inter_pod_affinity
+from allotment.node_fit.filters.inter_pod_affinity import inter_pod_affinity, inter_pod_affinity_scores
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.filters.topology_spread import topology_spread, topology_spread_scores
 from allotment.node_fit.node_table import NodeFitTable, NodeFitTables, node_indexes
@@ -189,7 +189,7 @@ class SimulatedCluster:
                 self._allocate(key, None)
 
     def place(self, pod: MovablePod, node_mask: int = -1) -> PodTarget | Unschedulable:
-        """Place a pod as the scheduler would, or change nothing if no node fits. ``only``: node indices as a bit mask."""
+        """Place a pod as the scheduler would, or change nothing if none fits. ``only``: a bit mask of node indices."""
         chosen = self._choose(pod, node_mask)
         if isinstance(chosen, Unschedulable):
             return chosen

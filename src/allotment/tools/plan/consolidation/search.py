@@ -181,7 +181,11 @@ class _Search:
                     awaited.setdefault(result.node, pod.key)
                     placed.add(pod.key)
             self.unschedulable = [pod for pod in self.unschedulable if pod.key not in placed]
-            retryable = [pod for pod in self.unschedulable if pod.resident.requirements.may_fit_after_other_pods] if placed else []
+            retryable = (
+                [pod for pod in self.unschedulable if pod.resident.requirements.may_fit_after_other_pods]
+                if placed
+                else []
+            )
         return awaited
 
     # --- the search ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import to_tree
 from allotment.node_fit.filters import FILTERS, run_filters
-from allotment.node_fit.filters.inter_pod_affinity import term_matcher, inter_pod_affinity
+from allotment.node_fit.filters.inter_pod_affinity import inter_pod_affinity, term_matcher
 from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.packing.problem import BinType, CapacityRow, Pieces, Problem
 from allotment.tools.plan.formulation.candidate_nodes import (

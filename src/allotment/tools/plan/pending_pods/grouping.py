@@ -217,7 +217,10 @@ def _selected_label_keys(demand: ClusterDemand) -> tuple[str, ...] | None:
     requirements = {id(pod.requirements): pod.requirements for pod in demand.pending}
     requirements.update((id(resident.requirements), resident.requirements) for resident, _ in demand.residents)
     for each in requirements.values():
-        terms = [n.term for n in (*each.affinity, *each.anti_affinity, *each.affinity_preferred, *each.anti_affinity_preferred)]
+        terms = [
+            n.term
+            for n in (*each.affinity, *each.anti_affinity, *each.affinity_preferred, *each.anti_affinity_preferred)
+        ]
         has_affinity = has_affinity or bool(terms or each.spread)
         selecting: list[PodAffinityTerm | TopologySpreadConstraint] = [*terms, *each.spread]
         for term in selecting:

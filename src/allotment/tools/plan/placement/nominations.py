@@ -49,7 +49,9 @@ def place_nominated_pods(values: Iterable[Object], features: Features) -> Nomina
             claims = trial.place(pod, node_name)
             if not isinstance(claims, PlacementRejection):
                 placements[pod.key] = PodPlacement(pod=pod.key, node=node_name, owner=pod.owner, claims=claims)
-        remaining = [pod for pod in remaining if pod.key not in placements and pod.requirements.may_fit_after_other_pods]
+        remaining = [
+            pod for pod in remaining if pod.key not in placements and pod.requirements.may_fit_after_other_pods
+        ]
     result: list[Object] = []
     allocated = dict(trial.claims)
     for value in objects:

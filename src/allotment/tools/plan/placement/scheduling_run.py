@@ -157,7 +157,11 @@ class SchedulingRun:
         if self._place_on_any(queued):
             return True
         # The placement of further pods of an item depends on the node of its first one.
-        if not queued.index and not queued.pod.requirements.may_fit_after_other_pods and id(queued.item) in self._rejections:
+        if (
+            not queued.index
+            and not queued.pod.requirements.may_fit_after_other_pods
+            and id(queued.item) in self._rejections
+        ):
             self._rejected_kinds[queued.kind] = self._rejections[id(queued.item)]
         return False
 

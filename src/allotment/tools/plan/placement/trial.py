@@ -229,4 +229,8 @@ def _extended_key(pod: PendingPod) -> ObjectKey:
 
 def _is_usable_on(claim: ResourceClaim, machine: CachedNode) -> bool:
     allocation = claim.status.allocation
-    return allocation is None or allocation.node_selector is None or selector_matches(allocation.node_selector, machine.facts)
+    return (
+        allocation is None
+        or allocation.node_selector is None
+        or selector_matches(allocation.node_selector, machine.facts)
+    )

@@ -67,7 +67,9 @@ def _zone_constraints(formulation: Formulation, kind: ItemKind) -> _ZoneConstrai
             if strict and (constraints.spread is None or constraint.max_skew < constraints.spread.max_skew):
                 constraints.spread = constraint
         for neighbour in pod.requirements.anti_affinity:
-            if neighbour.term.topology_key == ZONE and term_matcher(neighbour.term, pod.resident, namespaces)(pod.resident):
+            if neighbour.term.topology_key == ZONE and term_matcher(neighbour.term, pod.resident, namespaces)(
+                pod.resident
+            ):
                 constraints.is_exclusive = True
         constraints.has_affinity = constraints.has_affinity or any(
             n.term.topology_key == ZONE for n in pod.requirements.affinity

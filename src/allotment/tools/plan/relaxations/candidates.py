@@ -147,7 +147,8 @@ def node_relaxations(kind: ItemKind) -> Iterator[RelaxationCandidate]:
 
         def change(other: PendingPod, rest: dict[str, str] = rest) -> PendingPod:
             return replace(
-                other, requirements=other.requirements.with_placement_of(altered(other.requirements.spec, node_selector=rest))
+                other,
+                requirements=other.requirements.with_placement_of(altered(other.requirements.spec, node_selector=rest)),
             )
 
         # Mappings are merged, so that one key of several is removed by its own path.

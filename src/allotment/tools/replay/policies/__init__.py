@@ -1,4 +1,4 @@
-"""Policies for placing pods, one file each; the table of them is in the order in which screens list them."""
+"""Placement policies, one per module, and the table of all policies in output order."""
 
 from allotment.tools.replay.policies.best_fit import BEST_FIT
 from allotment.tools.replay.policies.dot_product import DOT_PRODUCT
@@ -10,4 +10,4 @@ from allotment.tools.replay.policies.random import RANDOM
 
 POLICIES: tuple[PlacementPolicy, ...] = (RANDOM, DOT_PRODUCT, BEST_FIT, FIRST_FIT, LEAST_FRAGMENTATION, LOOKAHEAD)
 
-__all__ = ["POLICIES", "Policy"]
+__all__ = ["POLICIES", "PlacementPolicy"]

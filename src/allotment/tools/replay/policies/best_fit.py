@@ -1,4 +1,4 @@
-"""Best-fit: the node that has the least left afterwards, CPU and GPUs each measured by the largest node's."""
+"""Best fit: the node with the least remaining CPU and GPU capacity, each relative to the largest node."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ def _cost_function(context: PolicyContext) -> CostFunction:
     return cost
 
 
-BEST_FIT = PlacementPolicy("best-fit", "the node with the least CPU and GPU left afterwards", _cost_function)
+BEST_FIT = PlacementPolicy("best-fit", "the node with the least CPU and GPU capacity left afterwards", _cost_function)

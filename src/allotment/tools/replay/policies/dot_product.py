@@ -1,7 +1,7 @@
-"""Dot product: the node whose idle CPU and GPUs, each against the largest node's, align least with what the pod asks.
+"""Dot product: the node whose idle CPU and GPUs, relative to the largest node, align least with the pod's request.
 
-The vector heuristic of Tetris (Grandl et al., SIGCOMM 2014) as schedulers of GPUs use it: a large idle node is kept
-for later.
+The vector heuristic of Tetris (Grandl et al., SIGCOMM 2014) in the form that GPU schedulers use: large idle nodes are
+kept for later pods.
 """
 
 from __future__ import annotations
@@ -30,4 +30,6 @@ def _cost_function(context: PolicyContext) -> CostFunction:
     return cost
 
 
-DOT_PRODUCT = PlacementPolicy("dot-product", "the node whose idle CPU and GPU align least with what the pod asks", _cost_function)
+DOT_PRODUCT = PlacementPolicy(
+    "dot-product", "the node whose idle CPU and GPU align least with the pod's request", _cost_function
+)

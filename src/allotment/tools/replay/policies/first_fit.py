@@ -1,4 +1,4 @@
-"""First-fit: the first node that will do, and on it the first GPUs, as Kubernetes' allocator takes them."""
+"""First fit: the first node that fits, and its first GPUs, as the Kubernetes allocator chooses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.tools.replay.workload import PodShape
 
 
 def equal_costs(_: PolicyContext) -> CostFunction:
-    """All are equally good."""
+    """A cost function with equal costs for all candidates."""
 
     def cost(_: PodShape, candidates: Candidates) -> Floats:
         return np.zeros(len(candidates.state))
@@ -18,4 +18,4 @@ def equal_costs(_: PolicyContext) -> CostFunction:
     return cost
 
 
-FIRST_FIT = PlacementPolicy("first-fit", "the first node and the first GPUs that will do", equal_costs, is_ordered=True)
+FIRST_FIT = PlacementPolicy("first-fit", "the first node and the first GPUs that fit", equal_costs, is_ordered=True)

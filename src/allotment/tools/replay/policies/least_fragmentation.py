@@ -1,8 +1,8 @@
-"""Least fragmentation: the node and the GPU on which the pod makes the least of what is idle useless to others.
+"""Least fragmentation: the node and GPUs on which the pod adds the least fragmentation.
 
-The rule of Weng et al. ("Beware of Fragmentation", USENIX ATC 2023), by the paper: of all ways the one that adds least
-to the fragmentation that the workload sees, where a pod is its CPU and GPUs, and the commonest 95 % of the pods are
-known.
+The rule of Weng et al. ("Beware of Fragmentation", USENIX ATC 2023): of all selections, the one that adds the least to
+the fragmentation for the workload. As in the paper, pods have only CPU and GPUs, and the most common 95 % of the pods
+are known.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _KNOWN_SHARE = 0.95
 
 
 def common_shapes(workload: Workload, known: float = _KNOWN_SHARE) -> dict[PodShape, float]:
-    """The commonest sorts of pods that make up ``known`` of all, and the share of each among them.
+    """The most common shapes that make up a ``known`` share of all pods, with the share of each among them.
 
-    Sorts that differ only in what the paper's pods do not have, memory, are one.
+    Shapes that differ only in memory, which the paper does not consider, are merged.
     """
     counts: Counter[PodShape] = Counter()
     for shape, count in zip(workload.shapes, workload.counts, strict=True):
@@ -55,12 +55,13 @@ def _cost_function(context: PolicyContext) -> CostFunction:
         model = states.model[before]
         lost = usable(model, states.cpu[before], states.memory[before], states.pattern[before])
         lost -= usable(model, candidates.cpu, candidates.memory, candidates.pattern)
-        # What the pod itself takes is not idle any more.
+        # The capacity that the pod takes is no longer idle.
         added = lost - (patterns.idle[states.pattern[before]] - patterns.idle[candidates.pattern])
-        # Rounded, so that nothing added is exactly nothing: half of all points, which the least more would cost one of.
+        # Rounded, so that no added fragmentation is exactly 0: the score is then 0.5, and any more would cost one
+        # point.
         return cost_of_score(1 / (1 + np.exp(np.round(added, 6) / WHOLE)))
 
     return cost
 
 
-LEAST_FRAGMENTATION = PlacementPolicy("fgd", "the way that makes the least of idle GPUs useless to others", _cost_function)
+LEAST_FRAGMENTATION = PlacementPolicy("fgd", "the node and GPUs with the least added fragmentation", _cost_function)

@@ -1,4 +1,4 @@
-"""What a policy is: a function that says how good each way to put a pod on a node is; the least is taken."""
+"""Placement policies: a policy computes the cost of each candidate for a pod; the lowest cost is chosen."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from allotment.tools.replay.workload import PodShape, Workload
 
 
 def cost_of_score(score: Floats) -> Floats:
-    """What a score from 0 to 1 costs, when it is given in whole numbers up to 100.
+    """The cost of a score from 0 to 1: the negative score in integers from 0 to 100.
 
-    >>> cost(np.array([0.031, 0.039, 1.0])).tolist()
+    >>> cost_of_score(np.array([0.031, 0.039, 1.0])).tolist()
     [-3.0, -3.0, -100.0]
     """
     whole: Floats = -np.floor(100 * np.clip(score, 0, 1))
@@ -24,8 +24,8 @@ def cost_of_score(score: Floats) -> Floats:
 
 
 class Candidates(NamedTuple):
-    """Ways to put one pod on nodes, in columns: the node's state before (ways of one state stand together), and what
-    the node would have left: CPU, memory, and its GPUs by number of pattern.
+    """Candidate placements of one pod, as columns: the node's current state (candidates of a state are adjacent), and
+    the node's remaining CPU, memory and GPU pattern after the placement.
     """
 
     state: Ints
@@ -35,23 +35,21 @@ class Candidates(NamedTuple):
 
 
 class PolicyContext(NamedTuple):
-    """What a policy may know beforehand: what sorts of pods there are and how common each is, but not their order."""
+    """The information available to a policy: pod shapes and their frequencies, but not their order; and the nodes."""
 
     workload: Workload
     nodes: tuple[TraceNode, ...]
     states: NodeStates
 
 
-#: The cost of each candidate for a shape: of states that are alike it is always the same.
+#: The cost of each candidate for a shape; it depends only on the state.
 CostFunction = Callable[[PodShape, Candidates], Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementPolicy:
-    """A policy by its name. Of equal candidates the first node's is taken, the GPU with the least left; or any
-    (``by_chance``).
-
-    ``ordered``: of a node's GPUs the first that will do is taken, and not the one with the least left.
+    """A placement policy. Of candidates with equal costs, the first node and its GPUs with the least idle capacity are
+    chosen, or random ones (``is_random``). ``is_ordered``: a node's first GPUs that fit are chosen instead.
     """
 
     name: str
@@ -62,7 +60,7 @@ class PlacementPolicy:
 
 
 def largest_node(setting: PolicyContext) -> tuple[int, int]:
-    """The most CPU and the most GPUs of any node, in thousandths; never 0."""
+    """The maximum CPU and the maximum GPU capacity of any node, in thousandths; at least 1."""
     cpu = max((node.cpu_milli for node in setting.nodes), default=0)
     gpus = max((node.gpus for node in setting.nodes), default=0)
     return max(cpu, 1), max(WHOLE * gpus, 1)
