@@ -15,7 +15,7 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.program import DriverOptions, serve_in_cluster
-from allotment.fleet.modes import Example
+from allotment.fleet.modes import ExampleMode
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from tests.lab.stage import stage
@@ -49,7 +49,7 @@ def test_it_publishes_prepares_tells_the_claim_and_ends(folder: Path) -> None:
             place.registry.mkdir()
             connected, stop = asyncio.Event(), asyncio.Event()
             registry = PluginRegistry(place.registry, Clock(50.0), on_change=lambda driver, plugin: connected.set())
-            driver = ExampleGpus(NODE, 2, Example(status=True))
+            driver = ExampleGpus(NODE, 2, ExampleMode(status=True))
             async with asyncio.TaskGroup() as group:
                 kubelet = group.create_task(registry.run())
                 program = group.create_task(serve_in_cluster(driver, place, Target(on.plane.access.server), stop))

@@ -75,7 +75,7 @@ def test_a_driver_that_runs_and_is_broken(lab: Lab, folder: Path, capsys: pytest
         assert verify(lab, folder, "-o", "json", socket="plugins/gpu.example.com/dra.sock") == 1
         report = json.loads(capsys.readouterr().out)
         assert verify(lab, folder, "--command", "true") == 2
-        assert "leave out --command" in capsys.readouterr().err
+        assert "omit --command" in capsys.readouterr().err
     finally:
         process.terminate()
         process.wait()

@@ -70,7 +70,7 @@ class Storm:
         self.first = msgspec.to_builtins(self.hardware.snapshot().cards)
         (offer,) = asyncio.run(_offers())
         self.devices = {device.name: device for group in offer.groups for device in group}
-        self.limits = {(s.name, name): c.value for s in offer.counters for name, c in s.counters.items()}
+        self.limits = {(s.name, name): c.value for s in offer.counter_sets for name, c in s.counters.items()}
         self.claims: dict[str, _Claim] = {}
         self.numbers = 0
         self.answered = self.cut_off = self.kills = 0

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.engine.cluster.inventory import Inventory
-from allotment.fleet import Cluster, cluster_of, parse_fleet
+from allotment.fleet import FleetCluster, cluster_of, parse_fleet
 from allotment.fleet.catalog import catalog
 from allotment.fleet.catalog.templates import modes_of, template_of
 from allotment.model.core import Node, Pod
@@ -75,7 +75,7 @@ def attempt(given: Scenario, *, alone: bool = False) -> Counter[str]:
     return told
 
 
-def planned(given: Scenario, cluster: Cluster) -> ProvisioningPlan:
+def planned(given: Scenario, cluster: FleetCluster) -> ProvisioningPlan:
     """The plan for a scenario; the same every time."""
     trees = (*given.objects, *given.claims, *given.pods)
     values = (namespace(), *cluster.nodes, *cluster.slices, *classes(), *values_of(trees))
@@ -83,7 +83,7 @@ def planned(given: Scenario, cluster: Cluster) -> ProvisioningPlan:
     return plan(values, given.catalog, given.limits, FEATURES, keep_going=lambda: next(steps, None) is not None, seed=1)
 
 
-def _check(made: ProvisioningPlan, given: Scenario, cluster: Cluster) -> None:
+def _check(made: ProvisioningPlan, given: Scenario, cluster: FleetCluster) -> None:
     """The plan says of every pod exactly one thing, and keeps to its limits."""
     said = [seat.pod for seat in made.existing]
     said += [seat.pod for machine in made.machines for seat in machine.seats]

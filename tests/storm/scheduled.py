@@ -17,7 +17,7 @@ from allotment.cel.validation_context import validation_context
 from allotment.cli.inputs.objects import judge
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
-from allotment.fleet import CLASSES, Cluster, cluster_of, parse_fleet
+from allotment.fleet import CLASSES, FleetCluster, cluster_of, parse_fleet
 from allotment.fleet.catalog.templates import template_of
 from allotment.model.core import Node
 from allotment.model.features import Features
@@ -69,10 +69,10 @@ def classes() -> tuple[Object, ...]:
     return (*CLASSES["nvidia"], *CLASSES["amd"])
 
 
-def there(given: Scenario) -> Cluster:
+def there(given: Scenario) -> FleetCluster:
     """The machines that are there before anything is planned."""
     if not given.fleet:
-        return Cluster((), (), ())
+        return FleetCluster((), (), ())
     made = cluster_of(parse_fleet(given.fleet), KUBE)
     amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", **given.node.get("amounts", {})}
     nodes = []
@@ -85,7 +85,7 @@ def there(given: Scenario) -> Cluster:
     taints = tuple(DeviceTaint(**taint) for taint in given.node.get("devices", ()))
     if taints:
         slices = tuple(_tainted(one, taints) for one in slices)
-    return Cluster(tuple(one for one in values_of(nodes) if isinstance(one, Node)), slices, made.classes)
+    return FleetCluster(tuple(one for one in values_of(nodes) if isinstance(one, Node)), slices, made.classes)
 
 
 def _tainted(slice_: ResourceSlice, taints: tuple[DeviceTaint, ...]) -> ResourceSlice:
@@ -156,7 +156,7 @@ def named_by_plan(given: Scenario) -> dict[str, str]:
     return found
 
 
-async def left_unbound(made: ProvisioningPlan, given: Scenario, cluster: Cluster, *, nominated: bool) -> dict[str, str]:
+async def left_unbound(made: ProvisioningPlan, given: Scenario, cluster: FleetCluster, *, nominated: bool) -> dict[str, str]:
     """Planned pods that the scheduler binds nowhere, with where they should be and what is said of them.
 
     ``nominated``: pods are told where to go, and planned nodes are kept for them, as the autoscaler does it.
@@ -191,7 +191,7 @@ def _condition(running: World, name: str) -> Any:
 
 
 def objects_of(
-    made: ProvisioningPlan, given: Scenario, cluster: Cluster, places: dict[str, str], *, reserved: bool
+    made: ProvisioningPlan, given: Scenario, cluster: FleetCluster, places: dict[str, str], *, reserved: bool
 ) -> _Objects:  # fmt: skip
     """All that the scheduler is to see: the machines of a plan as they really come, and the pods told where to go.
 

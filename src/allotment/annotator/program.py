@@ -1,12 +1,12 @@
-"""Tells pods that wait for devices why, as events of theirs, whichever scheduler is to place them.
+"""Annotator: explains pending pods that request devices in events, for any scheduler.
 
-Kubernetes' own scheduler says "cannot allocate all claims" and not which device was missing what; of a pod whose
-claim cannot be made it says nothing at all. A cluster that keeps it can have our reasons beside it: this program reads,
-explains all that waits as ``allot explain`` does, and writes events and nothing else. A pod is told again only when the
-reason is another one, also after a restart.
+Kubernetes' scheduler reports "cannot allocate all claims", not which device lacked what; for a pod whose claim cannot
+be created it reports nothing. A cluster with that scheduler can use this program in addition: it reads, explains all
+pending pods as ``allot explain`` does, and writes only events. A pod gets another event only when the reason changes,
+also after a restart.
 
-A pod is left a while to be placed. That is time in which we saw it wait: what became of it while the cluster could not
-be seen nobody knows, and when the cluster is back, its scheduler and controllers need a moment, too.
+A pod must be pending for some time first. Only time in which the cluster was observed counts: its state during a
+disconnection is unknown, and after a reconnection its scheduler and controllers need a moment, too.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from allotment.tools.explain import Answer, explain, messages
 log = logging.getLogger(__name__)
 
 NAME: Final = "allotment-annotator"
-WAITS, FITS = "DevicesUnavailable", "DevicesAvailable"
-#: As events.k8s.io/v1 names what was done.
+UNAVAILABLE, AVAILABLE = "DevicesUnavailable", "DevicesAvailable"
+#: The ``action`` field of events.k8s.io/v1.
 _ACTION: Final = "Explaining"
-_SAID: Final = "The scheduler says: "
-_SILENT: Final = "The scheduler has said nothing of it."
-#: Explaining may take this part of the time.
+_SCHEDULER_REASON: Final = "The scheduler says: "
+_NO_REASON: Final = "The scheduler has not reported a reason."
+#: The maximum share of time spent on explanations.
 _SHARE: Final = 0.2
 
 
 class Options(NamedTuple):
-    """``patience``: seconds that a pod was seen to wait, without a break, before it is told. ``every``: seconds
-    between two looks. ``most``: pods that are explained in one, and so events of one; the others follow in the next.
-    ``tries``: bounds the search for changes that would help, which takes longest."""
+    """``patience``: seconds that a pod must be observed pending, without interruption, before it is explained.
+    ``every``: seconds between two batches. ``most``: maximum pods (and so events) in a batch; the others follow in the
+    next. ``tries``: limits the search for changes that would help, which takes most of the time."""
 
     features: Features
     patience: float = 5.0
@@ -56,7 +56,7 @@ class Options(NamedTuple):
 
 
 def annotator(options: Options) -> Program:
-    """The program."""
+    """Create the annotator program."""
 
     async def run(context: Context) -> None:
         await _Annotator(context, options).run()
@@ -75,61 +75,61 @@ class _Annotator:
         self._objects = Objects(context.caches)
         self._changed = asyncio.Event()
         self._age = 1
-        """How often the cluster has changed, as far as it was looked at."""
-        self._seen: dict[str, float] = {}
-        """Since when pods (uid) wait that do, as far as was seen, by the clock's ``seconds``."""
-        self._looked: dict[str, int] = {}
-        """When pods (uid) were explained last, as such an age."""
-        self._told: dict[str, tuple[str, bool]] = {}
-        """What pods (uid) were told last, in short."""
+        """The number of observed changes of the cluster."""
+        self._pending_since: dict[str, float] = {}
+        """When pods (uid) were first observed pending, by the clock's ``seconds``."""
+        self._explained_at: dict[str, int] = {}
+        """The age at which pods (uid) were last explained."""
+        self._last_notes: dict[str, tuple[str, bool]] = {}
+        """The keys of the last notes, by pod uid."""
 
     async def run(self) -> None:
-        """Explain for ever."""
+        """Explain pending pods until cancelled."""
         await self._objects.synced()
-        self._told = await _told_before(self._client)
-        end = self._objects.on_change(self._grown)
+        self._last_notes = await _earlier_notes(self._client)
+        end = self._objects.on_change(self._on_change)
         self._changed.set()
         try:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                spent = await self._look()
+                spent = await self._explain_some()
                 await self._clock.sleep(max(self._options.every, spent / _SHARE))
         finally:
             end()
 
-    def _grown(self) -> None:
-        """What was found out before may not be true any more."""
+    def _on_change(self) -> None:
+        """Invalidate earlier explanations."""
         self._age += 1
         self._changed.set()
 
-    async def _look(self) -> float:
-        """Explain some of what waits now; how long it took."""
-        began, age = self._clock.seconds(), self._age
-        self._forget()
-        due = [pod for pod in self._due() if self._looked.get(pod.uid, 0) < age]
-        due.sort(key=lambda pod: (self._looked.get(pod.uid, 0), queue_order(pod)))
+    async def _explain_some(self) -> float:
+        """Explain a batch of pending pods. Returns the seconds spent."""
+        start, age = self._clock.seconds(), self._age
+        self._drop_deleted()
+        due = [pod for pod in self._due() if self._explained_at.get(pod.uid, 0) < age]
+        due.sort(key=lambda pod: (self._explained_at.get(pod.uid, 0), queue_order(pod)))
         if len(due) > self._options.most:
             self._changed.set()
         due = due[: self._options.most]
         if due:
             with self._observing.work("explain"):
                 answers = await asyncio.to_thread(self._explained, self._objects.values(), {pod.uid for pod in due})
-            told = [pod for pod in due if self._tell(pod, answers.get(f"{pod.namespace}/{pod.name}"))]
-            self._looked |= {pod.uid: age for pod in due}
-            if told:
-                log.info("%d of the pods that wait were told why", len(told))
-        return self._clock.seconds() - began
+            reported = [pod for pod in due if self._report(pod, answers.get(f"{pod.namespace}/{pod.name}"))]
+            self._explained_at |= {pod.uid: age for pod in due}
+            if reported:
+                log.info("explained %d pending pods", len(reported))
+        return self._clock.seconds() - start
 
     def _due(self) -> Iterator[Item[Any]]:
-        """What has waited long enough; whoever has not is looked at later."""
+        """Pods that have been pending long enough; schedules another batch for the others."""
         now, patience = self._clock.seconds(), self._options.patience
         unbroken = max(cache.since for cache in self._objects.caches)
         waiting = [pod for pod in self._pods.items() if _waits(pod)]
-        self._seen = {pod.uid: self._seen.get(pod.uid, now) for pod in waiting}
+        self._pending_since = {pod.uid: self._pending_since.get(pod.uid, now) for pod in waiting}
         soonest = inf
         for pod in waiting:
-            left = max(self._seen[pod.uid], unbroken) + patience - now
+            left = max(self._pending_since[pod.uid], unbroken) + patience - now
             if left > 0:
                 soonest = min(soonest, left, patience)
             else:
@@ -138,74 +138,76 @@ class _Annotator:
             self._clock.later(soonest, self._changed.set)
 
     def _explained(self, values: Sequence[Object], due: set[str]) -> dict[str, Answer]:
-        """The answers by the name of the pod. Pods that nobody asks about are left out; those that run are not."""
-        asked = [value for value in values if not isinstance(value, Pod) or _runs(value) or value.metadata.uid in due]
-        answers = explain(asked, self._options.features, self._options.tries).answers
+        """The answers by pod name. Pending pods that are not due are left out; scheduled ones are included."""
+        selected = [
+            value for value in values if not isinstance(value, Pod) or _runs(value) or value.metadata.uid in due
+        ]
+        answers = explain(selected, self._options.features, self._options.tries).answers
         return {answer.name: answer for answer in answers if answer.kind == "Pod"}
 
-    def _tell(self, pod: Item[Any], answer: Answer | None) -> bool:
-        """Whether there was something to tell."""
+    def _report(self, pod: Item[Any], answer: Answer | None) -> bool:
+        """Record an event if the reason changed; returns whether it did."""
         if answer is None:
             return False
-        said = _condition(pod)
-        last = f"{_SAID}{said}" if said else _SILENT
+        reason = _condition(pod)
+        last = f"{_SCHEDULER_REASON}{reason}" if reason else _NO_REASON
         if answer.reasons is not None:
             note = messages.event_note(messages.diagnosis_lines(answer.name, answer.reasons), last)
-        elif said:
+        elif reason:
             devices = ", ".join(device.device for claim in answer.claims for device in claim.devices)
             note = f"Its claims fit on node {answer.node} now ({devices}). {last}"
         else:
-            return False  # it may be placed at any moment, and what it would get is nobody's news
-        if self._told.get(pod.uid) == (short := _short(note)):
+            return False  # it may be scheduled at any moment, so an event would have no use
+        if self._last_notes.get(pod.uid) == (short := _note_key(note)):
             return False
-        self._told[pod.uid] = short
+        self._last_notes[pod.uid] = short
         tree = {**pod.tree, "apiVersion": "v1", "kind": "Pod"}
         if answer.fits:
-            self._recorder.event(tree, "Normal", FITS, note, _ACTION)
+            self._recorder.event(tree, "Normal", AVAILABLE, note, _ACTION)
         else:
-            self._recorder.event(tree, "Warning", WAITS, note, _ACTION)
+            self._recorder.event(tree, "Warning", UNAVAILABLE, note, _ACTION)
         log.debug("pod %s/%s: %s", pod.namespace, pod.name, note.partition("\n")[0])
         return True
 
-    def _forget(self) -> None:
-        there = {pod.uid for pod in self._pods.items()}
-        for known in (self._told, self._looked):
-            for uid in known.keys() - there:
+    def _drop_deleted(self) -> None:
+        existing = {pod.uid for pod in self._pods.items()}
+        for known in (self._last_notes, self._explained_at):
+            for uid in known.keys() - existing:
                 del known[uid]
 
 
-async def _told_before(client: Client) -> dict[str, tuple[str, bool]]:
-    """What a copy of us said last of each pod (uid), as far as the cluster remembers."""
+async def _earlier_notes(client: Client) -> dict[str, tuple[str, bool]]:
+    """The last note for each pod (uid) from an earlier process, from the events that the cluster still has."""
     try:
         listing = await client.list(EVENTS, fields=f"reportingComponent={NAME}")
     except StatusError as error:
-        log.warning("earlier events cannot be read, so pods may be told twice: %s", error)
+        log.warning("cannot read earlier events, so events may be repeated: %s", error)
         return {}
-    told = sorted(listing.items, key=_last_told)
+    events = sorted(listing.items, key=_last_observed)
     return {
-        event["involvedObject"].get("uid", ""): _short(event.get("message", "").removeprefix(COMBINED))
-        for event in told
+        event["involvedObject"].get("uid", ""): _note_key(event.get("message", "").removeprefix(COMBINED))
+        for event in events
     }
 
 
-def _last_told(event: Tree) -> str:
-    """When an event was last told; its time is when it first was."""
+def _last_observed(event: Tree) -> str:
+    """When an event was last observed; ``eventTime`` is when it was first."""
     series = event.get("series") or {}
     return str(series.get("lastObservedTime") or event.get("eventTime") or "")
 
 
-def _short(note: str) -> tuple[str, bool]:
-    """By which a reason counts as another one, and whether the scheduler had spoken: how many devices are in use
-    changes all the time.
+def _note_key(note: str) -> tuple[str, bool]:
+    """The parts of a note whose change requires a new event: the reason without numbers, and whether the scheduler has
+    reported one. The number of devices in use changes all the time.
 
-    >>> _short("2 of 8 devices are free (in-use)\\nThe scheduler says: no")
+    >>> _note_key("2 of 8 devices are free (in-use)\\nThe scheduler says: no")
     ('# of # devices are free (in-use)', True)
     """
-    return re.sub(r"[0-9]+", "#", note.partition("\n")[0]), not note.endswith(_SILENT)
+    return re.sub(r"[0-9]+", "#", note.partition("\n")[0]), not note.endswith(_NO_REASON)
 
 
 def _waits(pod: Item[Any]) -> bool:
-    """Whether a pod with claims, or that counts devices as extended resources, is for a scheduler to place."""
+    """Whether a pod with claims or extended resources is waiting for a scheduler."""
     if pod.spec.get("nodeName") or pod.deleting or pod.spec.get("schedulingGates"):
         return False
     return pod.status.get("phase") in (None, "", "Pending") and (
@@ -225,8 +227,8 @@ def _runs(pod: Pod) -> bool:
 
 
 def _condition(pod: Item[Any]) -> str:
-    """What its scheduler said last of why it waits."""
-    for one in pod.status.get("conditions") or ():
-        if one["type"] == "PodScheduled" and one["status"] == "False":
-            return " ".join(str(one.get("message", "")).split())
+    """The scheduler's last message in the pod's PodScheduled condition."""
+    for condition in pod.status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return " ".join(str(condition.get("message", "")).split())
     return ""

@@ -14,8 +14,9 @@ from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
 from allotment.model.trees import Tree
+from allotment.node_fit.nodes import PROVISIONING
 
-__all__ = ["PROVISIONING", "LEAVING", "cordon", "cordoned", "is_cordoned"]
+__all__ = ["LEAVING", "PROVISIONING", "cordon", "cordoned", "is_cordoned"]
 
 #: Annotation of a node that is cordoned before its removal; `PROVISIONING` marks one that is not complete yet.
 LEAVING: Final = "allotment.dev/leaving"

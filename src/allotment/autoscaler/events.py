@@ -85,7 +85,7 @@ def describe_machine(machine: PlannedMachine) -> str:
     """Return a description of a machine.
 
     >>> from decimal import Decimal
-    >>> described(
+    >>> describe_machine(
     ...     PlannedMachine(
     ...         node="n",
     ...         instance="aws/g5.xlarge",
@@ -105,7 +105,7 @@ def describe_machine(machine: PlannedMachine) -> str:
 def format_duration(seconds: float) -> str:
     """Return a duration in seconds or minutes.
 
-    >>> minutes(42), minutes(60), minutes(1800)
+    >>> format_duration(42), format_duration(60), format_duration(1800)
     ('42 s', '1 min', '30 min')
     """
     return f"{seconds:.0f} s" if round(seconds) % 60 else f"{seconds / 60:.0f} min"

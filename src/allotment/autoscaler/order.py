@@ -61,7 +61,7 @@ def order_name(machine: PlannedMachine, taken: Container[str]) -> str:
     ...     capacity_type="on-demand",
     ...     usd_per_hour=Decimal("1.006"),
     ... )
-    >>> name_of(machine, ())
+    >>> order_name(machine, ())
     'g5-xlarge-05ced461'
     """
     kind = re.sub(r"[^a-z0-9]+", "-", machine.instance.rpartition("/")[2].lower())[:_LONGEST].strip("-")

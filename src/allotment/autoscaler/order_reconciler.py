@@ -84,8 +84,8 @@ class OrderReconciler:
 
     def node_of(self, order: MachineOrder) -> str:
         """Return the name of its node, or of the order while it has none."""
-        standing = self._machines.get(order.name)
-        return (standing.node if standing is not None else "") or order.name
+        status = self._machines.get(order.name)
+        return (status.node if status is not None else "") or order.name
 
     def in_flight_node(self, order: MachineOrder) -> InFlightNode | None:
         """Return what an order will provide; None if its type is not in the catalogue any more."""
@@ -209,8 +209,8 @@ class OrderReconciler:
 
         async def reserved(order: MachineOrder) -> None:
             async with semaphore:
-                promised = set(self._nominations.pods_of(order.name))
-                pods = [pod for pod in self._cluster.unschedulable_pods() if pod.uid in promised]
+                assigned = set(self._nominations.pods_of(order.name))
+                pods = [pod for pod in self._cluster.unschedulable_pods() if pod.uid in assigned]
                 if pods and await admit(self._client, self._cluster.pods, pods, order.name):
                     await reserve(self._client, self._cluster.nodes, self.node_of(order), order.name)
 

@@ -107,7 +107,7 @@ class Autoscaler:
         self._plan_due, self._reconcile_due = asyncio.Event(), asyncio.Event()
         self._retry_all = False
         self._unavailable = ""
-        """Why the provider is unavailable."""
+        """The reason why the provider is unavailable; empty if it is available."""
         self._reconciler = OrderReconciler(
             options, context.clock, self._client, provider, self._cluster, self._orders, self._nominations,
             self._offerings, self._backoff, self._events, self._retry,

@@ -45,32 +45,32 @@ class PurchaseBackoff:
     def failed(self, order: str, requirements: Iterable[str], now: float) -> None:
         """Record a machine that did not help pods with these requirements."""
         plan, recorded = self._plans.get(order, (None, frozenset()))
-        for wish in recorded.union(requirements):
-            if plan is not None and self._last.get(wish) == plan:
+        for requirement in recorded.union(requirements):
+            if plan is not None and self._last.get(requirement) == plan:
                 continue
             if plan is not None:
-                self._last[wish] = plan
-            vain = self._failures[wish] = self._failures.get(wish, 0) + 1
+                self._last[requirement] = plan
+            vain = self._failures[requirement] = self._failures.get(requirement, 0) + 1
             if vain > _FREE_FAILURES:
-                self._until[wish] = now + self.duration(wish)
+                self._until[requirement] = now + self.duration(requirement)
 
-    def served(self, wish: str) -> None:
+    def served(self, requirement: str) -> None:
         """Reset the back-off, because a pod with these requirements got a node."""
         for known in (self._last, self._failures, self._until):
-            known.pop(wish, None)
+            known.pop(requirement, None)
 
-    def failures(self, wish: str) -> int:
+    def failures(self, requirement: str) -> int:
         """Return the number of consecutive failed plans."""
-        return self._failures.get(wish, 0)
+        return self._failures.get(requirement, 0)
 
-    def duration(self, wish: str) -> float:
+    def duration(self, requirement: str) -> float:
         """Return the duration of the current back-off."""
-        waits = self._failures.get(wish, 0) - _FREE_FAILURES
+        waits = self._failures.get(requirement, 0) - _FREE_FAILURES
         return min(self._first * 2 ** min(waits - 1, 32), self._longest) if waits > 0 else 0.0
 
-    def remaining(self, wish: str, now: float) -> float:
+    def remaining(self, requirement: str, now: float) -> float:
         """Return the remaining back-off for pods with these requirements."""
-        return max(self._until.get(wish, now) - now, 0.0)
+        return max(self._until.get(requirement, now) - now, 0.0)
 
     def next(self, now: float) -> float | None:
         """Return when the next back-off ends; None if there is none."""
@@ -78,9 +78,9 @@ class PurchaseBackoff:
 
     def ended(self, now: float) -> bool:
         """Return whether a back-off has ended since the last call."""
-        over = [wish for wish, until in self._until.items() if until <= now]
-        for wish in over:
-            del self._until[wish]
+        over = [requirement for requirement, until in self._until.items() if until <= now]
+        for requirement in over:
+            del self._until[requirement]
         return bool(over)
 
     def max_plans(self, seconds: float) -> int:

@@ -14,7 +14,7 @@ from allotment.tools.plan.report import PlannedMachine
 def remaining_limits(limits: PlanLimits, machines_owned: Iterable[PlannedMachine]) -> PlanLimits:
     """Return the limits less the machines of the autoscaler, in flight or running.
 
-    >>> remaining(Limits(machines=3, budget=Decimal(5)), ()).machines
+    >>> remaining_limits(PlanLimits(max_machines=3, budget=Decimal(5)), ()).max_machines
     3
     """
     machines = tuple(machines_owned)

@@ -95,9 +95,9 @@ class ScaleUp:
             if order is not None:
                 if self._in_flight_node(order) is None:
                     held.add(pod.uid)
-            elif self._backoff.remaining(wish := requirements_key(pod), now) > 0:
+            elif self._backoff.remaining(requirement := requirements_key(pod), now) > 0:
                 held.add(pod.uid)
-                self._events.backed_off(pod, self._backoff.failures(wish), self._backoff.duration(wish))
+                self._events.backed_off(pod, self._backoff.failures(requirement), self._backoff.duration(requirement))
         return held
 
     def invalidate(self, uid: str) -> None:

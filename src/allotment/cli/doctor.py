@@ -14,7 +14,7 @@ from typing import Any, Final
 from allotment.cli.inputs.release import features_among
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import BadInput, Mistake
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.loading import load_paths
 from allotment.phrases import counted, listed
 from allotment.tools.doctor.check import ClusterCheck
@@ -68,7 +68,7 @@ def _chosen(only: Sequence[str]) -> tuple[ClusterCheck, ...]:
     words = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
     for word in words:
         if not any(check.code.startswith(word) for check in CHECKS):
-            hint = nearest(word, {check.code: check for check in CHECKS}) or "allot doctor --list lists all checks"
+            hint = suggestion(word, {check.code: check for check in CHECKS}) or "allot doctor --list lists all checks"
             raise Mistake(f"--select: unknown check {word!r}", hint)
     return tuple(check for check in CHECKS if not words or check.code.startswith(tuple(words)))
 

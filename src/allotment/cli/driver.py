@@ -15,7 +15,7 @@ from allotment.extras import require
 if TYPE_CHECKING:
     from allotment.drivers.driver import Driver
     from allotment.drivers.program import DriverOptions
-    from allotment.fleet import Machine
+    from allotment.fleet import FleetMachine
 
 _FORM = "[GPUSx]HARDWARE[/MODE]"
 _FLEET = "see allot fleet list"
@@ -82,7 +82,7 @@ def _pretended(arguments: Namespace, place: DriverOptions) -> Driver:
         raise Mistake(f"{error.filename}: {error.strerror}") from None
 
 
-def _machine(arguments: Namespace, node: str) -> Machine:
+def _machine(arguments: Namespace, node: str) -> FleetMachine:
     """Return the hardware to simulate. Raises Mistake."""
     from allotment.fleet import FleetError, parse_fleet
 

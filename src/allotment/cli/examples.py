@@ -52,10 +52,10 @@ def find(word: str) -> Example:
         number, _, rest = example.name.partition("-")
         if word in (example.name, f"{example.name}.yaml", rest) or (word.isdigit() and word.zfill(2) == number):
             return example
-    from allotment.fleet.errors import nearest
+    from allotment.fleet.errors import suggestion
 
     names = [example.name.partition("-")[2] for example in examples()]
-    raise Mistake(f"unknown example {word!r}", nearest(word, names) or "`allot examples list` lists them")
+    raise Mistake(f"unknown example {word!r}", suggestion(word, names) or "`allot examples list` lists them")
 
 
 def run_list(arguments: Namespace) -> int:

@@ -20,7 +20,7 @@ from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
 from allotment.fleet import FleetError, parse_fleet
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
@@ -199,7 +199,7 @@ def _is_meant(answer: Answer, subject: str, namespace: str | None) -> bool:
 def _nothing_called(subject: str, answers: Iterable[Answer]) -> Mistake:
     known: dict[str, Any] = {full.rpartition("/")[2]: None for answer in answers for _, full in _names(answer)}
     listed = ", ".join(list(known)[:5])
-    hint = nearest(subject.rpartition("/")[2], known) or (f"known: {listed}" if known else "")
+    hint = suggestion(subject.rpartition("/")[2], known) or (f"known: {listed}" if known else "")
     prefix, slash, _ = subject.partition("/")
     if slash and not any(prefix.lower() in words for words in _KINDS.values()):
         hint = f"{prefix}: not a kind that has pods; use pod/NAME, claim/NAME, deploy/NAME, job/NAME, sts/NAME …"

@@ -10,11 +10,11 @@ from allotment.cli.output.console import Screen, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import plain
 from allotment.fleet import (
-    FORM,
+    FLEET_SYNTAX,
     Accelerator,
     FleetError,
     Hardware,
-    Machine,
+    FleetMachine,
     accelerators,
     cluster_of,
     hardware,
@@ -57,7 +57,7 @@ def run_list(arguments: Namespace) -> int:
         cut=["PRODUCT"],
     )
     screen.line()
-    screen.line(f"Syntax of --fleet: {FORM}, comma separated.")
+    screen.line(f"Syntax of --fleet: {FLEET_SYNTAX}, comma separated.")
     screen.line("  dgx-a100-40gb:2             two of these servers")
     screen.line("  4xl4:3                      three generic machines with four L4 each")
     screen.line("  h100/static-mig=1g.10gb:7   fixed MIG devices; per GPU: A/B/full")
@@ -102,13 +102,13 @@ def run_slices(arguments: Namespace) -> int:
     return 0
 
 
-def _machines(arguments: Namespace) -> tuple[Machine, ...]:
+def _machines(arguments: Namespace) -> tuple[FleetMachine, ...]:
     """Return one machine given by options, or those of a ``--fleet`` specification. Raises Mistake."""
     name = arguments.hardware
     if arguments.mode is None and arguments.node_name is None and arguments.gpus is None:
         machines = parse_fleet([name])
         # A single machine given by its hardware alone keeps the plain name.
-        return (Machine(name, machines[0].hardware, machines[0].mode),) if name in servers() else machines
+        return (FleetMachine(name, machines[0].hardware, machines[0].mode),) if name in servers() else machines
     if any(sign in name for sign in ":/=,"):
         raise Mistake(f"{name!r} already contains mode and nodes", "omit --mode, --node-name and --gpus")
     try:
@@ -116,7 +116,7 @@ def _machines(arguments: Namespace) -> tuple[Machine, ...]:
         mode = parse_mode(arguments.mode or "", machine)
     except FleetError as error:
         raise Mistake(str(error), error.hint) from None
-    return (Machine(arguments.node_name or machine.id, machine, mode),)
+    return (FleetMachine(arguments.node_name or machine.id, machine, mode),)
 
 
 def _write(screen: Screen, data: Any, form: str) -> None:

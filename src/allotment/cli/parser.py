@@ -108,10 +108,10 @@ class Parser(argparse.ArgumentParser):
         return {}
 
     def _no_choice(self, name: str, found: str, choices: str, hint: str) -> tuple[str, str]:
-        from allotment.fleet.errors import nearest
+        from allotment.fleet.errors import suggestion
 
         known = choices.replace("'", "").split(", ")
-        close = nearest(found, known)
+        close = suggestion(found, known)
         if name.startswith("-"):
             return f"{_long_name(name)}: expected one of {', '.join(known)}, found {found!r}", close or hint
         if name != "COMMAND":
@@ -122,7 +122,7 @@ class Parser(argparse.ArgumentParser):
         return f"unknown command {found!r}: expected one of {', '.join(known)}", close or hint
 
     def _instead(self, option: str) -> str:
-        from allotment.fleet.errors import nearest
+        from allotment.fleet.errors import suggestion
 
         hints: dict[str, str] = self.get_default("instead") or {}
         own = [
@@ -132,7 +132,7 @@ class Parser(argparse.ArgumentParser):
             for name in action.option_strings
             if name.startswith("--")
         ]
-        return hints.get(option) or (nearest(option, own) if option.startswith("--") else "")
+        return hints.get(option) or (suggestion(option, own) if option.startswith("--") else "")
 
 
 def _long_name(name: str) -> str:

@@ -14,7 +14,7 @@ from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 from allotment.tools.permissions.access_reviews import AccessRequest, access_requests
@@ -56,7 +56,7 @@ def run(arguments: Namespace) -> int:
 
 def _part(name: str, drivers: Sequence[str]) -> ComponentPermissions:
     if name not in COMPONENTS:
-        raise Mistake(f"unknown component {name!r}", nearest(name, COMPONENTS) or f"known: {', '.join(COMPONENTS)}")
+        raise Mistake(f"unknown component {name!r}", suggestion(name, COMPONENTS) or f"known: {', '.join(COMPONENTS)}")
     return driver_permissions(*drivers) if name == "driver" and drivers else COMPONENTS[name]
 
 

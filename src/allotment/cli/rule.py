@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import FRAME_WIDTH, Mistake
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.tools.check.catalog import FAMILIES, all_rules
 from allotment.tools.check.reference import fix_availability, headline, page_link
 from allotment.tools.check.rule import Rule
@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
     screen = open_screen()
     word = arguments.rule or "all"
     if not is_known_pattern(word):
-        raise Mistake(f"unknown rule {word!r}", nearest(word, known_patterns()) or "allot rule lists all rules")
+        raise Mistake(f"unknown rule {word!r}", suggestion(word, known_patterns()) or "allot rule lists all rules")
     meant = [rule for rule in all_rules() if pattern_matches(word, rule.code)]
     single = len(meant) == 1
     if arguments.output == "json":

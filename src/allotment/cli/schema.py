@@ -7,7 +7,7 @@ from argparse import Namespace
 from allotment.cli.inputs.release import features
 from allotment.cli.output.console import open_screen
 from allotment.cli.output.errors import Mistake
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_json
 from allotment.tools.schema import DEFAULT_KINDS, UnknownKindError, schema
 
@@ -19,7 +19,7 @@ def run(arguments: Namespace) -> int:
     except UnknownKindError as error:
         raise Mistake(
             f"no kind {error.kind!r} of Kubernetes {arguments.kube_version} that manifests are written in",
-            nearest(error.kind, error.known) or f"for example {', '.join(DEFAULT_KINDS)}, Pod",
+            suggestion(error.kind, error.known) or f"for example {', '.join(DEFAULT_KINDS)}, Pod",
         ) from None
     open_screen().out.write(to_json(tree) + "\n")
     return 0

@@ -24,19 +24,19 @@ from allotment.drivers.nvidia.simulated.compute_server import ComputeServer
 from allotment.drivers.nvidia.simulated.declared_faults import DeclaredFaults
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.drivers.simulation import SimulatedHardwareDriver
-from allotment.fleet import FleetError, Machine
+from allotment.fleet import FleetError, FleetMachine
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.example import CPU_DRIVER, GPU_DRIVER, NET_DRIVER
 from allotment.fleet.modes import (
     AutoPartition,
-    Example,
+    ExampleMode,
     NvidiaMode,
     Partitioned,
     VirtualMachines,
     Vocabulary,
     nvidia_mode,
 )
-from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, gpus_of, made_of
+from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, gpus_of, fixed_mig_devices
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 
 #: The names of the drivers that a machine may have, by vendor.
@@ -70,15 +70,15 @@ class MachineDrivers(NamedTuple):
     set_gates: Callable[[str], None] = reject_gates
 
 
-def simulated_drivers(machine: Machine, compute: ComputeServer) -> MachineDrivers:
+def simulated_drivers(machine: FleetMachine, compute: ComputeServer) -> MachineDrivers:
     """Return the drivers of a machine over simulated hardware, whose programs run on ``compute``."""
     return _SIMULATED[machine.hardware.accelerator.vendor](machine, compute)
 
 
-def _simulated_nvidia(machine: Machine, compute: ComputeServer) -> MachineDrivers:
+def _simulated_nvidia(machine: FleetMachine, compute: ComputeServer) -> MachineDrivers:
     assert isinstance(machine.mode, NvidiaMode), "modes are checked against the hardware"
     gpus = gpus_of(machine.hardware, machine.node, machine.mode)
-    fixed_mig = made_of(gpus, machine.node, machine.mode)
+    fixed_mig = fixed_mig_devices(gpus, machine.node, machine.mode)
     hardware = SimulatedHardware(gpus, fixed_mig=fixed_mig, name=machine.node, address=compute.address)
     compute.attach(hardware.share, hardware.running)
     driver = NvidiaDriver(hardware, machine.mode)
@@ -91,21 +91,21 @@ def _simulated_nvidia(machine: Machine, compute: ComputeServer) -> MachineDriver
     )
 
 
-def _simulated_amd(machine: Machine, compute: ComputeServer) -> MachineDrivers:
+def _simulated_amd(machine: FleetMachine, compute: ComputeServer) -> MachineDrivers:
     hardware = SimulatedAmd(machine)
     return MachineDrivers((_amd(machine, hardware),), hardware.set_faults, lambda: None)
 
 
-def _amd(machine: Machine, hardware: SimulatedAmd) -> AmdDriver:
+def _amd(machine: FleetMachine, hardware: SimulatedAmd) -> AmdDriver:
     mode = machine.mode
     vocabulary = mode.vocabulary if isinstance(mode, Partitioned) else "v1"
     auto, guests = isinstance(mode, AutoPartition), isinstance(mode, VirtualMachines)
     return AmdDriver(hardware, machine.node, auto_partition=auto, guests=guests, vocabulary=vocabulary)
 
 
-def _simulated_example(machine: Machine, compute: ComputeServer) -> MachineDrivers:
+def _simulated_example(machine: FleetMachine, compute: ComputeServer) -> MachineDrivers:
     mode = machine.mode
-    assert isinstance(mode, Example), "modes are checked against the hardware"
+    assert isinstance(mode, ExampleMode), "modes are checked against the hardware"
     drivers: list[ExampleDriver] = [ExampleGpus(machine.node, len(machine.hardware.slots), mode)]
     if mode.nics:
         drivers.append(ExampleNics(machine.node, mode.nics))
@@ -121,14 +121,14 @@ def _simulated_example(machine: Machine, compute: ComputeServer) -> MachineDrive
     return MachineDrivers(tuple(drivers), set_faults, lambda: None, programs)
 
 
-_SIMULATED: Final[Mapping[str, Callable[[Machine, ComputeServer], MachineDrivers]]] = {
+_SIMULATED: Final[Mapping[str, Callable[[FleetMachine, ComputeServer], MachineDrivers]]] = {
     "amd": _simulated_amd, "example": _simulated_example, "nvidia": _simulated_nvidia
 }  # fmt: skip
 
 # --- simulated, for a real kubelet ------------------------------------------------------------------------------------
 
 
-def host_simulation(machine: Machine, state: Path) -> Driver:
+def host_simulation(machine: FleetMachine, state: Path) -> Driver:
     """Return the driver of a vendor's GPUs over a simulation on this host. ``state``: the folder with its state.
 
     Raises OSError.
@@ -136,18 +136,18 @@ def host_simulation(machine: Machine, state: Path) -> Driver:
     return SimulatedHardwareDriver(_HOST_SIMULATIONS[machine.hardware.accelerator.vendor](machine, state), machine.form)
 
 
-def _host_simulation_nvidia(machine: Machine, state: Path) -> Driver:
+def _host_simulation_nvidia(machine: FleetMachine, state: Path) -> Driver:
     assert isinstance(machine.mode, NvidiaMode), "modes are checked against the hardware"
     gpus = gpus_of(machine.hardware, machine.node, machine.mode)
-    fixed_mig = made_of(gpus, machine.node, machine.mode)
+    fixed_mig = fixed_mig_devices(gpus, machine.node, machine.mode)
     return NvidiaDriver(SimulatedHardware(gpus, state, fixed_mig=fixed_mig, name=machine.node), machine.mode)
 
 
-def _host_simulation_amd(machine: Machine, state: Path) -> Driver:
+def _host_simulation_amd(machine: FleetMachine, state: Path) -> Driver:
     return _amd(machine, SimulatedAmd(machine, state))
 
 
-_HOST_SIMULATIONS: Final[Mapping[str, Callable[[Machine, Path], Driver]]] = {
+_HOST_SIMULATIONS: Final[Mapping[str, Callable[[FleetMachine, Path], Driver]]] = {
     "amd": _host_simulation_amd, "nvidia": _host_simulation_nvidia
 }  # fmt: skip
 

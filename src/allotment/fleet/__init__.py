@@ -1,7 +1,7 @@
 """What hardware publishes: profiles of accelerators and servers, and the ResourceSlices of the drivers on them."""
 
-from allotment.fleet.cluster import Cluster, classes_of, cluster_of, node_of
-from allotment.fleet.description import FORM, Machine, parse_fleet
+from allotment.fleet.cluster import FleetCluster, classes_of, cluster_of, node_of
+from allotment.fleet.description import FLEET_SYNTAX, FleetMachine, parse_fleet
 from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware, known_names

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from allotment.fleet.description import Machine
-from allotment.fleet.device_classes import AMD_WHOLE, CLASSES
+from allotment.fleet.description import FleetMachine
+from allotment.fleet.device_classes import AMD_WHOLE_GPU, CLASSES
 from allotment.fleet.modes import AutoPartition
 from allotment.fleet.slices import slices_of
 from allotment.model.core import HOSTNAME_LABEL, Node
@@ -18,7 +18,7 @@ _PCI_VENDOR = {"nvidia": "10de", "amd": "1002"}
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class FleetCluster:
     """What a snapshot of such a cluster would hold. Nothing is allocated."""
 
     nodes: tuple[Node, ...]
@@ -26,7 +26,7 @@ class Cluster:
     classes: tuple[DeviceClass, ...]
 
 
-def cluster_of(machines: Iterable[Machine], kube: str = "1.36") -> Cluster:
+def cluster_of(machines: Iterable[FleetMachine], kube: str = "1.36") -> FleetCluster:
     """The cluster of these machines, with the classes of the vendors that it has.
 
     >>> from allotment.fleet.description import parse_fleet
@@ -34,22 +34,22 @@ def cluster_of(machines: Iterable[Machine], kube: str = "1.36") -> Cluster:
     ['gpu.amd.com']
     """
     listed = tuple(machines)
-    return Cluster(
+    return FleetCluster(
         nodes=tuple(node_of(machine) for machine in listed),
         slices=tuple(one for m in listed for one in slices_of(m.hardware, m.mode, m.node, kube)),
         classes=classes_of(listed),
     )
 
 
-def classes_of(machines: Iterable[Machine]) -> tuple[DeviceClass, ...]:
+def classes_of(machines: Iterable[FleetMachine]) -> tuple[DeviceClass, ...]:
     """The classes that the charts of these machines' drivers would install."""
     listed = tuple(machines)
     vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in listed)
     auto = any(isinstance(machine.mode, AutoPartition) for machine in listed)
-    return tuple(one for vendor in vendors for one in CLASSES[vendor]) + ((AMD_WHOLE,) if auto else ())
+    return tuple(one for vendor in vendors for one in CLASSES[vendor]) + ((AMD_WHOLE_GPU,) if auto else ())
 
 
-def node_of(machine: Machine) -> Node:
+def node_of(machine: FleetMachine) -> Node:
     """The node of one machine, with the labels that kubelet and feature discovery would set."""
     labels = {
         "kubernetes.io/arch": "amd64",

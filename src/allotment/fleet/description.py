@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware
-from allotment.fleet.modes import Mode, label, parse_mode
+from allotment.fleet.modes import Mode, mode_label, parse_mode
 from allotment.fleet.profiles import servers
 
 #: A fleet larger than any cluster is a typing error, and would fill the memory.
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 
-FORM = "[NAME=][GPUSx]HARDWARE[:NODES][/MODE]"
+FLEET_SYNTAX = "[NAME=][GPUSx]HARDWARE[:NODES][/MODE]"
 
 _ENTRY = re.compile(
     r"(?:(?P<name>[^=/]*)=)?(?:(?P<gpus>[0-9]+)x)?(?P<hardware>[^:/=]*)(?::(?P<nodes>[^/]*))?(?:/(?P<mode>.*))?"
@@ -35,7 +35,7 @@ _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,40}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class FleetMachine:
     """One node to be: its name, its hardware and how that publishes its GPUs.
 
     ``form``: hardware and mode as they were written, ``[GPUSx]HARDWARE[/MODE]``.
@@ -48,16 +48,16 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _FleetEntry:
     name: str
-    exact: bool
+    has_exact_name: bool
     hardware: Hardware
     mode: Mode
     nodes: int
     form: str
 
 
-def parse_fleet(descriptions: Iterable[str]) -> tuple[Machine, ...]:
+def parse_fleet(descriptions: Iterable[str]) -> tuple[FleetMachine, ...]:
     """The machines of one or more descriptions, in the order written.
 
     >>> [machine.node for machine in parse_fleet(["t4-4x-pcie:2,big=dgx-a100-40gb"])]
@@ -67,25 +67,25 @@ def parse_fleet(descriptions: Iterable[str]) -> tuple[Machine, ...]:
     """
     entries = [_parse(text.strip()) for description in descriptions for text in description.split(",")]
     total = sum(entry.nodes for entry in entries)
-    if total > MOST_NODES:
-        raise FleetError(f"a fleet of {total} nodes: wanted at most {MOST_NODES}")
+    if total > MAX_NODES:
+        raise FleetError(f"a fleet of {total} nodes: wanted at most {MAX_NODES}")
     numbers: Counter[str] = Counter()
-    machines: list[Machine] = []
+    machines: list[FleetMachine] = []
     for entry in entries:
         for _ in range(entry.nodes):
             numbers[entry.name] += 1
-            node = entry.name if entry.exact else f"{entry.name}-{numbers[entry.name]}"
-            machines.append(Machine(node, entry.hardware, entry.mode, entry.form))
+            node = entry.name if entry.has_exact_name else f"{entry.name}-{numbers[entry.name]}"
+            machines.append(FleetMachine(node, entry.hardware, entry.mode, entry.form))
     for node, count in Counter(machine.node for machine in machines).items():
         if count > 1:
             raise FleetError(f"two machines called {node!r}", "give one of them another NAME=")
     return tuple(machines)
 
 
-def _parse(text: str) -> _Entry:
+def _parse(text: str) -> _FleetEntry:
     found = _ENTRY.fullmatch(text)
     if not text or found is None or not found["hardware"]:
-        raise FleetError(f"fleet entry {text!r}: wanted {FORM}", "for example dgx-a100-40gb:2,t4-4x-pcie:3")
+        raise FleetError(f"fleet entry {text!r}: wanted {FLEET_SYNTAX}", "for example dgx-a100-40gb:2,t4-4x-pcie:3")
     try:
         machine = _hardware(found["hardware"], found["gpus"])
         mode = parse_mode(found["mode"] or "", machine)
@@ -95,10 +95,10 @@ def _parse(text: str) -> _Entry:
     name = found["name"]
     if name is not None and _NODE_NAME.fullmatch(name) is None:
         raise FleetError(f"fleet entry {text!r}: {name!r} cannot name a node", "use lower-case letters, digits and -")
-    default = f"{machine.id}-{label(mode)}" if label(mode) else machine.id
+    default = f"{machine.id}-{mode_label(mode)}" if mode_label(mode) else machine.id
     count = f"{found['gpus']}x" if found["gpus"] else ""
     form = f"{count}{found['hardware']}{'/' if found['mode'] else ''}{found['mode'] or ''}"
-    return _Entry(name or default, name is not None and found["nodes"] is None, machine, mode, nodes, form)
+    return _FleetEntry(name or default, name is not None and found["nodes"] is None, machine, mode, nodes, form)
 
 
 def _hardware(name: str, gpus: str | None) -> Hardware:
@@ -110,6 +110,6 @@ def _hardware(name: str, gpus: str | None) -> Hardware:
 def _nodes(text: str | None) -> int:
     if text is None:
         return 1
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MOST_NODES):
-        raise FleetError(f"wanted a number of nodes from 1 to {MOST_NODES} after the colon, found {text!r}")
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MAX_NODES):
+        raise FleetError(f"wanted a number of nodes from 1 to {MAX_NODES} after the colon, found {text!r}")
     return int(text[:9])

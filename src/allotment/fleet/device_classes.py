@@ -47,7 +47,7 @@ CLASSES: dict[str, tuple[DeviceClass, ...]] = {
 }
 
 #: Where AMD's driver partitions GPUs by itself, a request for a whole one must not end on a partition.
-AMD_WHOLE = _device_class(
+AMD_WHOLE_GPU = _device_class(
     "gpu.amd.com-spx",
     f"device.driver == '{_AMD}' && 'computePartition' in device.attributes['{_AMD}'] && "
     f"device.attributes['{_AMD}'].computePartition == 'spx'",

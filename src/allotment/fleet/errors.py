@@ -16,7 +16,7 @@ class FleetError(ValueError):
         self.hint = hint
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """``did you mean X or Y?`` for a misspelt name from a closed set, else an empty string."""
     from difflib import SequenceMatcher
 

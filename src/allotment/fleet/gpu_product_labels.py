@@ -13,9 +13,9 @@ from typing import Final
 from allotment.fleet.profiles import Accelerator, accelerators
 
 #: Characters that feature discovery leaves out of a label's value.
-_LEFT_OUT: Final = re.compile(r"[^A-Za-z0-9\-_. ]")
+_DROPPED_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9\-_. ]")
 #: What feature discovery adds to the product of GPUs that are cut or shared.
-_ADDED: Final = re.compile(r"(-MIG-.+)?(-SHARED)?$")
+_SHARING_SUFFIX: Final = re.compile(r"(-MIG-.+)?(-SHARED)?$")
 
 # fmt: off
 # Names that clouds give to models, in small letters with dashes -> ids of our profiles, or names as published.
@@ -79,7 +79,7 @@ def product_label(product: str) -> str:
     >>> product_label("NVIDIA H100 80GB HBM3")
     'NVIDIA-H100-80GB-HBM3'
     """
-    return "-".join(_LEFT_OUT.sub("", product).split())
+    return "-".join(_DROPPED_CHARACTERS.sub("", product).split())
 
 
 def product_of_label(value: str) -> tuple[str, bool]:
@@ -90,7 +90,7 @@ def product_of_label(value: str) -> tuple[str, bool]:
     >>> product_of_label("Tesla-T4-SHARED"), product_of_label("NVIDIA-L2")
     (('Tesla T4', True), ('NVIDIA-L2', False))
     """
-    bare = _ADDED.sub("", value, count=1)
+    bare = _SHARING_SUFFIX.sub("", value, count=1)
     known = _by_label().get(bare)
     return (known, True) if known is not None else (bare, False)
 

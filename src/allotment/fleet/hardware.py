@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.errors import FleetError, suggestion
 from allotment.fleet.profiles import Accelerator, Server, Slot, accelerators, servers
 
 #: More than any machine has; a module of two GPUs (MI250X) counts twice.
-MOST_GPUS = 16
+MAX_GPUS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ def hardware(name: str, gpus: int | None = None) -> Hardware:
     if server is not None:
         order = server.order or tuple(range(len(server.gpus)))
         whole = Hardware(server.id, server.title, accelerators()[server.accelerator], server.gpus, order, server)
-        return whole if gpus is None else _first(whole, gpus)
+        return whole if gpus is None else _with_first_gpus(whole, gpus)
     accelerator = _accelerator_names().get(name.lower())
     if accelerator is None:
-        raise _unknown(name, "a server or an accelerator", known_names())
-    return _plain(accelerator, name.lower(), 1 if gpus is None else gpus)
+        raise _unknown_hardware(name, "a server or an accelerator", known_names())
+    return _plain_machine(accelerator, name.lower(), 1 if gpus is None else gpus)
 
 
 def accelerator_of(name: str) -> Accelerator:
@@ -70,27 +70,27 @@ def accelerator_of(name: str) -> Accelerator:
     """
     accelerator = _accelerator_names().get(name.lower())
     if accelerator is None:
-        raise _unknown(name, "an accelerator", tuple(_accelerator_names()))
+        raise _unknown_hardware(name, "an accelerator", tuple(_accelerator_names()))
     return accelerator
 
 
-def _unknown(name: str, wanted: str, known: Iterable[str]) -> FleetError:
+def _unknown_hardware(name: str, wanted: str, known: Iterable[str]) -> FleetError:
     return FleetError(
         f"unknown hardware {name!r}: wanted {wanted}",
-        nearest(name, known) or "`allot fleet list` names all that are known",
+        suggestion(name, known) or "`allot fleet list` names all that are known",
     )
 
 
-def _first(whole: Hardware, gpus: int) -> Hardware:
+def _with_first_gpus(whole: Hardware, gpus: int) -> Hardware:
     if not 1 <= gpus <= len(whole.slots):
         raise FleetError(f"{whole.id} has {len(whole.slots)} GPUs: wanted {gpus} of them")
     order = tuple(slot for slot in whole.order if slot < gpus)
     return replace(whole, slots=whole.slots[:gpus], order=order)
 
 
-def _plain(accelerator: Accelerator, name: str, gpus: int) -> Hardware:
-    if not 1 <= gpus <= MOST_GPUS:
-        raise FleetError(f"a machine with {gpus} × {name}: wanted 1 to {MOST_GPUS} GPUs")
+def _plain_machine(accelerator: Accelerator, name: str, gpus: int) -> Hardware:
+    if not 1 <= gpus <= MAX_GPUS:
+        raise FleetError(f"a machine with {gpus} × {name}: wanted 1 to {MAX_GPUS} GPUs")
     slots = tuple(
         # The DRM numbering leaves eight places per AMD GPU for its partitions.
         Slot(f"0000:00:{4 + n:02x}.0", 0, "pci0000:00", 1 + 8 * n, 128 + 8 * n)

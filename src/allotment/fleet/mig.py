@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.errors import FleetError, suggestion
 from allotment.fleet.profiles import Accelerator, Mig, MigProfile
 
 #: (field of a profile, name as a capacity, name as a counter). Counter names must be DNS labels, capacities need not.
@@ -29,11 +29,11 @@ DIMENSIONS = (
 _SUFFIXES = ("me", "me.all", "gfx")
 
 #: What people write where a layout has ``1g.5gb:7``.
-_TIMES = re.compile(r"([0-9]+)x(.+)")
+_COUNT_FIRST = re.compile(r"([0-9]+)x(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MigPlacement:
     """One MIG device: a profile at a place."""
 
     profile: MigProfile
@@ -57,11 +57,11 @@ def totals(mig: Mig) -> dict[str, int]:
     }
 
 
-def pieces(mig: Mig) -> Iterator[Piece]:
+def placements(mig: Mig) -> Iterator[MigPlacement]:
     """Every profile at every place, in the order of the table."""
     for profile in mig.profiles:
         for start in profile.starts:
-            yield Piece(profile, start)
+            yield MigPlacement(profile, start)
 
 
 def mig_of(accelerator: Accelerator) -> Mig:
@@ -71,7 +71,7 @@ def mig_of(accelerator: Accelerator) -> Mig:
     return accelerator.mig
 
 
-def parse_layout(text: str, accelerator: Accelerator) -> tuple[Piece, ...]:
+def parse_layout(text: str, accelerator: Accelerator) -> tuple[MigPlacement, ...]:
     """Where the pieces of ``PROFILE[:COUNT][+PROFILE[:COUNT]…]`` come to lie, in the order written.
 
     Each piece takes the first place that leaves room for the rest. ``full`` means no MIG and gives no pieces.
@@ -81,15 +81,15 @@ def parse_layout(text: str, accelerator: Accelerator) -> tuple[Piece, ...]:
     mig = mig_of(accelerator)
     by_name = {profile.name: profile for profile in mig.profiles}
     wanted: list[MigProfile] = []
-    for part in _parts(text):
+    for part in _layout_parts(text):
         name, _, count_text = part.partition(":")
         profile = by_name.get(name)
-        if profile is None and (times := _TIMES.fullmatch(name)) and times[2] in by_name:
+        if profile is None and (times := _COUNT_FIRST.fullmatch(name)) and times[2] in by_name:
             raise FleetError(f"MIG layout {text!r}: wanted PROFILE:COUNT", f"write {times[2]}:{times[1]}")
         if profile is None:
             raise FleetError(
                 f"MIG layout {text!r}: {accelerator.product} has no profile {name!r}",
-                nearest(name, by_name) or f"its profiles are {', '.join(by_name)}",
+                suggestion(name, by_name) or f"its profiles are {', '.join(by_name)}",
             )
         if count_text and not (count_text.isascii() and count_text.isdigit() and 0 < int(count_text) <= 64):
             raise FleetError(f"MIG layout {text!r}: wanted a count after {name}:, found {count_text!r}")
@@ -102,13 +102,13 @@ def parse_layout(text: str, accelerator: Accelerator) -> tuple[Piece, ...]:
             )
     left = {field: amount - sum(getattr(p, field) for p in wanted) for field, amount in totals(mig).items()}
     fits = min(left.values()) >= 0 and sum(p.size for p in wanted) <= mig.memory_slices
-    placed = _place(tuple(wanted), 0) if fits else None
+    placed = _find_placements(tuple(wanted), 0) if fits else None
     if placed is None:
         raise FleetError(f"MIG layout {text!r} does not fit on one {accelerator.product}")
     return placed
 
 
-def _parts(text: str) -> list[str]:
+def _layout_parts(text: str) -> list[str]:
     parts: list[str] = []
     for part in text.split("+"):
         if parts and part.partition(":")[0] in _SUFFIXES:
@@ -118,7 +118,7 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _place(wanted: tuple[MigProfile, ...], occupied: int) -> tuple[Piece, ...] | None:
+def _find_placements(wanted: tuple[MigProfile, ...], occupied: int) -> tuple[MigPlacement, ...] | None:
     """Depth first; the caller has checked that the sizes add up, so there are at most twelve pieces."""
     if not wanted:
         return ()
@@ -127,7 +127,7 @@ def _place(wanted: tuple[MigProfile, ...], occupied: int) -> tuple[Piece, ...] |
         mask = ((1 << profile.size) - 1) << start
         if occupied & mask:
             continue
-        tail = _place(wanted[1:], occupied | mask)
+        tail = _find_placements(wanted[1:], occupied | mask)
         if tail is not None:
-            return (Piece(profile, start), *tail)
+            return (MigPlacement(profile, start), *tail)
     return None

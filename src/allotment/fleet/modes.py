@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.errors import FleetError, suggestion
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.mig import Piece, mig_of, parse_layout
+from allotment.fleet.mig import MigPlacement, mig_of, parse_layout
 from allotment.fleet.profiles import Accelerator, Partition
 
 #: Attribute names of the AMD driver: ``v0`` as of 2025, ``v1`` as of 2026 (driver 1.0).
@@ -30,7 +30,7 @@ class Full:
 class StaticMig:
     """NVIDIA: fixed MIG devices. One tuple of pieces per GPU; a GPU with none stays whole."""
 
-    layouts: tuple[tuple[Piece, ...], ...]
+    layouts: tuple[tuple[MigPlacement, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class VirtualMachines:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleMode:
     """Kubernetes' example driver: GPUs cut into ``partitions`` each (0: whole), ``shared`` by several claims.
 
     ``binding``: pods wait until something says that their GPU is ready; ``status``: claims are told of their GPUs.
@@ -96,16 +96,16 @@ class Example:
 
 NvidiaMode: TypeAlias = Full | StaticMig | DynamicMig | Vfio | ConsumableShares | Shared
 AmdMode: TypeAlias = Partitioned | AutoPartition | VirtualMachines
-Mode: TypeAlias = NvidiaMode | AmdMode | Example
+Mode: TypeAlias = NvidiaMode | AmdMode | ExampleMode
 
 #: More shares than this are a typing error.
-MOST_SHARES = 10_000
+MAX_SHARES = 10_000
 #: AMD's models that have virtual functions: the PCI device id of a GPU, and that of its virtual functions.
-AMD_VIRTUAL: Final[Mapping[str, str]] = {
+AMD_VIRTUAL_FUNCTIONS: Final[Mapping[str, str]] = {
     "0x74a1": "0x74b5", "0x74a5": "0x74b9", "0x75a0": "0x75b0", "0x75a3": "0x75b3"
 }  # fmt: skip
 #: How many such a GPU can have: one for each of its dies.
-MOST_VIRTUAL: Final = 8
+MAX_VIRTUAL_FUNCTIONS: Final = 8
 
 
 def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
@@ -143,12 +143,12 @@ def _nvidia(text: str, machine: Hardware) -> NvidiaMode:
         return StaticMig(_layouts(argument, machine))
     mode = nvidia_mode(text)
     if mode is None:
-        raise _unknown(text, kind, accelerator)
+        raise _unknown_mode(text, kind, accelerator)
     return mode
 
 
 #: Modes that say nothing about the GPU.
-_PLAIN: Final[Mapping[str, NvidiaMode]] = {
+_NVIDIA_MODES: Final[Mapping[str, NvidiaMode]] = {
     "": Full(), "full": Full(), "dynamic-mig": DynamicMig(), "shared": Shared(), "vfio": Vfio()
 }  # fmt: skip
 
@@ -162,22 +162,22 @@ def nvidia_mode(text: str) -> NvidiaMode | None:
     kind, _, argument = text.partition("=")
     if kind == "consumable-shares":
         return ConsumableShares(_shares(argument))
-    return None if argument else _PLAIN.get(kind)
+    return None if argument else _NVIDIA_MODES.get(kind)
 
 
 def _shares(argument: str) -> Literal["memory", "unlimited"] | int:
     match argument:
         case "memory" | "unlimited":
             return argument
-        case _ if argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MOST_SHARES:
+        case _ if argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MAX_SHARES:
             return int(argument[:9])
     raise FleetError(
-        f"mode consumable-shares: wanted memory, unlimited or a number from 1 to {MOST_SHARES}, found {argument!r}",
+        f"mode consumable-shares: wanted memory, unlimited or a number from 1 to {MAX_SHARES}, found {argument!r}",
         "for example consumable-shares=4",
     )
 
 
-def _layouts(argument: str, machine: Hardware) -> tuple[tuple[Piece, ...], ...]:
+def _layouts(argument: str, machine: Hardware) -> tuple[tuple[MigPlacement, ...], ...]:
     """One layout is for every GPU; several are for GPU 0, 1, … and the remaining GPUs stay whole."""
     profiles = mig_of(machine.accelerator).profiles
     if not argument:
@@ -206,7 +206,7 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
     compute = "spx" if compute == "full" else compute
     if not accelerator.partitions:
         if compute != "spx" or memory:
-            raise _unknown(text, compute, accelerator)
+            raise _unknown_mode(text, compute, accelerator)
         if vocabulary == "v0":
             raise FleetError(f"mode {text!r}: the AMD driver of 2025 did not publish {accelerator.product}", "use @v1")
         return Partitioned(None, vocabulary)
@@ -216,7 +216,7 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
         return AutoPartition()
     same = [p for p in accelerator.partitions if p.compute == compute]
     if not same:
-        raise _unknown(text, compute, accelerator)
+        raise _unknown_mode(text, compute, accelerator)
     for partition in same:
         if memory in ("", partition.memory):
             return Partitioned(partition, vocabulary)
@@ -231,12 +231,12 @@ def _virtual_machines(text: str, accelerator: Accelerator) -> VirtualMachines:
     _, equals, argument = text.partition("=")
     if not equals:
         return VirtualMachines()
-    if accelerator.pci_device not in AMD_VIRTUAL:
+    if accelerator.pci_device not in AMD_VIRTUAL_FUNCTIONS:
         raise FleetError(f"mode {text!r}: {accelerator.product} has no virtual functions", "use vfio")
-    if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MOST_VIRTUAL):
+    if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MAX_VIRTUAL_FUNCTIONS):
         raise FleetError(
-            f"mode vfio: wanted a number of virtual functions from 1 to {MOST_VIRTUAL}, found {argument!r}",
-            f"for example vfio={MOST_VIRTUAL}",
+            f"mode vfio: wanted a number of virtual functions from 1 to {MAX_VIRTUAL_FUNCTIONS}, found {argument!r}",
+            f"for example vfio={MAX_VIRTUAL_FUNCTIONS}",
         )
     return VirtualMachines(int(argument))
 
@@ -244,10 +244,10 @@ def _virtual_machines(text: str, accelerator: Accelerator) -> VirtualMachines:
 _EXAMPLE_FLAGS: Final = ("shared", "binding", "status")
 _EXAMPLE_NUMBERS: Final = ("partitions", "nics", "numa")
 #: More parts of a GPU do not go into one slice, and none is smaller than 1Gi.
-_MOST_OF_EXAMPLE: Final = 16
+_MAX_EXAMPLE_COUNT: Final = 16
 
 
-def _example(text: str, accelerator: Accelerator) -> Example:
+def _example(text: str, accelerator: Accelerator) -> ExampleMode:
     """Words joined by ``+``: ``partitions=4+shared``."""
     values: dict[str, bool | int] = {}
     for word in filter(None, text.split("+")):
@@ -255,22 +255,22 @@ def _example(text: str, accelerator: Accelerator) -> Example:
         if name in _EXAMPLE_FLAGS and not argument:
             values[name] = True
         elif name in _EXAMPLE_NUMBERS:
-            if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= _MOST_OF_EXAMPLE):
-                raise FleetError(f"mode {name}: wanted a number from 1 to {_MOST_OF_EXAMPLE}, found {argument!r}")
+            if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= _MAX_EXAMPLE_COUNT):
+                raise FleetError(f"mode {name}: wanted a number from 1 to {_MAX_EXAMPLE_COUNT}, found {argument!r}")
             values[name] = int(argument[:9])
         else:
-            raise _unknown(text, name, accelerator)
-    return msgspec.convert(values, Example)
+            raise _unknown_mode(text, name, accelerator)
+    return msgspec.convert(values, ExampleMode)
 
 
-def _unknown(text: str, kind: str, accelerator: Accelerator) -> FleetError:
+def _unknown_mode(text: str, kind: str, accelerator: Accelerator) -> FleetError:
     names = mode_names(accelerator)
     return FleetError(
-        f"unknown mode {text!r} for {accelerator.product}", nearest(kind, names) or f"its modes are {', '.join(names)}"
+        f"unknown mode {text!r} for {accelerator.product}", suggestion(kind, names) or f"its modes are {', '.join(names)}"
     )
 
 
-def label(mode: Mode) -> str:
+def mode_label(mode: Mode) -> str:
     """A short name for node names and lists; empty for the default."""
     match mode:
         case Full():
@@ -291,5 +291,5 @@ def label(mode: Mode) -> str:
             return "auto"
         case VirtualMachines():
             return "vfio"
-        case Example():
+        case ExampleMode():
             return "-".join(name for name in (*_EXAMPLE_FLAGS, *_EXAMPLE_NUMBERS) if getattr(mode, name))

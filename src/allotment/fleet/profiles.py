@@ -17,15 +17,15 @@ import msgspec
 MIB = 1 << 20
 
 
-class Fact(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class HardwareRecord(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Base of the packaged records."""
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class HardwareRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Base of the packaged table rows: values in field order."""
 
 
-class MigProfile(Row, frozen=True):
+class MigProfile(HardwareRow, frozen=True):
     """One MIG profile. ``starts`` and ``size`` are in memory slices, the grid that placements live on."""
 
     name: str
@@ -42,7 +42,7 @@ class MigProfile(Row, frozen=True):
     ofa_engines: int
 
 
-class Mig(Fact, frozen=True):
+class Mig(HardwareRecord, frozen=True):
     """MIG of a GPU; ``reset_to_toggle``: switching the mode needs a GPU reset (Ampere)."""
 
     reset_to_toggle: bool
@@ -54,7 +54,7 @@ class Mig(Fact, frozen=True):
         return max(start + profile.size for profile in self.profiles for start in profile.starts)
 
 
-class Partition(Row, frozen=True):
+class Partition(HardwareRow, frozen=True):
     """One compute × memory partition mode of an AMD GPU; the figures are of a single partition."""
 
     compute: str
@@ -70,7 +70,7 @@ class Partition(Row, frozen=True):
         return f"{self.compute}_{self.memory}"
 
 
-class Link(Fact, frozen=True):
+class Link(HardwareRecord, frozen=True):
     """GPU to GPU links; ``link_gbps`` in GB/s (NVLink: one direction, xGMI: both)."""
 
     links: int
@@ -79,7 +79,7 @@ class Link(Fact, frozen=True):
     fabric: bool = False
 
 
-class Accelerator(Fact, frozen=True):
+class Accelerator(HardwareRecord, frozen=True):
     """One accelerator model. ``memory_mib`` is what NVML or KFD reports; ``product`` is the driver's attribute.
 
     ``memory_bound``: the memory is the smallest figure that is known, and drivers may report more (ECC off, a newer
@@ -116,7 +116,7 @@ class Accelerator(Fact, frozen=True):
     unverified: tuple[str, ...] = ()
 
 
-class Slot(Row, frozen=True):
+class Slot(HardwareRow, frozen=True):
     """Where one GPU sits in a server; ``card`` and ``render`` are DRM numbers, which AMD names devices by."""
 
     pci: str
@@ -126,7 +126,7 @@ class Slot(Row, frozen=True):
     render: int = -1
 
 
-class Nic(Row, frozen=True):
+class Nic(HardwareRow, frozen=True):
     """A network adapter and the GPUs it is near; relation as in ``nvidia-smi topo``: PIX one switch, PXB several."""
 
     name: str
@@ -134,7 +134,7 @@ class Nic(Row, frozen=True):
     near_gpus: tuple[int, ...]
 
 
-class Server(Fact, frozen=True):
+class Server(HardwareRecord, frozen=True):
     """One server model. ``order`` is the order in which the real driver was seen to publish its GPUs."""
 
     id: str

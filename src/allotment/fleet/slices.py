@@ -11,7 +11,7 @@ from typing import TypeAlias
 from allotment.fleet import amd, example, nvidia
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.modes import AmdMode, Example, Mode
+from allotment.fleet.modes import AmdMode, ExampleMode, Mode
 from allotment.fleet.splitting import split
 from allotment.model.features import RELEASES
 from allotment.model.meta import ObjectMeta
@@ -52,7 +52,7 @@ def _slices(
 
 def _offered(machine: Hardware, mode: Mode, node: str) -> tuple[tuple[str, _Groups, tuple[CounterSet, ...]], ...]:
     """Drivers, devices and counters."""
-    if isinstance(mode, Example):
+    if isinstance(mode, ExampleMode):
         return example.offerings(node, len(machine.slots), mode)
     if isinstance(mode, AmdMode):
         return ((amd.DRIVER, *amd.offering_of(machine, node, mode)),)

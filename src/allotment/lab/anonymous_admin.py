@@ -23,8 +23,8 @@ class AnonymousAdmin(Authenticator):
     """Authenticates anonymous requests as the administrator. ``host``: the listen address, accepted as a host name."""
 
     def __init__(
-        self, reader: StoreReader, *, clock: Callable[[], datetime], key: bytes, authorize: Authorize, administrator: User,
-        host: str,
+        self, reader: StoreReader, *, clock: Callable[[], datetime], key: bytes, authorize: Authorize,
+        administrator: User, host: str,
     ) -> None:  # fmt: skip
         super().__init__(reader, clock=clock, key=key, authorize=authorize)
         self._administrator = administrator

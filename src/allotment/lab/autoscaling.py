@@ -48,9 +48,10 @@ class Autoscale(NamedTuple):
         cloud = simulated_cloud(self.types, self.faults, seconds=self.seconds, kube=features.kube, closed=True)
         return AutoscalerOptions(
             provider=cloud, catalog=self.types, features=features, limits=self.limits, planner=self.planner,
-            plan_seconds=self.plan_seconds, registration=self.registration, shortage_backoff=self.shortage, purchase_backoff=self.vain,
-            opening_window=self.together, consolidation=self.consolidation, consolidate_after=self.consolidate_after,
-            budget=self.budget, dry_run=self.dry_run,
+            plan_seconds=self.plan_seconds, registration=self.registration,
+            shortage_backoff=self.shortage,
+            purchase_backoff=self.vain, opening_window=self.together, consolidation=self.consolidation,
+            consolidate_after=self.consolidate_after, budget=self.budget, dry_run=self.dry_run,
         )  # fmt: skip
 
     @property

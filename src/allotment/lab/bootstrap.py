@@ -42,7 +42,7 @@ class FirstObjects:
                 self._furnish(tree)
 
     def end(self) -> None:
-        """Stop watching."""
+        """Stop recreating deleted objects."""
         for stop in self._stop:
             stop()
 

@@ -52,7 +52,7 @@ from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
 from allotment.node.node_config import Machine
 
-#: The alphabet of Kubernetes: no vowels, so no words; no characters that look alike.
+#: The alphabet of Kubernetes: no vowels, so no words; no characters that are easily confused.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 

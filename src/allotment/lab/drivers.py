@@ -27,7 +27,7 @@ from allotment.drivers.nvidia.simulated.compute_server import ComputeServer
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import PoolWarning, Publisher
 from allotment.drivers.vendors import MachineDrivers, simulated_drivers
-from allotment.fleet import FleetError, Machine, parse_fleet
+from allotment.fleet import FleetError, FleetMachine, parse_fleet
 from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.fleet import HARDWARE, is_simulated
 from allotment.model.core import Node
@@ -180,7 +180,7 @@ class _Work(NamedTuple):
     ) -> None:
         async with asyncio.TaskGroup() as group:
             for program in programs:
-                group.create_task(_run(program, self.context), name=f"beside the drivers of {node}")
+                group.create_task(_run(program, self.context), name=f"driver programs of {node}")
             for driver in drivers:
                 await driver.recover()
                 self.drivers.environment.kubelets.plugins.add(node, driver)
@@ -222,11 +222,11 @@ class _Work(NamedTuple):
             self.end(name)
 
 
-def _machine(node: str, form: str) -> Machine:
+def _machine(node: str, form: str) -> FleetMachine:
     """Parse the hardware of a node. Raises FleetError."""
     found = parse_fleet([f"{node}={form}"])
     if len(found) != 1:
-        raise FleetError(f"wanted the hardware of one node, found {form!r}", "[GPUSx]HARDWARE[/MODE]")
+        raise FleetError(f"expected the hardware of one node, found {form!r}", "[GPUSx]HARDWARE[/MODE]")
     return found[0]
 
 

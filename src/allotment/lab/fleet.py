@@ -1,9 +1,9 @@
 """Fleet objects of a lab: nodes and the vendors' DeviceClasses in the API.
 
-Annotation ``allotment.dev/hardware`` declares a node's hardware; :mod:`allotment.lab.drivers` starts its drivers,
-whoever created the node. A lab that starts again on its data writes only differences, and deletes nodes that an earlier
-fleet created and the current one lacks. Nodes of users and clouds stay (annotation ``allotment.dev/fleet`` marks those
-of the fleet).
+Annotation ``allotment.dev/hardware`` declares a node's hardware; :mod:`allotment.lab.drivers` starts the drivers of
+every such node. A lab that starts again on its data writes only differences, and deletes nodes that an earlier fleet
+created and the current one lacks. Nodes of users and clouds stay (annotation ``allotment.dev/fleet`` marks those of the
+fleet).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
 from allotment.drivers.nvidia.compute_domain.crd import install
-from allotment.fleet import Machine, classes_of, node_of, parse_fleet
+from allotment.fleet import FleetMachine, classes_of, node_of, parse_fleet
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
@@ -71,13 +71,13 @@ async def publish(client: Client, fleet: Sequence[str], *, kube: str, version: s
 
 
 async def machines(client: Client) -> dict[str, str]:
-    """The hardware of a cluster's simulated nodes, in the syntax of ``--fleet``, whoever created them."""
+    """The hardware of all simulated nodes of a cluster, in the syntax of ``--fleet``."""
     nodes = (await client.list(NODES)).items
     found = {str(node["metadata"]["name"]): _hardware(node) for node in nodes if is_simulated(node)}
     return {name: form for name, form in found.items() if form}
 
 
-async def bring_classes(client: Client, machines: Iterable[Machine]) -> None:
+async def bring_classes(client: Client, machines: Iterable[FleetMachine]) -> None:
     """Create the objects of the vendors' charts: DeviceClasses, and ComputeDomains if there is a fabric."""
     found = tuple(machines)
     classes = [to_tree(one, *_type(DEVICE_CLASSES)) for one in classes_of(found)]
@@ -127,7 +127,7 @@ def _is_of_fleet(node: Tree) -> bool:
     return is_simulated(node) and OF_FLEET in (node["metadata"].get("annotations") or {})
 
 
-def _has_fabric(machine: Machine) -> bool:
+def _has_fabric(machine: FleetMachine) -> bool:
     """Whether the machine has NVLink to other machines, for which the vendor's chart installs ComputeDomains."""
     link = machine.hardware.accelerator.nvlink
     return link is not None and link.fabric
@@ -146,7 +146,7 @@ def addresses(nodes: Iterable[Tree]) -> Iterator[str]:
     return (address for address in unused if address not in used)
 
 
-def _node(machine: Machine, kube: str, version: str, now: str, address: str) -> Tree:
+def _node(machine: FleetMachine, kube: str, version: str, now: str, address: str) -> Tree:
     """A node as its kubelet registers it."""
     node = to_tree(node_of(machine), *_type(NODES))
     name = machine.node

@@ -140,7 +140,7 @@ def _read(path: Path) -> tuple[bytes, Tree, int]:
         return content, _empty(), 0o600
     tree = dict(loaded.documents[0].tree) if len(loaded.documents) == 1 else {"kind": "something else"}
     if tree.get("kind", "Config") != "Config" or not all(_is_section(tree.get(section)) for section in _SECTIONS):
-        raise UnusableKubeconfig(f"{path}: wanted a kubectl configuration (kind: Config), found something else")
+        raise UnusableKubeconfig(f"{path}: expected a kubectl configuration (kind: Config), found something else")
     return content, tree, path.stat().st_mode & 0o777
 
 

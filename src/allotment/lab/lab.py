@@ -72,7 +72,7 @@ def by_word(kinds: Iterable[ServedKind], word: str) -> Resource:
 
 
 def by_type(kinds: Iterable[ServedKind], api_version: str, name: str) -> Resource:
-    """The resource of objects that say so of themselves. Raises UnknownKind."""
+    """The resource of an apiVersion and kind. Raises UnknownKind."""
     group, _, version = api_version.rpartition("/")
     listed = tuple(kinds)
     for kind in listed:
@@ -93,20 +93,20 @@ Source = str | Path | Tree | Sequence["Source"]
 
 
 class NotApplied(Exception):
-    """A manifest could not be read, or the API refused an object of it. Says which, and where it stands."""
+    """Raised if a manifest cannot be read or the API rejects one of its objects, with its location."""
 
 
 class Lab:
-    """A lab of one's own. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
+    """A private lab. Use it as a context manager, or call :meth:`start` and :meth:`stop`.
 
-    ``fleet``: the machines, in the words of ``allot up --fleet``; by default those of ``data``, else none. ``data``: a
-    folder to keep the cluster in; without one it is gone with the lab. ``gates``: feature gates that differ from the
-    release's. ``without``: programs to leave out, because another one does their work (``scheduler``, …).
-    ``runtime``: ``process`` runs containers as processes of this machine, with your rights, and only those whose image
-    the file ``images`` names; without one that is the demo's application (:mod:`allotment.node.runtimes.images`).
-    ``autoscale``: what can be bought for pods that wait (``aws,gcp``, a catalogue of your own, or all that an
-    :class:`~allotment.lab.autoscaling.Autoscale` says); ``cloud``: its faults (``aws/g5.*=no-capacity``).
-    ``tls`` is off by default, because whoever can start a lab in a test can also reach its port.
+    ``fleet``: the machines, in the syntax of ``allot up --fleet``; by default those of ``data``, else none. ``data``: a
+    folder for the cluster's data; without one they are deleted with the lab. ``gates``: feature gates that differ from
+    the release's defaults. ``without``: programs that do not run, because others do their work (``scheduler``, …).
+    ``runtime``: ``process`` runs containers as processes of this machine, with your permissions, and only those whose
+    image the file ``images`` names; without one that is the demo's application (:mod:`allotment.node.runtimes.images`).
+    ``autoscale``: instance types to provision for pending pods (``aws,gcp``, a catalog file, or an
+    :class:`~allotment.lab.autoscaling.Autoscale`); ``cloud``: its faults (``aws/g5.*=no-capacity``). ``tls`` is off by
+    default: a user who can start a lab in a test can also reach its port.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Lab:
         return self
 
     def stop(self) -> None:
-        """Stop; no error if it does not run."""
+        """Stop the lab; no error if it is not running."""
         thread, self._thread, self._plane = self._thread, None, None
         if thread is not None:
             try:
@@ -173,33 +173,33 @@ class Lab:
     ) -> None:
         self.stop()
 
-    # --- ways in -----------------------------------------------------------------------------------------------------
+    # --- access -----------------------------------------------------------------------------------------------------
 
     @property
     def plane(self) -> Plane:
-        """The control plane itself: the store, the API, the asynchronous clients. It lives on another thread."""
+        """The control plane itself: the store, the API, the asynchronous clients. It runs in another thread."""
         if self._plane is None:
             raise RuntimeError("the lab is not running: use it as a context manager, or call start()")
         return self._plane
 
     @property
     def url(self) -> str:
-        """Where the API listens, for any client."""
+        """The URL of the API."""
         return self.plane.access.server
 
     @property
     def client(self) -> SyncClient:
-        """Everything that the API can do, as the administrator."""
+        """All API operations, as the administrator."""
         return self.client_for("allotment-admin")
 
     def client_for(self, user: str, groups: Sequence[str] = ("system:masters",)) -> SyncClient:
-        """The same as somebody else."""
+        """All API operations, as another user."""
         plane = self.plane
         return SyncClient(self._loop, plane.client(user, groups))
 
     @property
     def kubeconfig(self) -> Path:
-        """A configuration file for kubectl and other clients; it goes with the lab."""
+        """A configuration file for kubectl and other clients; it is deleted with the lab."""
         if self._files is None:
             self._files = tempfile.TemporaryDirectory(prefix="allotment-")
         path = Path(self._files.name) / "config"
@@ -214,16 +214,16 @@ class Lab:
         return self._thread
 
     def resource(self, word: str) -> Resource:
-        """The resource that a word means: ``pod``, ``po``, ``deployments.apps``, or a kind of your own."""
+        """The resource of a name: ``pod``, ``po``, ``deployments.apps``, or a custom kind."""
         return by_word(self.plane.kinds(), word)
 
-    # --- what people do ----------------------------------------------------------------------------------------------
+    # --- objects ----------------------------------------------------------------------------------------------
 
     def apply(self, source: Source, *, namespace: str = "default") -> list[Tree]:
         """Apply manifests: a path, text, an object, or several of these. Returns the objects. Raises NotApplied.
 
-        Objects are written as ``kubectl apply --server-side --force-conflicts`` would write them; those that name no
-        namespace go to ``namespace``.
+        Objects are written as by ``kubectl apply --server-side --force-conflicts``; those without a namespace go to
+        ``namespace``.
         """
         return self._loop.wait(self._apply(list(_documents(source)), namespace))
 
@@ -241,9 +241,9 @@ class Lab:
         return written
 
     def delete(self, source: Source, name: str = "", *, namespace: str = "default", timeout: float = 30.0) -> None:
-        """Delete the objects of manifests, or (``delete("pod", "a")``) one by name. What is not there is no error.
+        """Delete the objects of manifests, or (``delete("pod", "a")``) one by name. Missing objects are no error.
 
-        Returns when they are gone; raises TimeoutError, with what holds them, if they are not.
+        Returns when they are deleted; raises TimeoutError, with the blockers, if they are not.
         """
         if name:
             targets = [(self.resource(str(source)), namespace, name)]
@@ -287,26 +287,26 @@ class Lab:
         return resource, meta.get("namespace") or namespace, str(meta.get("name"))
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Tree:
-        """One object. Raises StatusError if there is none."""
+        """Get one object. Raises StatusError if it is not found."""
         resource = self.resource(kind)
         return self.client.get(resource, name, namespace if resource.namespaced else "")
 
     def list(self, kind: str, *, namespace: str | None = None, labels: str = "", fields: str = "") -> Sequence[Tree]:
-        """All objects of a kind, of all namespaces or of one."""
+        """List all objects of a kind, of all namespaces or of one."""
         return self.client.list(self.resource(kind), namespace or "", labels=labels, fields=fields).items
 
     def ask(self, pod: Tree, port: int, path: str = "/") -> bytes:
-        """What a pod answers to a GET at a port, as through ``kubectl port-forward``. Raises NoAnswer."""
+        """The response of a pod to a GET request at a port, as through ``kubectl port-forward``. Raises NoAnswer."""
         return self._loop.wait(http_get(self.plane.environment.kubelets, pod, port, path))
 
     def wait(
         self, *targets: str, until: str | Test | None = None, timeout: float = 30.0, namespace: str = "default"
     ) -> builtins.list[Tree]:
-        """Wait for objects (``"pod/a"``; none named: all that were applied) and return them as they are then.
+        """Wait for objects (``"pod/a"``; by default all applied ones) and return their final state.
 
-        ``until``: the type of a condition, ``phase=Running``, ``allocated``, or a function of the object. By default
-        what each kind is for: a pod is ready or has succeeded, a claim is allocated, a workload has its replicas.
-        Raises TimeoutError, which says what the object says of why not.
+        ``until``: a condition type, ``phase=Running``, ``allocated``, or a function of the object. The default depends
+        on the kind: a pod is ready or has succeeded, a claim is allocated, a workload has its replicas. Raises
+        TimeoutError with the reason in the object's status.
         """
         wanted = [self._named(target, namespace) for target in targets] or list(dict.fromkeys(self._applied))
         return self._loop.wait(self._wait(wanted, until, timeout))
@@ -314,7 +314,7 @@ class Lab:
     def _named(self, target: str, namespace: str) -> tuple[Resource, str, str]:
         kind, slash, name = target.partition("/")
         if not slash:
-            raise ValueError(f"wanted KIND/NAME, found {target!r}")
+            raise ValueError(f"expected KIND/NAME, found {target!r}")
         resource = self.resource(kind)
         return resource, namespace if resource.namespaced else "", name
 
@@ -340,10 +340,8 @@ class Lab:
                     group.create_task(awaited(number))
         except TimeoutError:
             missing = [number for number in range(len(targets)) if number not in found]
-            lines = [
-                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {wait_conditions.describe_state(seen.get(number))}"
-                for number in missing
-            ]
+            states = {number: wait_conditions.describe_state(seen.get(number)) for number in missing}
+            lines = [f"{targets[number][0].kind.lower()}/{targets[number][2]}: {states[number]}" for number in missing]
             raise TimeoutError(f"not there after {timeout:g} s:\n" + "\n".join(lines)) from None
         return [found[number] for number in range(len(targets))]
 
@@ -373,7 +371,7 @@ def _not_applied(document: Document | None, error: StatusError | UnknownKind) ->
 
 
 def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:
-    """Objects, each with where it was written, if it was."""
+    """The objects of manifests, each with its source location if there is one."""
     if isinstance(source, dict):
         yield source, None
     elif isinstance(source, str | Path):
@@ -385,7 +383,7 @@ def _documents(source: Source) -> Iterable[tuple[Tree, Document | None]]:
 
 
 def _is_text(source: str) -> bool:
-    """A manifest has lines or braces; a path has not."""
+    """Whether it is manifest text, with lines or braces, rather than a path."""
     return "\n" in source or source.lstrip().startswith("{")
 
 

@@ -31,5 +31,5 @@ async def http_get(kubelets: Kubelets, pod: dict[str, Any], port: int, path: str
     head, found, body = bytes(answer).partition(b"\r\n\r\n")
     status = head.partition(b"\r\n")[0].decode("latin-1")
     if not found or " 200 " not in status:
-        raise NoAnswer(f"{target}: wanted 200 OK, found {status or 'nothing'}")
+        raise NoAnswer(f"{target}: expected 200 OK, found {status or 'nothing'}")
     return body

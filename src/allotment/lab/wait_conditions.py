@@ -98,7 +98,7 @@ def describe_state(tree: Tree | None) -> str:
 
 
 def deletion_blockers(tree: Tree) -> str:
-    """What blocks the deletion of an object, as text.
+    """The finalizers that block the deletion of an object, as text.
 
     >>> deletion_blockers({"metadata": {"finalizers": ["example.com/backup"]}})
     'finalizer example.com/backup'

@@ -283,7 +283,7 @@ class NodeClaims:
 
 
 async def _answered(call: Awaitable[T]) -> T:
-    """A driver's answer. Raises CallFailed, also for one that takes too long or breaks down in this process."""
+    """A driver's answer. Raises PluginCallError, also for one that takes too long or breaks down in this process."""
     try:
         async with asyncio.timeout(_CALL_SECONDS):
             return await call

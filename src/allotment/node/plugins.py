@@ -38,7 +38,7 @@ class Permissive:
 
 
 class Registrations(Protocol):
-    """Drivers that registered in a folder (:class:`allotment.kubelet_plugin.plugin_watcher.Registry`)."""
+    """Drivers that registered in a folder (:class:`allotment.kubelet_plugin.plugin_watcher.PluginRegistry`)."""
 
     def find(self, driver: str) -> KubeletPlugin | None:
         """The one to call now."""

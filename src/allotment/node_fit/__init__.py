@@ -1,6 +1,6 @@
-"""Where a pod may go: what it asks, what nodes have left, and Kubernetes' filters and scores, as pure functions.
+"""Node fit: pod requirements, free node resources, and kube-scheduler's filters and scores as pure functions.
 
-``Demands`` reads what a pod asks, ``Machines`` keeps what each node has, ``filters`` say why a node will not do, and a
-``Table`` keeps the answers for equal pods. The scheduler decides with them, and so does the planner, about nodes that
-do not exist yet.
+``PodRequirementsCache`` reads the requirements of pods, ``NodeCache`` tracks what each node has, ``filters`` return why
+a node does not fit, and a ``NodeFitTable`` caches the results for equal pods. The scheduler uses them for the nodes of
+a cluster, the planner for nodes that do not exist yet.
 """

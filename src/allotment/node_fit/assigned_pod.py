@@ -1,4 +1,4 @@
-"""A pod that takes room on a node."""
+"""A pod that uses resources of a node, and its construction from the Pod object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.node_fit.pod_requirements import PodRequirements
 
 
 class AssignedPod(NamedTuple):
-    """A pod on a node, or on its way there."""
+    """A pod that is bound to a node or assumed to be."""
 
     uid: str
     namespace: str
@@ -24,7 +24,7 @@ class AssignedPod(NamedTuple):
 
 
 def to_assigned_pod(tree: Tree, demand: PodRequirements) -> AssignedPod:
-    """The pod as its node will count it."""
+    """Return the pod as it counts on its node."""
     metadata, spec, status = tree["metadata"], tree["spec"], tree.get("status") or {}
     return AssignedPod(
         uid=metadata["uid"],

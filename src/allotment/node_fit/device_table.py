@@ -1,7 +1,7 @@
-"""For one shape of claims: on which nodes they fit, do not fit or may fit, and which node's error ends the attempt.
+"""Tables of the nodes on which claims of one shape fit, do not fit, are undecided or cause an error.
 
-The engine keeps a verdict for every pattern and state of devices; here they are laid out by place, so that "fits
-somewhere among these nodes" is one operation on bit masks, and an error on any eligible node is seen, as in Kubernetes.
+The engine caches a verdict for every pattern and state of devices. Here the verdicts are bit masks over node indexes,
+so that "fits on any of these nodes" is one operation and an error on any eligible node is detected, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ NO_FIT: Final = Refusal(("cannot allocate all claims",), cause="devices")
 _INVALID: Final = Refusal(("invalid resource pools were encountered",), cause="devices")
 #: Causes of refusals by devices.
 DEVICE_CAUSES: Final = frozenset({"devices", "undecided"})
-#: What Kubernetes counts for the first of the alternatives of a request; each later one counts one less.
+#: Kubernetes' score for the first alternative of a request; each later one scores one less.
 _FIRST_CHOICE: Final = 8
 
 
 def undecided_refusal(verdict: Undecided) -> Refusal:
-    """Of a node whose search was given up. Kubernetes, which stops by the clock, says that it timed out."""
+    """Return the refusal of a node whose search reached its step limit. Kubernetes has a timeout instead."""
     return Refusal((f"search for devices given up after {verdict.steps} steps",), cause="undecided")
 
 
 class DeviceTable:
-    """What is known of every place for one shape of claims."""
+    """The verdict of every node for claims of one shape, as bit masks over node indexes."""
 
-    __slots__ = ("_journal_position", "fits", "invalid", "errors", "undecided")
+    __slots__ = ("_journal_position", "errors", "fits", "invalid", "undecided")
 
     def __init__(self) -> None:
         self._journal_position = -1
         self.fits = 0
         self.errors = 0
-        """Places whose answer is an error, which ends the attempt on all nodes."""
+        """Nodes where allocation fails with an error, which ends the attempt on all nodes."""
         self.invalid = 0
-        """Places where nothing fits and a pool is invalid."""
+        """Nodes where the claims do not fit and a pool is invalid."""
         self.undecided: dict[int, Refusal] = {}
-        """Places whose search was given up: the claims are not placed there, other places are still tried."""
+        """Nodes whose search reached its step limit: the claims are not placed there, other nodes are still tried."""
 
     def catch_up(self, allocator: Allocator, cache: ShapeCache) -> None:
-        """Look at the nodes whose devices have changed."""
+        """Update the nodes whose devices have changed since the last call."""
         inventory = allocator.inventory
         journal = inventory.journal
         if journal.end == self._journal_position:
@@ -75,20 +75,20 @@ class DeviceTable:
             elif verdict.invalid_pool:
                 self.invalid |= bit
 
-    def refusal(self, node_index: int) -> Refusal:
-        """Why not there, in Kubernetes' words."""
-        return self.undecided.get(node_index) or (_INVALID if self.invalid >> node_index & 1 else NO_FIT)
+    def refusal(self, index: int) -> Refusal:
+        """Return why the claims do not fit on a node, in Kubernetes' words."""
+        return self.undecided.get(index) or (_INVALID if self.invalid >> index & 1 else NO_FIT)
 
 
 class DeviceTables:
-    """The tables of all shapes whose work the allocator keeps."""
+    """The tables of all claim shapes that the allocator caches."""
 
     def __init__(self, allocator: Allocator) -> None:
         self.allocator = allocator
         self._known: WeakKeyDictionary[ShapeCache, DeviceTable] = WeakKeyDictionary()
 
     def of(self, claims: Sequence[ResourceClaim]) -> DeviceTable:
-        """The table of these claims, up to date."""
+        """Return the table of these claims, up to date."""
         cache = self.allocator.cache_for(claims)
         table = self._known.get(cache)
         if table is None:
@@ -97,7 +97,7 @@ class DeviceTables:
         return table
 
     def preference(self, claims: Sequence[ResourceClaim], index: int) -> int:
-        """How much of what the claims list first a node would give them."""
+        """Return the score of a node for prioritized lists: higher if earlier alternatives of the requests fit."""
         inventory = self.allocator.inventory
         node = inventory.node_at(index)
         cache = self.allocator.cache_for(claims)
@@ -112,7 +112,7 @@ class DeviceTables:
         )
 
     def error_on(self, index: int, claims: Sequence[ResourceClaim]) -> Aborted | None:
-        """The error that a place of ``stops`` answers."""
+        """Return the allocation error of a node in ``errors``, or None if there is none."""
         node = self.allocator.inventory.node_at(index)
         outcome = self.allocator.allocate(node, claims) if node is not None else None
         return outcome if isinstance(outcome, Aborted) else None

@@ -1,4 +1,4 @@
-"""Label selectors: one is read once and asked about many pods."""
+"""Label selectors compiled to predicates that are evaluated for many pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _does_not_exist(requirement: LabelSelectorRequirement) -> Matches:
 
 
 def _nothing(_: LabelSelectorRequirement) -> Matches:
-    """An operator of the future matches nothing, so that nothing is placed by guess."""
+    """An unknown operator matches nothing, so that no pod is placed by a guess."""
     return lambda labels: False
 
 
@@ -44,7 +44,7 @@ _OPERATORS: Mapping[str, Callable[[LabelSelectorRequirement], Matches]] = {
 
 
 def matcher(selector: LabelSelector | None) -> Matches:
-    """Whether labels satisfy a selector. No selector matches nothing, an empty one everything.
+    """Return a predicate that reports whether labels match a selector. None matches nothing, an empty one everything.
 
     >>> matcher(LabelSelector(match_labels={"app": "web"}))({"app": "web", "tier": "1"})
     True
@@ -63,9 +63,10 @@ def matcher(selector: LabelSelector | None) -> Matches:
 def with_pod_keys(
     selector: LabelSelector | None, labels: Labels, same: tuple[str, ...], other: tuple[str, ...] = ()
 ) -> LabelSelector | None:
-    """A selector narrowed to pods that have the pod's own values of some keys, and not those of others.
+    """Restrict a selector to pods with the pod's own values of keys ``same`` and different values of keys ``other``.
 
-    The API server does this for affinity when a pod is created (``matchLabelKeys``); for spread it is the scheduler's.
+    This is ``matchLabelKeys``. The API server applies it to pod affinity when a pod is created; for topology spread the
+    scheduler does.
     """
     added = [LabelSelectorRequirement(key=k, operator="In", values=(labels[k],)) for k in same if k in labels]
     added += [LabelSelectorRequirement(key=k, operator="NotIn", values=(labels[k],)) for k in other if k in labels]

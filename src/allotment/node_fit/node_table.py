@@ -1,7 +1,7 @@
-"""For one shape of pods: which nodes would do, how good each is, and why not; mended where nodes have changed.
+"""Tables of filter results and scores of all nodes for equal pods, updated where nodes have changed.
 
-Thousands of equal pods on hundreds of nodes would otherwise mean to ask every node about every pod. A pod that is
-placed changes one node, so that the next one costs one look, whatever the number of nodes.
+Without them, thousands of equal pods on hundreds of nodes would need an evaluation for every pair. A placed pod changes
+one node, so that the next pod costs one evaluation, regardless of the number of nodes.
 """
 
 from __future__ import annotations
@@ -16,24 +16,33 @@ from allotment.node_fit.scores import score
 
 
 class NodeFitTable:
-    """One bit, and one answer, for every place."""
+    """The filter result and score of every node for one set of pod requirements; masks are over node indexes."""
 
-    __slots__ = ("_journal_position", "_dra_resources", "_nodes", "by_score", "demand", "fits", "refusals", "scores")
+    __slots__ = (
+        "_journal_position",
+        "_dra_resources",
+        "_nodes",
+        "by_score",
+        "requirements",
+        "fits",
+        "refusals",
+        "scores",
+    )
 
     def __init__(self, requirements: PodRequirements, nodes: NodeCache, dra_resources: Set[str] = frozenset()) -> None:
-        self.demand = requirements
+        self.requirements = requirements
         self._nodes = nodes
         self._dra_resources = dra_resources
         self._journal_position = -1
         self.fits = 0
-        """Places of nodes that would do."""
+        """Mask of the nodes that pass all filters."""
         self.refusals: list[Refusal | None] = []
         self.scores: list[int] = []
         self.by_score: dict[int, int] = {}
-        """Places by score, of nodes that would do."""
+        """Masks of the nodes that pass all filters, by score."""
 
     def catch_up(self) -> None:
-        """Look at the nodes that have changed since the last time."""
+        """Evaluate the nodes that have changed since the last call."""
         journal = self._nodes.journal
         if journal.end == self._journal_position:
             return
@@ -61,18 +70,18 @@ class NodeFitTable:
         if node is None:
             self.refusals[index] = None
             return
-        refusal = run_filters(self.demand, node, self._dra_resources)
+        refusal = run_filters(self.requirements, node, self._dra_resources)
         self.refusals[index] = refusal
         if refusal is None:
-            value = score(self.demand, node)
+            value = score(self.requirements, node)
             self.scores[index] = value
             self.by_score[value] = self.by_score.get(value, 0) | bit
             self.fits |= bit
 
     def best(self, among: int, start: int = 0) -> int:
-        """The place with the best score among those given; -1 if none of them would do.
+        """Return the index of the node with the highest score in the mask ``among``; -1 if none of them fits.
 
-        Of equals it is the first from ``start`` on and around.
+        Ties go to the first index from ``start`` on, wrapping around.
         """
         among &= self.fits
         if not among:
@@ -85,7 +94,7 @@ class NodeFitTable:
         return -1
 
     def rejections(self) -> Iterator[tuple[CachedNode, Refusal]]:
-        """The nodes that would not do, and why."""
+        """Yield the nodes that a filter rejected, with the refusal."""
         for index, refusal in enumerate(self.refusals):
             if refusal is not None:
                 node = self._nodes.at(index)
@@ -94,7 +103,7 @@ class NodeFitTable:
 
 
 class NodeFitTables:
-    """The tables of the most recent shapes."""
+    """The tables of the most recently used pod requirements."""
 
     _KEPT = 256
 
@@ -103,7 +112,7 @@ class NodeFitTables:
         self._known: dict[tuple[PodRequirements, Set[str]], NodeFitTable] = {}
 
     def of(self, requirements: PodRequirements, dra_resources: frozenset[str] = frozenset()) -> NodeFitTable:
-        """The table of a shape, up to date."""
+        """Return the table of pod requirements, up to date."""
         key = (requirements, dra_resources)
         table = self._known.pop(key, None)
         if table is None:
@@ -116,7 +125,7 @@ class NodeFitTables:
 
 
 def node_indexes(mask: int) -> Iterator[int]:
-    """The places of a bit mask, in order."""
+    """Yield the node indexes in a bit mask, in ascending order."""
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

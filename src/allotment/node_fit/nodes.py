@@ -1,7 +1,7 @@
-"""The nodes as the scheduler sees them: what each has, and what the pods on it (decided or bound) take of it.
+"""Cache of the nodes for scheduling: what each node has, and what its pods (assumed or bound) use of it.
 
-Every change is noted in a journal, from which tables kept per shape learn which nodes to look at again. A node's place
-is that of the inventory, so that one bit mask means the same nodes to both.
+Every change is recorded in a journal, from which the tables for equal pods know which nodes to evaluate again. A node's
+index is that of the inventory, so that a bit mask means the same nodes in both.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from allotment.node_fit.assigned_pod import AssignedPod
 from allotment.node_fit.pod_requirements import HostPort, amount
 from allotment.node_fit.topology_counts import TopologyCounts
 
-#: What a cordoned node has; pods that tolerate it may go there all the same.
+#: The taint of a cordoned node; pods that tolerate it may be placed there.
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-#: On a node that is cordoned because it is still to get its devices; whoever ordered it ends that.
+#: Annotation of a node that is cordoned until it has its devices; the component that ordered the node removes it.
 PROVISIONING: Final = "allotment.dev/coming"
-#: Taint of a node that is kept for those for whom it was bought, until they are there. Its value is the order.
+#: Taint of a node that is reserved for the pods it was provisioned for, until they are placed. Its value is the order.
 RESERVED: Final = "allotment.dev/reserved"
-#: Pods on a node that does not say how many it takes.
+#: Pod limit of a node that does not publish one.
 _ANY_NUMBER: Final = 1 << 30
 
 
 class CachedNode:
-    """One node."""
+    """A node: its labels, taints, allocatable and free resources, and its pods."""
 
     __slots__ = (
-        "allocatable", "is_provisioning", "facts", "free", "name", "index", "pods", "pods_allowed", "ports", "scored_cpu",
-        "scored_memory", "taints", "unschedulable",
+        "allocatable", "facts", "free", "index", "is_provisioning", "name", "pods", "pods_allowed", "ports",
+        "scored_cpu", "scored_memory", "taints", "unschedulable",
     )  # fmt: skip
 
     def __init__(self, name: str, index: int) -> None:
@@ -53,7 +53,7 @@ class CachedNode:
         self.scored_memory = 0
 
     def set_allocatable(self, allocatable: dict[str, int]) -> None:
-        """What the node has for pods."""
+        """Set the allocatable resources and recompute the free ones."""
         self.pods_allowed = allocatable.pop("pods", _ANY_NUMBER)
         self.allocatable = allocatable
         self.free = dict(allocatable)
@@ -62,7 +62,7 @@ class CachedNode:
                 self.free[name] = self.free.get(name, 0) - n
 
     def add(self, pod: AssignedPod) -> None:
-        """A pod comes."""
+        """Add a pod and subtract what it uses."""
         self.pods[pod.uid] = pod
         free, demand = self.free, pod.requirements
         for name, n in demand.requests.items():
@@ -73,7 +73,7 @@ class CachedNode:
             self.ports[port] = self.ports.get(port, 0) + 1
 
     def remove(self, uid: str) -> AssignedPod | None:
-        """A pod goes; None if it was not here."""
+        """Remove a pod and return it, or None if it was not on this node."""
         pod = self.pods.pop(uid, None)
         if pod is None:
             return None
@@ -92,7 +92,7 @@ class CachedNode:
 
 
 class NodeCache:
-    """All nodes by name and by place, and which pod is where."""
+    """All nodes by name and by index, and the node of every pod."""
 
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
@@ -100,11 +100,11 @@ class NodeCache:
         self.by_name: dict[str, CachedNode] = {}
         self._by_index: list[CachedNode | None] = []
         self._node_of_pod: dict[str, str] = {}
-        """Node by pod, also of nodes that are not known (yet)."""
+        """Node name by pod UID, including names of nodes that do not exist (yet)."""
         self._pods_of_missing_nodes: dict[str, dict[str, AssignedPod]] = {}
         self.pod_counts = TopologyCounts()
         self.pods_with_affinity: dict[str, tuple[AssignedPod, str]] = {}
-        """Pods here with affinity of their own, and their nodes: they have a say in where others go."""
+        """Assigned pods with pod affinity or anti-affinity, and their nodes; their terms apply to other pods, too."""
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -113,22 +113,22 @@ class NodeCache:
         return iter(self.by_name.values())
 
     def at(self, index: int) -> CachedNode | None:
-        """The node in a place."""
+        """Return the node with an index, or None."""
         return self._by_index[index] if index < len(self._by_index) else None
 
     @property
     def index_count(self) -> int:
-        """How many places there are."""
+        """The number of node indexes in use, including gaps of removed nodes."""
         return self.inventory.index_count
 
     def node_of(self, uid: str) -> str | None:
-        """Where a pod is."""
+        """Return the name of the node of a pod, or None."""
         return self._node_of_pod.get(uid)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def put(self, tree: Tree) -> None:
-        """Add a node or follow its change."""
+        """Add or update a node."""
         metadata, spec, status = tree["metadata"], tree.get("spec") or {}, tree.get("status") or {}
         name = metadata["name"]
         labels = metadata.get("labels") or {}
@@ -158,7 +158,7 @@ class NodeCache:
         return node
 
     def remove(self, name: str) -> None:
-        """A node is gone; pods that are bound to it stay known, should it come again."""
+        """Remove a node. Pods that are bound to it stay known, in case it is created again."""
         node = self.by_name.pop(name, None)
         if node is None:
             return
@@ -171,12 +171,14 @@ class NodeCache:
     # --- pods ----------------------------------------------------------------------------------------------------
 
     def assign_pod(self, pod: AssignedPod, node_name: str) -> bool:
-        """A pod is on a node, or will be; whether that was news."""
+        """Assign a pod to a node, or update it there; return whether anything relevant changed."""
         before = self._node_of_pod.get(pod.uid)
         node = self.by_name.get(node_name)
         if before == node_name:
             known_pod = (node.pods if node is not None else self._pods_of_missing_nodes.get(node_name, {})).get(pod.uid)
-            same = known_pod is not None and known_pod.requirements is pod.requirements and known_pod.labels == pod.labels
+            same = (
+                known_pod is not None and known_pod.requirements is pod.requirements and known_pod.labels == pod.labels
+            )
             if same and known_pod is not None and known_pod.terminating == pod.terminating:
                 (node.pods if node is not None else self._pods_of_missing_nodes[node_name])[pod.uid] = pod
                 return False
@@ -194,16 +196,16 @@ class NodeCache:
         return True
 
     def remove_pod(self, uid: str) -> str | None:
-        """A pod has left its node, whose name is returned."""
+        """Remove a pod from its node and return the node's name, or None if it had none."""
         node_name = self._node_of_pod.pop(uid, None)
         if node_name is None:
             return None
         self.pods_with_affinity.pop(uid, None)
         node = self.by_name.get(node_name)
         if node is None:
-            strays = self._pods_of_missing_nodes.get(node_name, {})
-            pod = strays.pop(uid, None)
-            if not strays:
+            pods_of_node = self._pods_of_missing_nodes.get(node_name, {})
+            pod = pods_of_node.pop(uid, None)
+            if not pods_of_node:
                 self._pods_of_missing_nodes.pop(node_name, None)
         else:
             pod = node.remove(uid)
@@ -213,7 +215,7 @@ class NodeCache:
         return node_name
 
     def assigned_pods(self) -> Iterator[tuple[AssignedPod, str]]:
-        """All pods with their nodes."""
+        """Yield all pods with the names of their nodes."""
         for node in self.by_name.values():
             for pod in node.pods.values():
                 yield pod, node.name
@@ -231,6 +233,6 @@ def _read_amounts(tree: Mapping[str, Any]) -> dict[str, int]:
         try:
             quantity = Quantity.parse(text) if isinstance(text, str) else Quantity.of_int(int(text))
         except (QuantityError, TypeError, ValueError):
-            continue  # no amount that anybody could use
+            continue  # not a usable quantity
         amounts[name] = amount(name, quantity)
     return amounts

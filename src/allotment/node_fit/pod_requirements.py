@@ -1,7 +1,7 @@
-"""What a pod asks of its node, worked out once for all pods with equal specs.
+"""Pod requirements on a node: resources, ports, selectors, affinity, tolerations; computed once for equal specs.
 
-Amounts are plain integers: cpu in thousandths, everything else in units. How a pod's requests come about is said in
-`allotment.model.pod_resources`.
+Amounts are integers: cpu in thousandths, everything else in units. `allotment.model.pod_resources` computes a pod's
+requests.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree, to_value, without_nulls
 from allotment.node_fit.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 
-#: What a container counts for in scores when it does not say, so that nodes do not fill with silent ones.
+#: Requests that scores assume for a container without any, so that nodes do not fill up with such containers.
 _SCORED: Final = {"cpu": Quantity.parse("100m"), "memory": Quantity.binary(200 * 1024 * 1024)}
-#: Shapes that are kept.
+#: Maximum number of cached pod requirements.
 _SHAPES: Final = 4096
 
 _NANO: Final = 10**9
@@ -29,14 +29,14 @@ _MICRO: Final = 10**6
 
 
 class HostPort(NamedTuple):
-    """A port that a pod takes on its node."""
+    """A host port of a pod."""
 
     ip: str
     protocol: str
     port: int
 
-    def clashes(self, other: HostPort) -> bool:
-        """Whether both cannot be on one node; 0.0.0.0 is every address."""
+    def conflicts_with(self, other: HostPort) -> bool:
+        """Return whether both ports conflict on one node; 0.0.0.0 is every address."""
         everywhere = "0.0.0.0"
         return (
             self.port == other.port
@@ -46,21 +46,21 @@ class HostPort(NamedTuple):
 
 
 class NodePreference(NamedTuple):
-    """A node term with its weight."""
+    """A preferred node affinity term with its weight."""
 
     weight: int
     term: NodeSelector
 
 
 class WeightedAffinityTerm(NamedTuple):
-    """A pod affinity term; ``weight`` 0 where it is required."""
+    """A pod affinity term; ``weight`` is 0 if it is required, negative for anti-affinity."""
 
     term: PodAffinityTerm
     weight: int = 0
 
 
 class RequestTotals(NamedTuple):
-    """What a pod requests as a whole, and what it counts for in scores."""
+    """The total requests of a pod, and the cpu and memory that scores assume for it."""
 
     amounts: dict[str, int]
     scored_cpu: int
@@ -68,11 +68,12 @@ class RequestTotals(NamedTuple):
 
 
 class PodRequirements:
-    """What equal pods ask. Compared by identity; `Demands` keeps one for each shape."""
+    """Requirements of equal pods. Compared by identity; `PodRequirementsCache` keeps one for equal specs."""
 
     __slots__ = (
-        "anti_affinity", "anti_affinity_preferred", "affinity", "affinity_preferred", "containers", "extended", "node_selector",
-        "ports", "preferences", "required", "requests", "scored_cpu", "scored_memory", "spec", "spread", "tolerations",
+        "affinity", "affinity_preferred", "anti_affinity", "anti_affinity_preferred", "containers", "extended",
+        "node_selector", "ports", "preferences", "requests", "required", "scored_cpu", "scored_memory", "spec",
+        "spread", "tolerations",
     )  # fmt: skip
 
     def __init__(self, spec: PodSpec, requests: RequestTotals) -> None:
@@ -106,29 +107,30 @@ class PodRequirements:
         )
 
     def with_placement_of(self, spec: PodSpec) -> PodRequirements:
-        """The same amounts with another choice of nodes."""
+        """Return requirements with the same amounts and the node constraints of another spec."""
         return PodRequirements(spec, RequestTotals(self.requests, self.scored_cpu, self.scored_memory))
 
     @property
     def depends_on_other_pods(self) -> bool:
-        """Whether other pods decide where this one may or should go."""
+        """Whether the placement depends on other pods: topology spread, pod affinity or anti-affinity."""
         return bool(self.spread) or self.has_pod_affinity
 
     @property
     def has_pod_affinity(self) -> bool:
-        """Whether the pod says anything of other pods, which then counts for them, too."""
+        """Whether the pod has affinity or anti-affinity terms, which then apply to the matching pods, too."""
         return bool(self.affinity or self.anti_affinity or self.affinity_preferred or self.anti_affinity_preferred)
 
     @property
     def may_fit_after_other_pods(self) -> bool:
-        """Whether others could let the pod onto a node by coming: some that it must be near, or that even out a spread.
+        """Whether another pod's placement can make the pod fit: by required affinity or by evening out a hard spread.
 
-        Kubernetes tries such a pod again after others (its queueing hints). Everybody else only loses by who comes.
+        Kubernetes retries such pods when other pods are added (queueing hints). For all others, added pods only use
+        resources.
         """
         return bool(self.affinity) or any(one.when_unsatisfiable == "DoNotSchedule" for one in self.spread)
 
     def named_nodes(self) -> tuple[str, ...] | None:
-        """The only nodes that the pod's affinity names (pods of a DaemonSet), ``None`` if it does not do so."""
+        """Return the only nodes that the pod's affinity names (pods of a DaemonSet), or None if it names none."""
         if self.required is None:
             return None
         names: list[str] = []
@@ -141,14 +143,14 @@ class PodRequirements:
 
 
 class PodRequirementsCache:
-    """Interns demands by the parts of the spec that they are made of."""
+    """Interns pod requirements by the fields of the spec that they are made of."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, PodRequirements] = {}
         self._encoder = msgspec.json.Encoder()
 
     def of(self, spec: Tree, status: Tree | None = None) -> PodRequirements:
-        """The demand of a pod; ``status``: of one that is on a node, where it may be being resized."""
+        """Return the requirements of a pod. ``status``: of an assigned pod, which may have a resize in progress."""
         get = spec.get
         resized = _resized(spec, status) if status else None
         key = self._encoder.encode(
@@ -181,7 +183,7 @@ _PARTS: Final = (
 
 
 def _read_only(spec: Tree) -> Tree:
-    """The parts that are read, without the nulls that Kubernetes prints for some unset lists."""
+    """Return the fields that are read, without the nulls that Kubernetes prints for some unset lists."""
     found: Tree = without_nulls({name: spec[name] for name in _PARTS if spec.get(name) is not None})
     return found
 
@@ -191,7 +193,7 @@ def _required(terms: Iterable[PodAffinityTerm]) -> tuple[WeightedAffinityTerm, .
 
 
 def amount(name: str, quantity: Quantity) -> int:
-    """A quantity as an integer: thousandths of a cpu, units of the rest, rounded up.
+    """Return a quantity as an integer: thousandths of a cpu, units of other resources, rounded up.
 
     >>> amount("cpu", Quantity.parse("1500m")), amount("memory", Quantity.parse("1Ki"))
     (1500, 1024)
@@ -200,12 +202,12 @@ def amount(name: str, quantity: Quantity) -> int:
 
 
 def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
-    """`amount` of each."""
+    """Convert each quantity with `amount`."""
     return {name: amount(name, quantity) for name, quantity in quantities.items()}
 
 
 def _requests(spec: Tree, status: Tree | None = None) -> RequestTotals:
-    """Of a spec that may come from a file, where no API server has set its defaults yet."""
+    """Return the requests of a spec that may come from a file, without the API server's defaults."""
     spec = with_default_requests(spec)
     requests = amounts(pod_requests(spec, status))
     scored = amounts(pod_requests(spec, status, missing=_SCORED))
@@ -213,7 +215,7 @@ def _requests(spec: Tree, status: Tree | None = None) -> RequestTotals:
 
 
 def _resized(spec: Tree, status: Tree) -> RequestTotals | None:
-    """The requests of a pod whose status says other amounts than its spec; None if it does not, as mostly."""
+    """Return the requests of a pod whose status differs from its spec (resize), or None if they agree."""
     if status.get("resources") is None and not any(
         one.get("resources") is not None and _differs(one, container)
         for part, statuses in _STATUSES
@@ -227,7 +229,7 @@ def _resized(spec: Tree, status: Tree) -> RequestTotals | None:
 
 
 def _differs(status: Tree, container: Tree) -> bool:
-    """Whether the requests of a container's status are not, word for word, those of its spec."""
+    """Return whether the requests in a container's status are not literally those of its spec."""
     spec = (container.get("resources") or {}).get("requests") or {}
     return (status["resources"].get("requests") or {}) != spec or (status.get("allocatedResources") or spec) != spec
 
@@ -241,7 +243,7 @@ def _ports(spec: PodSpec) -> Iterable[HostPort]:
 
 
 def selector_matches(selector: NodeSelector, facts: NodeFacts) -> bool:
-    """Whether a node selector matches a node; one that cannot be read matches none."""
+    """Return whether a node selector matches a node. An invalid selector matches none."""
     try:
         return selects(selector, facts)
     except UnusableNodeSelector:

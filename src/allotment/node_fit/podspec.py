@@ -1,4 +1,4 @@
-"""The parts of a pod's spec that decide where it goes; a pod that is a tree is read into them."""
+"""Typed fields of a pod spec that affect scheduling, re-exported from the model."""
 
 from allotment.model.core import Affinity as Affinity
 from allotment.model.core import Container as Container

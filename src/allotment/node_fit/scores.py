@@ -1,8 +1,8 @@
-"""How good a node would be, as far as it alone is concerned: more is better, each part on a scale of 0 to 100.
+"""Scores that depend on one node alone: higher is better, each part from 0 to 100.
 
-Least allocated and balanced (weight 1 each), preferred node affinity (2) and taints that would rather have no pods (3).
-Kubernetes scales the last two by the best node of the moment; here the scale is fixed, so that a score holds until its
-node changes. The order among nodes is the same.
+Least allocated and balanced allocation (weight 1 each), preferred node affinity (2), PreferNoSchedule taints (3).
+Kubernetes normalizes the last two by the best node of the cycle. Here the scale is fixed, so that a score is valid
+until its node changes; the order among nodes is the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from allotment.node_fit.pod_requirements import PodRequirements, selector_matche
 
 
 def score(requirements: PodRequirements, node: CachedNode) -> int:
-    """The sum of all parts."""
+    """Return the weighted sum of all scores of a node."""
     total = _resource_score(requirements, node)
     if requirements.preferences:
         total += 2 * _node_affinity_score(requirements, node)
@@ -25,7 +25,7 @@ def score(requirements: PodRequirements, node: CachedNode) -> int:
 
 
 def _resource_score(requirements: PodRequirements, node: CachedNode) -> int:
-    """Least allocated plus balanced, over cpu and memory."""
+    """Return the least-allocated plus the balanced-allocation score, over cpu and memory."""
     cpu, memory = node.allocatable.get("cpu", 0), node.allocatable.get("memory", 0)
     cpu_used, memory_used = node.scored_cpu + requirements.scored_cpu, node.scored_memory + requirements.scored_memory
     cpu_left = (cpu - cpu_used) * 100 // cpu if cpu and cpu_used <= cpu else 0

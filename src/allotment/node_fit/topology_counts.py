@@ -1,7 +1,7 @@
-"""How many pods of a certain kind are on each node, counted as pods come and go.
+"""Numbers of matching pods on each node, updated as pods are assigned and removed.
 
-Spread and affinity ask this for a handful of selectors and for every pod; counting afresh would cost a walk over all
-pods each time.
+Topology spread and pod affinity need them for few selectors and every pod; counting again would visit all pods each
+time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PodPredicate = Callable[[AssignedPod], bool]
 
 
 class PodCounts:
-    """Pods that count, by node."""
+    """The number of matching pods by node."""
 
     __slots__ = ("by_node", "matches")
 
@@ -23,7 +23,7 @@ class PodCounts:
         self.by_node: dict[str, int] = {}
 
     def add(self, pod: AssignedPod, node: str, delta: int) -> None:
-        """A pod came (1) or went (-1)."""
+        """Count a pod that was assigned (``delta`` 1) or removed (-1), if it matches."""
         if not self.matches(pod):
             return
         count = self.by_node.get(node, 0) + delta
@@ -34,15 +34,17 @@ class PodCounts:
 
 
 class TopologyCounts:
-    """The tallies that were asked for last."""
+    """The counts of the most recently used selectors."""
 
     _KEPT = 64
 
     def __init__(self) -> None:
         self._known: dict[object, PodCounts] = {}
 
-    def of(self, key: object, matches: PodPredicate, assigned_pods: Callable[[], Iterable[tuple[AssignedPod, str]]]) -> PodCounts:
-        """The tally of a key; ``counts`` and ``everyone`` (pods with their nodes) are used when it is new."""
+    def of(
+        self, key: object, matches: PodPredicate, assigned_pods: Callable[[], Iterable[tuple[AssignedPod, str]]]
+    ) -> PodCounts:
+        """Return the counts of a key. A new key counts the ``assigned_pods`` that match."""
         counts_of_key = self._known.pop(key, None)
         if counts_of_key is None:
             if len(self._known) >= self._KEPT:
@@ -54,6 +56,6 @@ class TopologyCounts:
         return counts_of_key
 
     def update(self, pod: AssignedPod, node: str, delta: int) -> None:
-        """A pod came or went."""
+        """Update all counts for a pod that was assigned (``delta`` 1) or removed (-1)."""
         for pod_counts in self._known.values():
             pod_counts.add(pod, node, delta)

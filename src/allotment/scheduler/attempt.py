@@ -17,7 +17,7 @@ from allotment.model.features import Features
 from allotment.model.pod_groups import not_found_message
 from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.node_fit.device_table import NO_FIT, DeviceTable, DeviceTables
-from allotment.node_fit.filters.inter_pod_affinity import Namespaces, inter_pod_affinity_scores, inter_pod_affinity
+from allotment.node_fit.filters.inter_pod_affinity import Namespaces, inter_pod_affinity, inter_pod_affinity_scores
 from allotment.node_fit.filters.ports import ports
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.filters.resources import resources
@@ -103,8 +103,8 @@ class SchedulingAlgorithm:
     """Runs scheduling attempts and keeps the tables that consecutive attempts share."""
 
     def __init__(
-        self, machines: NodeCache, ledger: ClaimLedger, allocator: Allocator, features: Features, namespaces: Namespaces,
-        groups: PodGroups, has_competitors: Callable[[], bool] = lambda: False,
+        self, machines: NodeCache, ledger: ClaimLedger, allocator: Allocator, features: Features,
+        namespaces: Namespaces, groups: PodGroups, has_competitors: Callable[[], bool] = lambda: False,
         unreadable: Callable[[], str] = lambda: "",
     ) -> None:  # fmt: skip
         """``unreadable`` returns why devices cannot be allocated now, or an empty string."""
@@ -342,13 +342,18 @@ class SchedulingAlgorithm:
         """
         extra: dict[int, int] = {}
         alternatives = any(request.first_available for claim in claims for request in claim.spec.devices.requests)
-        if not (alternatives or pod.demand.depends_on_other_pods or self.machines.pods_with_affinity) or not good & (good - 1):
+        if not (alternatives or pod.demand.depends_on_other_pods or self.machines.pods_with_affinity) or not good & (
+            good - 1
+        ):
             return extra
         candidates = [m for place in node_indexes(good) if (m := self.machines.at(place)) is not None]
         resident = pod.resident
         if pod.demand.spread:
             _weigh(
-                extra, topology_spread_scores(pod.demand, resident.namespace, resident.labels, self.machines, iter(candidates))
+                extra,
+                topology_spread_scores(
+                    pod.demand, resident.namespace, resident.labels, self.machines, iter(candidates)
+                ),
             )
         if pod.demand.has_pod_affinity or self.machines.pods_with_affinity:
             _weigh(extra, inter_pod_affinity_scores(resident, self.machines, self.namespaces, candidates))

@@ -32,7 +32,7 @@ class QueuedPod:
         """Consecutive attempts that ended with an error."""
 
     def __repr__(self) -> str:
-        return f"<WaitingPod {self.key}>"
+        return f"<QueuedPod {self.key}>"
 
     @property
     def priority(self) -> int:

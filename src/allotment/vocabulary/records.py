@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import msgspec
 
 from allotment.fleet import accelerators
-from allotment.fleet.modes import AMD_VIRTUAL
+from allotment.fleet.modes import AMD_VIRTUAL_FUNCTIONS
 from allotment.fleet.profiles import Accelerator
 from allotment.vocabulary.terms import (
     Attribute,
@@ -42,7 +42,7 @@ def _column(of: Callable[[Accelerator], Iterable[str]]) -> Callable[[str], tuple
 VALUES: Final[Mapping[str, Callable[[str], tuple[str, ...]]]] = {
     "product": _column(lambda one: [one.product]),
     "mig profile": _column(lambda one: [profile.name for profile in one.mig.profiles] if one.mig else []),
-    "pci device": _column(lambda one: [one.pci_device, AMD_VIRTUAL.get(one.pci_device, "")]),
+    "pci device": _column(lambda one: [one.pci_device, AMD_VIRTUAL_FUNCTIONS.get(one.pci_device, "")]),
     "partition profile": _column(lambda one: [partition.profile for partition in one.partitions]),
     "compute partition": _column(lambda one: [partition.compute for partition in one.partitions]),
     "memory partition": _column(lambda one: [partition.memory for partition in one.partitions]),

@@ -1,4 +1,4 @@
-"""Pods that another scheduler leaves waiting are told why, once, and again when the reason is another one."""
+"""Pods that another scheduler leaves waiting are annotator_events why, once, and again when the reason is another one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from allotment.annotator.program import FITS, NAME, WAITS, Options, annotator
+from allotment.annotator.program import AVAILABLE, NAME, UNAVAILABLE, Options, annotator
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Event, Listing
 from allotment.cluster.clock import parse
@@ -21,7 +21,7 @@ from allotment.model.trees import Tree
 from tests.lab.stage import Stage, stage
 
 FEATURES = Features(kube="1.36")
-SAID = "0/1 nodes are available: 1 cannot allocate all claims."
+SCHEDULER_MESSAGE = "0/1 nodes are available: 1 cannot allocate all claims."
 
 
 class Line:
@@ -37,7 +37,7 @@ class Line:
     def cut(self) -> None:
         self._cut.set()
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         self._cut = asyncio.Event()
 
     async def list(self, *words: Any, **options: Any) -> Listing:
@@ -84,11 +84,11 @@ def template(name: str, count: int = 1) -> Tree:
 def pod(name: str, template: str, **spec: Any) -> Tree:
     container = {"name": "main", "image": "cuda", "resources": {"claims": [{"name": "gpu"}]}}
     claims = [{"name": "gpu", "resourceClaimTemplateName": template}]
-    asked = {"schedulerName": "another", "containers": [container], "resourceClaims": claims, **spec}
-    return {"metadata": {"name": name}, "spec": asked}
+    pod_spec = {"schedulerName": "another", "containers": [container], "resourceClaims": claims, **spec}
+    return {"metadata": {"name": name}, "spec": pod_spec}
 
 
-async def refused(on: Stage, name: str, message: str = SAID) -> None:
+async def reject(on: Stage, name: str, message: str = SCHEDULER_MESSAGE) -> None:
     """What the other scheduler says of a pod."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     await on.client.patch(
@@ -96,7 +96,7 @@ async def refused(on: Stage, name: str, message: str = SAID) -> None:
     )
 
 
-async def told(on: Stage, name: str) -> list[Tree]:
+async def annotator_events(on: Stage, name: str) -> list[Tree]:
     """The events of ours about a pod, oldest first."""
     fields = f"involvedObject.name={name},reportingComponent={NAME}"
     items = (await on.client.list(EVENTS, "default", fields=fields)).items
@@ -107,10 +107,10 @@ async def until(on: Stage, name: str, true: Callable[[list[Tree]], Any]) -> list
     events: list[Tree] = []
     try:
         async with asyncio.timeout(120):
-            while not true(events := await told(on, name)):
+            while not true(events := await annotator_events(on, name)):
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        raise AssertionError(f"{name} was told {[event['message'] for event in events]}") from None
+        raise AssertionError(f"{name} was annotator_events {[event['message'] for event in events]}") from None
     return events
 
 
@@ -124,12 +124,14 @@ def test_the_reason_stands_before_what_the_scheduler_said() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             await on.client.create(PODS, pod("greedy", "nine"), "default")
-            await refused(on, "greedy")
-            (event,) = (await until(on, "greedy", lambda events: events and SAID in events[-1]["message"]))[-1:]
+            await reject(on, "greedy")
+            (event,) = (
+                await until(on, "greedy", lambda events: events and SCHEDULER_MESSAGE in events[-1]["message"])
+            )[-1:]
             first, *_, last = event["message"].splitlines()
             assert first.endswith("(too-few-devices)"), first
-            assert last == f"The scheduler says: {SAID}"
-            assert (event["type"], event["reason"], event["involvedObject"]["kind"]) == ("Warning", WAITS, "Pod")
+            assert last == f"The scheduler says: {SCHEDULER_MESSAGE}"
+            assert (event["type"], event["reason"], event["involvedObject"]["kind"]) == ("Warning", UNAVAILABLE, "Pod")
 
     asyncio.run(story())
 
@@ -156,7 +158,7 @@ def test_the_same_reason_is_told_once_also_after_a_restart_and_another_reason_an
                 await quiet(on)
             async with annotated(on):
                 await quiet(on)
-                (event,) = await told(on, "greedy")
+                (event,) = await annotator_events(on, "greedy")
                 assert "series" not in event
                 await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": True}})
                 _, other = await until(on, "greedy", lambda events: len(events) == 2)
@@ -181,7 +183,7 @@ def test_a_reason_that_came_back_is_not_told_again_after_a_restart() -> None:
                 before = await until(on, "greedy", lambda events: any("series" in event for event in events))
             async with annotated(on):
                 await quiet(on)
-                assert await told(on, "greedy") == before
+                assert await annotator_events(on, "greedy") == before
 
     asyncio.run(story())
 
@@ -192,10 +194,10 @@ def test_a_pod_that_would_fit_is_told_only_once_its_scheduler_has_refused_it() -
             await on.client.create(CLAIM_TEMPLATES, template("one"), "default")
             await on.client.create(PODS, pod("fine", "one"), "default")
             await quiet(on)
-            assert await told(on, "fine") == []
-            await refused(on, "fine")
+            assert await annotator_events(on, "fine") == []
+            await reject(on, "fine")
             (event,) = await until(on, "fine", bool)
-            assert (event["type"], event["reason"]) == ("Normal", FITS)
+            assert (event["type"], event["reason"]) == ("Normal", AVAILABLE)
             assert event["message"].startswith("Its claims fit on node t4-4x-pcie-1 now (gpu-0).")
 
     asyncio.run(story())
@@ -216,7 +218,7 @@ def test_pods_that_are_not_for_a_scheduler_or_ask_for_no_device_are_left_alone()
                 await on.client.create(PODS, one, "default")
             await until(on, "greedy", bool)
             await quiet(on)
-            assert [await told(on, name) for name in ("plain", "gated", "placed")] == [[], [], []]
+            assert [await annotator_events(on, name) for name in ("plain", "gated", "placed")] == [[], [], []]
 
     asyncio.run(story())
 
@@ -238,10 +240,10 @@ def test_a_pod_is_given_its_time_from_when_it_began_to_wait() -> None:
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
             await on.client.create(PODS, pod("gated", "nine", schedulingGates=[{"name": "wait"}]), "default")
             await quiet(on, 12.0)
-            began = on.plane.clock.moment()
+            start = on.plane.clock.moment()
             await on.client.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, "default")
             (event,) = await until(on, "gated", bool)
-            assert (parse(event["eventTime"]) - began).total_seconds() * 10.0 >= 10.0
+            assert (parse(event["eventTime"]) - start).total_seconds() * 10.0 >= 10.0
 
     asyncio.run(story())
 
@@ -257,11 +259,11 @@ def test_time_in_which_the_cluster_could_not_be_seen_is_nobodys_time() -> None:
                     await asyncio.sleep(0.01)
                 line.cut()
                 await quiet(on, 45.0)
-                assert await told(on, "greedy") == []  # it may long have been placed
-                began = on.plane.clock.moment()
-                line.mend()
+                assert await annotator_events(on, "greedy") == []  # it may long have been placed
+                start = on.plane.clock.moment()
+                line.reconnect()
                 (event,) = await until(on, "greedy", bool)
-                assert (parse(event["eventTime"]) - began).total_seconds() * 10.0 >= 40.0
+                assert (parse(event["eventTime"]) - start).total_seconds() * 10.0 >= 40.0
 
     asyncio.run(story())
 

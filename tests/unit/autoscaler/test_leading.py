@@ -9,7 +9,7 @@ import pytest
 
 from allotment.autoscaler.options import NAME
 from allotment.cluster.resources import LEASES, PODS
-from tests.unit.autoscaler.world import NAMESPACE, ClusterClient, Dying, World, options, waiting_pod, world
+from tests.unit.autoscaler.world import NAMESPACE, ClusterClient, CrashingClient, World, options, waiting_pod, world
 from tests.unit.cluster import idle
 
 
@@ -23,27 +23,29 @@ def nominated(cluster: World, number: int) -> set[str]:
 
 
 @pytest.mark.parametrize("writes", [3, 5, 7, 9, 11])
-def test_when_the_leader_is_killed_the_other_goes_on(writes: int) -> None:
+def test_after_a_crash_of_the_leader_the_other_replica_continues(writes: int) -> None:
     async def test() -> None:
         client = ClusterClient()
         for number in range(2):
             client.put(PODS, waiting_pod(f"p{number}"))
         chosen = options(namespace=NAMESPACE)
         async with AsyncExitStack() as copies:
-            await copies.enter_async_context(world(chosen, 100, Dying(client, writes, before=False), stands="first"))
+            await copies.enter_async_context(
+                world(chosen, 100, CrashingClient(client, writes, before=False), stands="first")
+            )
             await asyncio.sleep(0.02)
             cluster = await copies.enter_async_context(world(chosen, 100, client, stands="second"))
             await cluster.until(lambda: leader(client) == "first")
             await cluster.until(lambda: leader(client) == "second")
             await cluster.until(lambda: len(nominated(cluster, 2)) == 2)
             await cluster.after(30)
-            assert sorted(cluster.orders()) == sorted(cluster.books()) == sorted(cluster.machines())
+            assert sorted(cluster.orders()) == sorted(cluster.provider_machines()) == sorted(cluster.machines())
             assert nominated(cluster, 2) == set(cluster.machines())
 
     idle.run(test())
 
 
-def test_whoever_does_not_lead_does_nothing() -> None:
+def test_a_replica_without_the_lease_does_nothing() -> None:
     async def test() -> None:
         client = ClusterClient()
         async with AsyncExitStack() as copies:
@@ -54,6 +56,6 @@ def test_whoever_does_not_lead_does_nothing() -> None:
                 cluster.pod(f"p{number}")
             await cluster.until(lambda: len(nominated(cluster, 5)) == 5)
             await cluster.after(20)
-            assert len(cluster.machines()) == len(cluster.orders()) == len(cluster.books()) == 5
+            assert len(cluster.machines()) == len(cluster.orders()) == len(cluster.provider_machines()) == 5
 
     idle.run(test())

@@ -48,12 +48,12 @@ def asks(cpu: str) -> Tree:
     return {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
 
 
-def kept_for(cluster: World, node: str) -> str:
+def reserved_for(cluster: World, node: str) -> str:
     taints = cluster.client.objects[NODES, "", node]["spec"].get("taints") or ()
     return next((one["value"] for one in taints if one["key"] == RESERVED), "")
 
 
-def let_onto(cluster: World, pod: str) -> list[str]:
+def has_toleration(cluster: World, pod: str) -> list[str]:
     tolerations = cluster.get(pod)["spec"].get("tolerations") or ()
     return [one["value"] for one in tolerations if one["key"] == RESERVED]
 
@@ -62,7 +62,7 @@ def small(cluster: World) -> str:
     return next((name for name, kind in cluster.machines().items() if kind == "g4dn.xlarge"), "")
 
 
-def test_a_node_is_closed_until_its_devices_are_there() -> None:
+def test_a_node_is_cordoned_until_its_devices_are_published() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("a")
         await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
@@ -75,7 +75,7 @@ def test_a_node_is_closed_until_its_devices_are_there() -> None:
     play(options(planner=by_name), story)
 
 
-def test_nodes_open_together_where_pods_of_one_could_take_the_devices_of_the_other() -> None:
+def test_nodes_open_together_if_pods_of_one_could_take_devices_of_the_other() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("small", spec=asks("1"))
         cluster.pod("big", spec=asks("2"))
@@ -92,7 +92,7 @@ def test_nodes_open_together_where_pods_of_one_could_take_the_devices_of_the_oth
     play(options("aws/g5.*=slow:30", planner=by_name), story)
 
 
-def test_nobody_waits_for_machines_of_pods_that_ask_the_same() -> None:
+def test_machines_of_equivalent_pods_open_independently() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("small", spec=asks("1"))
         cluster.pod("big", spec=asks("1"))
@@ -103,7 +103,7 @@ def test_nobody_waits_for_machines_of_pods_that_ask_the_same() -> None:
     play(options("aws/g5.*=slow:300", planner=by_name), story)
 
 
-def test_a_machine_that_never_comes_holds_others_up_for_a_while_only() -> None:
+def test_a_failed_machine_delays_others_only_for_the_opening_window() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("small", spec=asks("1"))
         cluster.pod("big", spec=asks("2"))
@@ -117,65 +117,65 @@ def test_a_machine_that_never_comes_holds_others_up_for_a_while_only() -> None:
     play(options("aws/g5.*=lost", planner=by_name, opening_window=20), story)
 
 
-def test_a_cordon_of_somebody_else_stays() -> None:
+def test_a_foreign_cordon_is_kept() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("small", spec=asks("1"))
         cluster.pod("big", spec=asks("2"))
         await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
         node = cluster.client.objects[NODES, "", small(cluster)]
-        said = {key: value for key, value in node["metadata"]["annotations"].items() if key != PROVISIONING}
-        cluster.client.put(NODES, {**node, "metadata": {**node["metadata"], "annotations": said}})
-        await cluster.until(lambda: len(cluster.told("MachineReady")) == 2)
+        message = {key: value for key, value in node["metadata"]["annotations"].items() if key != PROVISIONING}
+        cluster.client.put(NODES, {**node, "metadata": {**node["metadata"], "annotations": message}})
+        await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == 2)
         assert not cluster.is_open(small(cluster))
 
     play(options("aws/g5.*=slow:10", planner=by_name), story)
 
 
-def test_a_node_opens_for_those_first_for_whom_it_was_bought() -> None:
+def test_a_node_opens_first_for_the_pods_it_was_ordered_for() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("small", spec=asks("1") | {"tolerations": [{"key": "mine", "operator": "Exists"}]})
         cluster.pod("big", spec=asks("2"))
-        await cluster.until(lambda: len(cluster.told("MachineReady")) == 2)
+        await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == 2)
         for pod in ("small", "big"):
-            assert let_onto(cluster, pod) == [kept_for(cluster, cluster.nominated(pod))] != [""]
+            assert has_toleration(cluster, pod) == [reserved_for(cluster, cluster.nominated(pod))] != [""]
         assert cluster.get("small")["spec"]["tolerations"][0] == {"key": "mine", "operator": "Exists"}
         node, other = cluster.nominated("small"), cluster.nominated("big")
         cluster.bind("small", node)
-        await cluster.until(lambda: not kept_for(cluster, node))
-        assert kept_for(cluster, other)
+        await cluster.until(lambda: not reserved_for(cluster, node))
+        assert reserved_for(cluster, other)
         cluster.end("big")
-        await cluster.until(lambda: not kept_for(cluster, other))
+        await cluster.until(lambda: not reserved_for(cluster, other))
 
     play(options(planner=by_name), story)
 
 
-def test_a_node_that_nobody_takes_is_kept_for_half_a_minute_only() -> None:
+def test_an_unused_node_is_reserved_for_only_thirty_seconds() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("small")
-        await cluster.until(lambda: cluster.told("MachineReady"))
+        await cluster.until(lambda: cluster.event_texts("MachineReady"))
         node = cluster.nominated("small")
-        assert kept_for(cluster, node)
+        assert reserved_for(cluster, node)
         await cluster.after(20)
-        assert kept_for(cluster, node)
-        await cluster.until(lambda: not kept_for(cluster, node))
+        assert reserved_for(cluster, node)
+        await cluster.until(lambda: not reserved_for(cluster, node))
 
     play(options(planner=by_name), story, speed=60)
 
 
-def test_where_pods_may_not_be_changed_nodes_open_for_everybody() -> None:
+def test_without_permission_to_patch_pods_nodes_open_for_all_pods() -> None:
     async def story(cluster: World) -> None:
         cluster.client.unchangeable.add(PODS)
         cluster.pod("small")
-        await cluster.until(lambda: cluster.told("MachineReady"))
+        await cluster.until(lambda: cluster.event_texts("MachineReady"))
         node = cluster.nominated("small")
         assert cluster.is_open(node)
-        assert not kept_for(cluster, node)
-        assert not let_onto(cluster, "small")
+        assert not reserved_for(cluster, node)
+        assert not has_toleration(cluster, "small")
 
     play(options(planner=by_name), story)
 
 
-def test_what_was_reserved_is_nothing_that_plans_are_made_of() -> None:
+def test_reservations_are_no_input_of_plans() -> None:
     toleration = {"key": RESERVED, "operator": "Equal", "value": "order", "effect": "NoSchedule"}
     own = {"key": "mine", "operator": "Exists"}
     assert unreserved({"spec": {"tolerations": [own, toleration]}}) == {"spec": {"tolerations": [own]}}

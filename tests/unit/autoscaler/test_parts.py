@@ -42,7 +42,7 @@ def machine(*pods: str, instance: str = "aws/g5.xlarge", form: str = "a10g", pri
 # --- orders ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_order_is_named_for_what_is_ordered_and_for_whom() -> None:
+def test_the_name_of_an_order_depends_on_its_machine_and_pods() -> None:
     assert order_name(machine("a", "b"), ()) == order_name(machine("b", "a"), ())
     assert order_name(machine("a"), ()) != order_name(machine("b"), ())
     first = order_name(machine("a"), ())
@@ -50,13 +50,13 @@ def test_an_order_is_named_for_what_is_ordered_and_for_whom() -> None:
 
 
 @given(st.text(st.characters(codec="ascii"), min_size=1, max_size=63))
-def test_names_can_be_those_of_nodes(instance: str) -> None:
+def test_names_are_valid_node_names(instance: str) -> None:
     name = order_name(machine("a", instance=f"x/{instance}"), ())
     assert re.fullmatch(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)?-?[0-9a-f]{8}", name)
     assert len(name) < 64
 
 
-def test_the_cluster_remembers_an_order_as_it_was() -> None:
+def test_an_order_round_trips_through_its_config_map() -> None:
     order = order_for(machine("a", "b", form="8xa100-40gb/static-mig=1g.5gb:7"), (), "2026-01-01T00:00:00Z")
     tree = config_map(order, "kube-system", "simulated")
     assert order_of(tree, "simulated") == order
@@ -65,7 +65,7 @@ def test_the_cluster_remembers_an_order_as_it_was() -> None:
     assert {seat.node for seat in order.machine.seats} == {order.name} == {order.machine.node}
 
 
-def test_an_order_that_nobody_can_read_says_where_it_is() -> None:
+def test_an_invalid_order_names_its_config_map() -> None:
     tree = config_map(order_for(machine("a"), (), "now"), "kube-system", "simulated")
     with pytest.raises(ValueError, match=r"ConfigMap order-g5-xlarge-.*: order.json"):
         order_of({**tree, "data": {"order.json": "{"}}, "simulated")
@@ -74,7 +74,7 @@ def test_an_order_that_nobody_can_read_says_where_it_is() -> None:
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_ends_with_silence_and_at_the_latest_after_a_while() -> None:
+def test_a_batch_ends_when_idle_or_at_its_maximum_duration() -> None:
     batch = Batch(idle=1, longest=10)
     assert batch.due() is None
     batch.add(0)
@@ -88,7 +88,7 @@ def test_a_batch_ends_with_silence_and_at_the_latest_after_a_while() -> None:
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=40))
-def test_a_batch_never_waits_longer_than_it_may(times: list[float]) -> None:
+def test_a_batch_never_exceeds_its_maximum_duration(times: list[float]) -> None:
     batch = Batch(idle=1, longest=10)
     for time in sorted(times):
         batch.add(time)
@@ -101,7 +101,7 @@ def test_a_batch_never_waits_longer_than_it_may(times: list[float]) -> None:
 # --- shortages -------------------------------------------------------------------------------------------------------
 
 
-def test_a_shortage_is_left_alone_for_longer_each_time() -> None:
+def test_the_back_off_of_a_shortage_doubles() -> None:
     shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
     now, waits = 0.0, []
     for _ in range(8):
@@ -116,7 +116,7 @@ def test_a_shortage_is_left_alone_for_longer_each_time() -> None:
     assert max(waits) <= 1800
 
 
-def test_who_waits_hears_once_that_a_shortage_is_over() -> None:
+def test_the_end_of_a_back_off_is_reported_once() -> None:
     shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
     assert not shortages.ended(0)
     wait = shortages.unavailable(OFFER, 0)
@@ -126,14 +126,14 @@ def test_who_waits_hears_once_that_a_shortage_is_over() -> None:
     assert not shortages.ended(wait + 2)
 
 
-def test_a_machine_that_came_ends_the_shortage() -> None:
+def test_a_provisioned_machine_ends_the_shortage() -> None:
     shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
     shortages.unavailable(OFFER, 0)
     shortages.available(OFFER)
     assert shortages.current(0) == ()
 
 
-def test_what_is_refused_is_left_alone_for_the_longest_time() -> None:
+def test_a_rejection_has_the_maximum_back_off() -> None:
     shortages = UnavailableOfferings(Random(1), first=60, longest=1800)
     assert shortages.refused(OFFER, 0) == 1800
     assert shortages.current(1799) == (OFFER,)
@@ -142,7 +142,7 @@ def test_what_is_refused_is_left_alone_for_the_longest_time() -> None:
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def test_limits_are_of_all_machines_together() -> None:
+def test_limits_include_existing_machines() -> None:
     limits = PlanLimits(max_machines=3, budget=Decimal(3), max_by_pattern=(("aws/g5.*", 2), ("gcp/*", 1)))
     left = remaining_limits(limits, [machine("a"), machine("b")])
     assert left.max_machines == 1
@@ -199,7 +199,7 @@ def test_a_machine_is_ready_with_a_complete_pool_of_each_driver(
 # --- supply ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_machine_under_way_counts_as_its_template_even_while_its_devices_come() -> None:
+def test_a_machine_in_flight_counts_as_its_template_until_its_slices_are_complete() -> None:
     instance = next(one for one in catalog() if one.key == "gcp/a2-highgpu-1g")
     order = order_for(machine("a", instance=instance.key, form="a100-40gb/static-mig=1g.5gb:7"), (), "now")
     made = in_flight_node(order, instance, "real-name", "1.36")
@@ -216,7 +216,7 @@ def test_a_machine_under_way_counts_as_its_template_even_while_its_devices_come(
     assert len(devices) == 7
 
 
-def test_promised_pods_say_so_and_nodes_that_go_are_left_out() -> None:
+def test_assigned_pods_are_nominated_and_leaving_nodes_left_out() -> None:
     waiting = Pod(metadata=ObjectMeta(name="w", namespace="ns", uid="1"))
     bound = Pod(metadata=ObjectMeta(name="b", namespace="ns", uid="2"), spec=PodSpec(node_name="goes"))
     goes = Node(metadata=ObjectMeta(name="goes"))
@@ -239,7 +239,7 @@ def test_promised_pods_say_so_and_nodes_that_go_are_left_out() -> None:
         ("aws/*=stock:2", "stock", 2.0, True),
     ],
 )
-def test_faults_are_said_by_type_and_zone(words: str, kind: str, amount: float, meets: bool) -> None:
+def test_faults_are_parsed_by_type_and_zone(words: str, kind: str, amount: float, meets: bool) -> None:
     (fault,) = parse_faults([words])
     assert (fault.kind, fault.amount, fault.meets(machine("a"))) == (kind, amount, meets)
 
@@ -256,13 +256,13 @@ def test_faults_are_said_by_type_and_zone(words: str, kind: str, amount: float, 
         ("*=slow:nan", "takes seconds"),
     ],
 )
-def test_what_is_no_fault_is_refused_with_what_would_be(words: str, text: str) -> None:
+def test_an_invalid_fault_is_rejected_with_the_valid_ones(words: str, text: str) -> None:
     with pytest.raises(BadFault, match=text) as caught:
         parse_faults([words])
     assert "TYPE[:ZONE]=FAULT" in caught.value.hint
 
 
-def test_a_sidecar_is_another_wish_than_an_init_container() -> None:
+def test_a_sidecar_differs_from_an_init_container() -> None:
     def wish(**more: str) -> str:
         first = {"name": "first", "resources": {"requests": {"cpu": "4"}}, **more}
         spec = {"initContainers": [first], "containers": [{"name": "main"}]}

@@ -1,4 +1,4 @@
-"""What is spent on pods that never get a node is bounded, whatever the reason; and nothing is paid for that is dead."""
+"""Limits on the spending for pods that never get a node."""
 
 from __future__ import annotations
 
@@ -36,87 +36,87 @@ def play(chosen: AutoscalerOptions, story: Callable[[World], Awaitable[None]], s
 
 
 def always_another(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
-    """A new machine of the cheapest type for everybody, whatever is there and whatever was out of stock."""
+    """Plan a new machine of the cheapest type for every pod, regardless of existing machines and shortages."""
     pods = [v for v in values if isinstance(v, Pod) and not v.spec.node_name and not v.status.nominated_node_name]
     return one_pod_a_machine(pods, PlanLimits(), keep_going)
 
 
 class Counting:
-    """A planner that remembers how many machines it had ordered."""
+    """A planner that records the number of machines it planned."""
 
     def __init__(self) -> None:
-        self.bought = 0
+        self.planned = 0
 
     def __call__(self, values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         plan = always_another(values, limits, keep_going)
-        self.bought += len(plan.machines)
+        self.planned += len(plan.machines)
         return plan
 
 
 @pytest.mark.parametrize("faults", [("*=fail",), ()], ids=["machines break down", "the scheduler takes none of them"])
-def test_what_is_ordered_for_a_pod_that_never_binds_is_bounded(faults: tuple[str, ...]) -> None:
+def test_orders_for_a_pod_that_never_binds_are_bounded(faults: tuple[str, ...]) -> None:
     planner = Counting()
 
     async def story(cluster: World) -> None:
-        began = cluster.clock.seconds()
+        started = cluster.clock.seconds()
         cluster.pod("a")
         await cluster.after(240)
-        assert 3 <= planner.bought <= PurchaseBackoff(40, 80).max_plans(cluster.clock.seconds() - began)
-        assert any("did not help 3 times in a row" in text for text in cluster.told("NotTriggerScaleUp"))
+        assert 3 <= planner.planned <= PurchaseBackoff(40, 80).max_plans(cluster.clock.seconds() - started)
+        assert any("did not help 3 times in a row" in text for text in cluster.event_texts("NotTriggerScaleUp"))
 
     play(options(*faults, planner=planner, purchase_backoff=40, max_purchase_backoff=80), story, speed=100)
 
 
-def test_pods_that_take_the_place_of_deleted_ones_begin_no_new_count() -> None:
+def test_recreated_pods_do_not_reset_the_back_off() -> None:
     planner = Counting()
 
     async def story(cluster: World) -> None:
-        began = cluster.clock.seconds()
+        started = cluster.clock.seconds()
         for number in range(30):  # a CronJob, say
             cluster.pod(f"run-{number}")
             await cluster.after(8)
             cluster.end(f"run-{number}")
-        assert planner.bought <= PurchaseBackoff(60, 1800).max_plans(cluster.clock.seconds() - began)
+        assert planner.planned <= PurchaseBackoff(60, 1800).max_plans(cluster.clock.seconds() - started)
 
     play(options("*=fail", planner=planner), story, speed=100)
 
 
-def test_a_pod_that_gets_a_node_ends_the_wait_of_its_like() -> None:
+def test_a_bound_pod_resets_the_back_off_of_equivalent_pods() -> None:
     planner = Counting()
 
     async def story(cluster: World) -> None:
         cluster.pod("a")
         cluster.pod("b")
-        await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
-        before = planner.bought
+        await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
+        before = planner.planned
         await cluster.after(30)
-        assert planner.bought == before
+        assert planner.planned == before
         cluster.bind("a", "somewhere")
         cluster.pod("c")
-        await cluster.until(lambda: planner.bought > before)
+        await cluster.until(lambda: planner.planned > before)
 
     play(options("*=fail", planner=planner, purchase_backoff=10_000), story)
 
 
 @given(st.integers(1, 600), st.integers(0, 3), st.floats(0, 7200), st.floats(0.1, 60))
-def test_the_bound_holds_however_fast_machines_fail(first: int, doublings: int, seconds: float, life: float) -> None:
-    restraint = PurchaseBackoff(first, first * 2**doublings)
+def test_the_bound_holds_for_any_failure_rate(first: int, doublings: int, seconds: float, life: float) -> None:
+    backoff = PurchaseBackoff(first, first * 2**doublings)
     now, plans = 0.0, 0
     while now <= seconds and plans < 1000:
-        if wait := restraint.remaining("wish", now):
+        if wait := backoff.remaining("wish", now):
             now += wait
             continue
         plans += 1
-        restraint.start_plan()
+        backoff.start_plan()
         for number in range(3):  # machines of one plan count once
-            restraint.ordered(f"{plans}-{number}", ["wish"])
+            backoff.ordered(f"{plans}-{number}", ["wish"])
         now += life
         for number in range(3):
-            restraint.failed(f"{plans}-{number}", (), now)
-    assert plans <= restraint.max_plans(seconds) or life * 1000 < seconds
+            backoff.failed(f"{plans}-{number}", (), now)
+    assert plans <= backoff.max_plans(seconds) or life * 1000 < seconds
 
 
-def test_a_clock_that_is_set_makes_no_machine_late() -> None:
+def test_adjusting_the_wall_clock_times_out_no_machine() -> None:
     class Jumping(idle.IdleClock):
         ahead = timedelta()
 
@@ -127,18 +127,18 @@ def test_a_clock_that_is_set_makes_no_machine_late() -> None:
         clock = Jumping(20)
         async with world(options("*=lost", registration=600), clock=clock) as cluster:
             cluster.pod("a")
-            await cluster.until(cluster.books)
-            (first,) = cluster.books()
+            await cluster.until(cluster.provider_machines)
+            (first,) = cluster.provider_machines()
             await cluster.after(3)
             clock.ahead = timedelta(hours=1)
             await cluster.after(30)
-            assert cluster.books() == [first]
+            assert cluster.provider_machines() == [first]
 
     idle.run(test())
 
 
-class Forgetful(ClusterClient):
-    """Answers to the first orders are lost; what was asked was done, or was not."""
+class LossyClient(ClusterClient):
+    """Loses the responses to the first orders, whether or not the requests were carried out."""
 
     def __init__(self, done: bool) -> None:
         super().__init__()
@@ -159,42 +159,42 @@ class Forgetful(ClusterClient):
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_an_api_server_that_goes_away_costs_no_machine_and_no_pod_is_forgotten(
+def test_an_unreachable_api_server_duplicates_no_machine_and_loses_no_pod(
     done: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        client = Forgetful(done)
+        client = LossyClient(done)
         async with world(options(), 60, client) as cluster:
             cluster.pod("a")
             await cluster.until(lambda: cluster.nominated("a"))
             await cluster.after(20)
-            assert cluster.orders() == cluster.books() == [cluster.nominated("a")]
+            assert cluster.orders() == cluster.provider_machines() == [cluster.nominated("a")]
 
     idle.run(test())
     assert "crashed" not in caplog.text
 
 
-def test_a_type_that_left_the_catalogue_is_not_bought_twice() -> None:
-    """Its machine is under way; what it brings is known to nobody any more, but whose it is."""
+def test_a_type_removed_from_the_catalogue_is_not_ordered_twice() -> None:
+    """Its machine is in flight; what it will provide is unknown, but not its pods."""
 
     async def test() -> None:
         client = ClusterClient()
         async with world(options(seconds=600), 60, client) as cluster:
             cluster.pod("a")
-            await cluster.until(cluster.books)
-            (first,) = cluster.books()
+            await cluster.until(cluster.provider_machines)
+            (first,) = cluster.provider_machines()
         left = options(seconds=600)._replace(catalog=TYPES[1:])
         async with world(left, 60, client) as cluster:
             cluster.pod("b")
-            await cluster.until(lambda: len(cluster.books()) == 2)
+            await cluster.until(lambda: len(cluster.provider_machines()) == 2)
             await cluster.after(20)
-            assert len(cluster.books()) == 2
-            assert first in cluster.books()
+            assert len(cluster.provider_machines()) == 2
+            assert first in cluster.provider_machines()
 
     idle.run(test())
 
 
-class Stubborn:
+class LeakyProvider:
     """A provider without nodes: a machine runs from its order until its release."""
 
     name = "stubborn"
@@ -220,12 +220,12 @@ class Stubborn:
 
 
 @pytest.mark.parametrize("dies", ["deleted", "not ready"])
-def test_a_machine_whose_node_is_gone_or_dead_is_not_paid_for_for_ever(dies: str) -> None:
+def test_a_machine_without_a_ready_node_is_eventually_released(dies: str) -> None:
     async def test() -> None:
         client = ClusterClient()
-        cloud = Stubborn(client)
+        cloud = LeakyProvider(client)
 
-        def provider(context: Context) -> Stubborn:
+        def provider(context: Context) -> LeakyProvider:
             return cloud
 
         chosen = options(planner=once_only, registration=60)._replace(provider=provider)
@@ -234,7 +234,7 @@ def test_a_machine_whose_node_is_gone_or_dead_is_not_paid_for_for_ever(dies: str
             await cluster.until(lambda: cluster.nominated("a"))
             name = cluster.nominated("a")
             cluster.end("a")
-            await cluster.until(lambda: cluster.told("MachineReady"))
+            await cluster.until(lambda: cluster.event_texts("MachineReady"))
             if dies == "deleted":
                 client.remove(NODES, "", name)
             else:
@@ -253,39 +253,39 @@ def once_only(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoin
     return one_pod_a_machine(values, PlanLimits(), keep_going)
 
 
-def test_what_a_deleted_pod_had_ordered_serves_the_next() -> None:
+def test_a_machine_ordered_for_a_deleted_pod_serves_the_next() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("a")
-        await cluster.until(cluster.books)
+        await cluster.until(cluster.provider_machines)
         cluster.end("a")
         cluster.pod("b")
         await cluster.until(lambda: cluster.nominated("b"))
         await cluster.after(20)
-        assert cluster.books() == [cluster.nominated("b")]
+        assert cluster.provider_machines() == [cluster.nominated("b")]
 
     play(options(seconds=20), story)
 
 
-def test_five_hundred_pods_at_once_are_one_plan_and_nothing_is_ordered_twice() -> None:
+def test_five_hundred_simultaneous_pods_are_one_plan_without_duplicate_orders() -> None:
     planner = Counting()
 
     def in_fives(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
         """Ten pods a machine."""
         plan = planner(values, limits, keep_going)
         seats = [seat for machine in plan.machines for seat in machine.seats]
-        planner.bought -= len(plan.machines)
+        planner.planned -= len(plan.machines)
         machines = [
             with_fields(machine, seats=tuple(seats[10 * number : 10 * number + 10]))
             for number, machine in enumerate(plan.machines[: -(-len(seats) // 10)])
         ]
-        planner.bought += len(machines)
+        planner.planned += len(machines)
         return with_fields(plan, machines=tuple(machines))
 
     async def story(cluster: World) -> None:
         for number in range(500):
             cluster.client.put(*_pod(number))
         await cluster.until(lambda: all(cluster.nominated(f"p{number}") for number in range(500)), 20)
-        assert planner.bought == len(cluster.machines()) == len(cluster.orders()) == 50
+        assert planner.planned == len(cluster.machines()) == len(cluster.orders()) == 50
 
     play(options(planner=in_fives), story, speed=20)
 

@@ -32,7 +32,7 @@ async def running(cluster: World, *names: str, **more: Any) -> dict[str, str]:
     """Pods of a set on machines of their own; node by pod."""
     for name in names:
         cluster.pod(name, ownerReferences=[_SET], labels={"app": "web"}, **more)
-    await cluster.until(lambda: len(cluster.told("MachineReady")) == len(names))
+    await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == len(names))
     placed = {name: cluster.nominated(name) for name in names}
     for name, node in placed.items():
         cluster.bind(name, node)
@@ -43,21 +43,21 @@ def node(cluster: World, name: str) -> Tree:
     return cluster.client.objects[NODES, "", name]
 
 
-def test_the_machine_of_a_pod_that_has_gone_is_given_back() -> None:
+def test_the_machine_of_a_deleted_pod_is_released() -> None:
     async def story(cluster: World) -> None:
         placed = await running(cluster, "a", "b")
         cluster.end("a")
         await cluster.until(lambda: placed["a"] not in cluster.machines())
-        await cluster.until(lambda: cluster.orders() == cluster.books() == [placed["b"]])
+        await cluster.until(lambda: cluster.orders() == cluster.provider_machines() == [placed["b"]])
         await cluster.after(60)
         assert list(cluster.machines()) == [placed["b"]]
         assert cluster.client.evicted == []
-        assert any("it is idle" in text for text in cluster.told("ScaleDown"))
+        assert any("it is idle" in text for text in cluster.event_texts("ScaleDown"))
 
     play(scaled(), story)
 
 
-def test_a_machine_is_kept_until_it_was_idle_for_long_enough() -> None:
+def test_a_machine_is_kept_until_consolidate_after() -> None:
     async def story(cluster: World) -> None:
         placed = await running(cluster, "a")
         cluster.end("a")
@@ -68,12 +68,12 @@ def test_a_machine_is_kept_until_it_was_idle_for_long_enough() -> None:
     play(scaled(), story)
 
 
-def test_a_node_that_wants_to_be_left_alone_stays() -> None:
+def test_a_node_with_a_do_not_disrupt_annotation_is_kept() -> None:
     async def story(cluster: World) -> None:
         placed = await running(cluster, "a")
         known = node(cluster, placed["a"])
-        said = {**known["metadata"]["annotations"], "karpenter.sh/do-not-disrupt": "true"}
-        cluster.client.put(NODES, {**known, "metadata": {**known["metadata"], "annotations": said}})
+        message = {**known["metadata"]["annotations"], "karpenter.sh/do-not-disrupt": "true"}
+        cluster.client.put(NODES, {**known, "metadata": {**known["metadata"], "annotations": message}})
         cluster.end("a")
         await cluster.after(90)
         assert list(cluster.machines()) == [placed["a"]]
@@ -81,7 +81,7 @@ def test_a_node_that_wants_to_be_left_alone_stays() -> None:
     play(scaled(), story)
 
 
-def test_a_node_that_somebody_has_cordoned_is_theirs() -> None:
+def test_a_node_cordoned_by_another_client_is_kept() -> None:
     async def story(cluster: World) -> None:
         placed = await running(cluster, "a")
         known = node(cluster, placed["a"])
@@ -94,7 +94,7 @@ def test_a_node_that_somebody_has_cordoned_is_theirs() -> None:
     play(scaled(), story)
 
 
-def test_only_machines_of_ours_go() -> None:
+def test_only_machines_of_the_autoscaler_are_removed() -> None:
     async def story(cluster: World) -> None:
         status = {"allocatable": {"cpu": "8", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
         cluster.client.put(NODES, {"metadata": {"name": "theirs", "labels": {
@@ -105,7 +105,7 @@ def test_only_machines_of_ours_go() -> None:
     play(scaled(), story)
 
 
-def test_no_more_go_at_once_than_the_budget_says() -> None:
+def test_the_budget_limits_concurrent_disruptions() -> None:
     most = 0
 
     async def story(cluster: World) -> None:
@@ -128,7 +128,7 @@ def test_no_more_go_at_once_than_the_budget_says() -> None:
     play(options(consolidation="empty", consolidate_after=20, budget="1"), story)
 
 
-def test_pods_move_together_where_one_machine_holds_them() -> None:
+def test_pods_are_consolidated_onto_one_machine() -> None:
     async def story(cluster: World) -> None:
         placed = await running(cluster, "a", "b")
         await cluster.until(lambda: len(cluster.machines()) == 1)
@@ -138,7 +138,7 @@ def test_pods_move_together_where_one_machine_holds_them() -> None:
     play(scaled("cheaper"), story)
 
 
-def test_a_disruption_budget_keeps_its_pods_where_they_are() -> None:
+def test_pods_with_an_exhausted_disruption_budget_are_not_moved() -> None:
     async def story(cluster: World) -> None:
         spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
         status = {"disruptionsAllowed": 0, "observedGeneration": 1}
@@ -152,7 +152,7 @@ def test_a_disruption_budget_keeps_its_pods_where_they_are() -> None:
     play(scaled("cheaper"), story)
 
 
-def test_an_eviction_that_is_refused_is_tried_again_and_the_machine_waits() -> None:
+def test_a_rejected_eviction_is_retried_while_the_machine_is_kept() -> None:
     async def story(cluster: World) -> None:
         cluster.client.refuse_eviction = {"a", "b"}
         await running(cluster, "a", "b")
@@ -165,11 +165,11 @@ def test_an_eviction_that_is_refused_is_tried_again_and_the_machine_waits() -> N
     play(scaled("cheaper"), story)
 
 
-def test_a_pod_that_nobody_would_make_again_stays() -> None:
+def test_a_pod_without_a_controller_is_not_moved() -> None:
     async def story(cluster: World) -> None:
         for name in ("a", "b"):
             cluster.pod(name)
-        await cluster.until(lambda: len(cluster.told("MachineReady")) == 2)
+        await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == 2)
         for name in ("a", "b"):
             cluster.bind(name, cluster.nominated(name))
         await cluster.after(90)
@@ -179,14 +179,14 @@ def test_a_pod_that_nobody_would_make_again_stays() -> None:
     play(scaled("cheaper"), story)
 
 
-def test_a_pod_that_comes_to_a_cordoned_node_saves_it() -> None:
+def test_a_new_pod_on_a_cordoned_node_aborts_the_disruption() -> None:
     async def story(cluster: World) -> None:
         placed = await running(cluster, "a")
         cluster.end("a")
         await cluster.until(lambda: LEAVING in node(cluster, placed["a"])["metadata"]["annotations"])
         cluster.pod("late", ownerReferences=[_SET])  # bound by a scheduler that had not seen the cordon
         cluster.bind("late", placed["a"])
-        await cluster.until(lambda: cluster.told("ScaleDownFailed"))
+        await cluster.until(lambda: cluster.event_texts("ScaleDownFailed"))
         await cluster.until(lambda: LEAVING not in node(cluster, placed["a"])["metadata"]["annotations"])
         assert not node(cluster, placed["a"])["spec"].get("unschedulable")
         assert list(cluster.machines()) == [placed["a"]]
@@ -194,7 +194,7 @@ def test_a_pod_that_comes_to_a_cordoned_node_saves_it() -> None:
     play(scaled(), story, speed=20)
 
 
-def test_what_one_before_has_cordoned_is_anybodys_again() -> None:
+def test_cordons_of_an_earlier_process_are_removed() -> None:
     async def test() -> None:
         client = ClusterClient()
         async with world(scaled(), 60, client) as cluster:
@@ -202,9 +202,9 @@ def test_what_one_before_has_cordoned_is_anybodys_again() -> None:
             await cluster.after(2)
         name = placed["a"]
         known = client.objects[NODES, "", name]
-        said = {**known["metadata"]["annotations"], LEAVING: "true"}
+        message = {**known["metadata"]["annotations"], LEAVING: "true"}
         client.put(
-            NODES, {**known, "metadata": {**known["metadata"], "annotations": said}, "spec": {"unschedulable": True}}
+            NODES, {**known, "metadata": {**known["metadata"], "annotations": message}, "spec": {"unschedulable": True}}
         )
         async with world(scaled(), 60, client) as cluster:
             await cluster.until(lambda: LEAVING not in node(cluster, name)["metadata"]["annotations"])
@@ -213,7 +213,7 @@ def test_what_one_before_has_cordoned_is_anybodys_again() -> None:
     idle.run(test())
 
 
-def test_a_dry_run_says_what_could_go() -> None:
+def test_a_dry_run_reports_removable_nodes() -> None:
     async def test() -> None:
         client = ClusterClient()
         async with world(scaled(), 60, client) as cluster:
@@ -221,7 +221,7 @@ def test_a_dry_run_says_what_could_go() -> None:
             await cluster.after(2)
             cluster.end("a")
         async with world(scaled(dry_run=True), 60, client) as cluster:
-            await cluster.until(lambda: cluster.told("ProposedScaleDown"))
+            await cluster.until(lambda: cluster.event_texts("ProposedScaleDown"))
             await cluster.after(30)
             assert list(cluster.machines()) == [placed["a"]]
             assert not node(cluster, placed["a"])["spec"].get("unschedulable")

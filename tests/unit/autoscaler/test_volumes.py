@@ -1,4 +1,4 @@
-"""Pods go where their volumes are: machines are bought there, and pods that move are moved there."""
+"""Pods are scheduled where their volumes are: machines are ordered there, and moved pods stay within reach."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def using(name: str) -> Tree:
     return {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
 
 
-def test_a_machine_is_bought_where_the_volume_is() -> None:
+def test_a_machine_is_ordered_in_the_zone_of_the_volume() -> None:
     zone = TYPES[0].zones[-1]
 
     async def story(cluster: World) -> None:
@@ -53,28 +53,28 @@ def test_a_machine_is_bought_where_the_volume_is() -> None:
     play(options()._replace(planner=None), story)
 
 
-def test_nothing_is_bought_for_a_pod_whose_volume_claim_does_not_exist() -> None:
+def test_nothing_is_ordered_for_a_pod_without_its_volume_claim() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("a", spec=using("data"))
         cluster.pod("b")
-        await cluster.until(lambda: cluster.told("NotTriggerScaleUp"))
+        await cluster.until(lambda: cluster.event_texts("NotTriggerScaleUp"))
         text = "no machine is ordered: PersistentVolumeClaim ns/data does not exist"
-        assert cluster.told("NotTriggerScaleUp") == [text]
+        assert cluster.event_texts("NotTriggerScaleUp") == [text]
         await cluster.until(lambda: cluster.nominated("b"))
-        assert len(cluster.books()) == 1
+        assert len(cluster.provider_machines()) == 1
         volume(cluster, "data", TYPES[0].zones[0])
         room = f"no machine is ordered: node {cluster.nominated('b')} already has room for it"
-        await cluster.until(lambda: room in cluster.told("NotTriggerScaleUp"))
+        await cluster.until(lambda: room in cluster.event_texts("NotTriggerScaleUp"))
 
     play(options()._replace(planner=None), story)
 
 
-def test_pods_with_volumes_move_as_far_as_these_reach() -> None:
+def test_pods_with_volumes_move_only_within_their_zone() -> None:
     async def story(cluster: World) -> None:
         for name in "abc":
             volume(cluster, name, TYPES[0].zones[0] if name != "c" else "elsewhere")
             cluster.pod(name, ownerReferences=[_SET], labels={"app": "web"}, spec=using(name))
-        await cluster.until(lambda: len(cluster.told("MachineReady")) == 3)
+        await cluster.until(lambda: len(cluster.event_texts("MachineReady")) == 3)
         placed = {name: cluster.nominated(name) for name in "abc"}
         for name, node in placed.items():
             cluster.bind(name, node)

@@ -1,4 +1,4 @@
-"""A small cluster with an autoscaler, a cloud of machines that appear, and a planner that is easy to foresee."""
+"""A small in-memory cluster with an autoscaler, a simulated provider and a predictable planner."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ TYPES: tuple[InstanceType, ...] = tuple(one for key in (SMALL, BIG) for one in c
 
 
 class ClusterClient(MemoryClient):
-    """Memory that evicts."""
+    """An in-memory API server with the eviction subresource."""
 
     def __init__(self) -> None:
         super().__init__()
         self.refuse_eviction: set[str] = set()
         self.evicted: list[str] = []
         self.unchangeable: set[Resource] = set()
-        """What we have no right to patch, statuses apart."""
+        """Resources that the client is not permitted to patch, except their status."""
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
@@ -73,8 +73,8 @@ class ClusterClient(MemoryClient):
         return await self.delete(PODS, name, namespace, uid=pod["metadata"]["uid"])
 
 
-class Dying(ClusterClient):
-    """What a process sees of a cluster that is killed before or after one of its writes: after that, nothing."""
+class CrashingClient(ClusterClient):
+    """The client of a process that is killed before or after one of its writes: no request succeeds after that."""
 
     def __init__(self, cluster: ClusterClient, writes: int, *, before: bool) -> None:
         super().__init__()
@@ -128,39 +128,39 @@ class World:
         return [tree for (kind, _, _), tree in sorted(self.client.objects.items(), key=str) if kind == resource]
 
     def pod(self, name: str, **more: Any) -> Tree:
-        """A pod that the scheduler found no node for."""
+        """Create a pod that the scheduler found no node for."""
         return self.client.put(PODS, waiting_pod(name, **more))
 
     def get(self, name: str) -> Tree:
         return self.client.objects[PODS, NAMESPACE, name]
 
     def bind(self, name: str, node: str) -> None:
-        """As the scheduler does."""
+        """Bind a pod as the scheduler does."""
         pod = self.get(name)
         self.client.put(
             PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running", "conditions": []}}
         )
 
     def end(self, name: str) -> None:
-        """The pod is gone."""
+        """Delete a pod."""
         self.client.remove(PODS, NAMESPACE, name)
 
     def nominated(self, name: str) -> str:
         return str(self.get(name)["status"].get("nominatedNodeName", ""))
 
     def machines(self) -> dict[str, str]:
-        """Types of the nodes that are there, by name."""
+        """Return the types of the existing nodes, by name."""
         return {
             one["metadata"]["name"]: one["metadata"]["labels"]["node.kubernetes.io/instance-type"]
             for one in self.all(NODES)
         }
 
     def orders(self) -> list[str]:
-        """Names of the orders that the cluster remembers."""
+        """Return the names of the stored orders."""
         return self._maps("allotment.dev/order")
 
-    def books(self) -> list[str]:
-        """Names of the machines that the cloud has."""
+    def provider_machines(self) -> list[str]:
+        """Return the names of the provider's machines."""
         return self._maps("allotment.dev/cloud")
 
     def _maps(self, label: str) -> list[str]:
@@ -169,20 +169,20 @@ class World:
         return [name.partition("-")[2] for name in found]
 
     def report(self) -> str:
-        """What the last plan's report says to people."""
+        """Return the summary of the last plan's report."""
         maps = {one["metadata"]["name"]: one for one in self.all(CONFIG_MAPS)}
         return str(maps.get("allotment-autoscaler-report", {}).get("data", {}).get("summary", ""))
 
     def is_open(self, node: str) -> bool:
-        """Whether pods may come to a node."""
+        """Whether a node accepts pods."""
         return not self.client.objects[NODES, "", node]["spec"].get("unschedulable")
 
-    def told(self, reason: str) -> list[str]:
-        """What events of a reason say."""
+    def event_texts(self, reason: str) -> list[str]:
+        """Return the texts of the events with a reason."""
         return [tree["note"] for tree in self.all(NEW_EVENTS) if tree["reason"] == reason]
 
-    def times(self, reason: str) -> int:
-        """How often events of a reason were told, repetitions and all."""
+    def event_count(self, reason: str) -> int:
+        """Return the number of events with a reason, including repetitions."""
         events = [tree for tree in self.all(NEW_EVENTS) if tree["reason"] == reason]
         return sum(tree.get("series", {}).get("count", 1) for tree in events)
 
@@ -190,12 +190,12 @@ class World:
         await until(true, self.client.standing, seconds)
 
     async def after(self, seconds: float) -> None:
-        """So many seconds of the cluster's clock later."""
+        """Wait this many seconds of the cluster's clock."""
         await self.clock.sleep(seconds)
 
 
 def waiting_pod(name: str, **more: Any) -> Tree:
-    """A pod that the scheduler found no node for; ``spec`` and fields of its metadata in ``more``."""
+    """A pod that the scheduler found no node for; ``spec`` and metadata fields in ``more``."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes"}
     spec = {"containers": [{"name": "c", "image": "i"}], **more.pop("spec", {})}
     status = {"phase": "Pending", "conditions": [condition]}
@@ -203,7 +203,7 @@ def waiting_pod(name: str, **more: Any) -> Tree:
 
 
 def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, **more: Any) -> AutoscalerOptions:
-    """With the simulated cloud, the planner of this module, and plans that depend on no speed of this machine."""
+    """Options with the simulated provider, the planner of this module, and plans independent of computing speed."""
     cloud: Callable[[Context], Provider] = simulated_cloud(TYPES, parse_faults(faults), seconds=seconds)
     given: dict[str, Any] = {"provider": cloud, "consolidation": "never", "plan_seconds": inf, **more}
     return AutoscalerOptions(catalog=TYPES, features=FEATURES, planner=planner or one_pod_a_machine, **given)
@@ -214,9 +214,9 @@ async def world(
     chosen: AutoscalerOptions, speed: float = 20.0, client: ClusterClient | None = None, clock: Clock | None = None,
     stands: str = "",
 ) -> AsyncIterator[World]:  # fmt: skip
-    """A cluster in which an autoscaler runs, and a kubelet and a driver that make new nodes of use.
+    """Run an autoscaler in a cluster, with a kubelet and a driver that make new nodes ready.
 
-    ``stands``: as whom it stands for the Lease; it runs while it leads.
+    ``stands``: its identity for the Lease; it runs while it is the leader.
     """
     there = client or ClusterClient()
     context = context_of(there, clock or IdleClock(speed))
@@ -243,7 +243,7 @@ def context_of(client: Client, clock: Clock) -> Context:
 
 
 async def nodes_get_ready(context: Context) -> None:
-    """Every new node becomes ready, and its driver publishes what the type's template says."""
+    """Make every new node ready, and publish the slices of its type's template."""
     client = context.client_for("node")
     nodes = context.caches.trees(NODES)
     await nodes.synced.wait()
@@ -264,20 +264,24 @@ async def nodes_get_ready(context: Context) -> None:
 
 
 def one_pod_a_machine(values: Sequence[Object], limits: PlanLimits, keep_going: KeepGoing, /) -> ProvisioningPlan:
-    """Each pod gets a node of its own: the one it was promised, one on which nobody is, or the cheapest to be had."""
+    """Give each pod its own node: its nominated one, an empty one, or the cheapest available machine."""
     nodes = [value.metadata.name for value in values if isinstance(value, Node) and not value.spec.unschedulable]
     pods = [value for value in values if isinstance(value, Pod)]
     taken = {pod.spec.node_name for pod in pods if pod.spec.node_name}
     waiting = [pod for pod in pods if not pod.spec.node_name]
-    promised = {pod.status.nominated_node_name for pod in waiting} - {""}
+    nominated_nodes = {pod.status.nominated_node_name for pod in waiting} - {""}
     machines: list[PlannedMachine] = []
     existing: list[PodPlacement] = []
     unserved: list[UnservedPod] = []
     most = len(waiting) if limits.max_machines is None else limits.max_machines
     for pod in waiting:
         key = ObjectKey(pod.metadata.namespace, pod.metadata.name)
-        mine = pod.status.nominated_node_name
-        free = mine if mine in nodes else next((one for one in nodes if one not in taken and one not in promised), "")
+        own_node = pod.status.nominated_node_name
+        free = (
+            own_node
+            if own_node in nodes
+            else next((one for one in nodes if one not in taken and one not in nominated_nodes), "")
+        )
         if free:
             taken.add(free)
             existing.append(PodPlacement(pod=key, node=free))

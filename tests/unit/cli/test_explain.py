@@ -199,7 +199,7 @@ def test_a_container_that_names_no_request_of_its_claim_is_told(allot: Allot, tm
         "note: container c of Deployment default/web refers to request gpus, which template one-gpu does not have"
         in words
     )
-    assert "(it has gpu): Kubernetes starts it without a device" in words
+    assert "(it has gpu): Kubernetes starts the container without a device" in words
     file.write_text(POD.replace("[{name: gpu}]", "[{name: gpu, request: gpu}]"))
     assert "note" not in allot("explain", "-f", str(file), "--fleet", "3xt4").out
 
@@ -294,5 +294,5 @@ def test_a_unit_that_kubernetes_does_not_have_is_corrected(
     (tmp_path / "large.yaml").write_text(wanted)
     ran = allot("explain", "-f", str(tmp_path / "large.yaml"), "--fleet", "dgx-a100-40gb")
     assert "(selector-fails)" in ran.out
-    assert f"write {right}, for Kubernetes has no unit {unit} " in " ".join(ran.out.split())
+    assert f"write {right}: Kubernetes has no unit {unit} " in " ".join(ran.out.split())
     assert f"memory.isGreaterThan(quantity('{right}'))\n" in ran.out

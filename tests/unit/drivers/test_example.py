@@ -25,7 +25,7 @@ from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import CLASSES
-from allotment.fleet.modes import Example
+from allotment.fleet.modes import ExampleMode
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
@@ -136,25 +136,25 @@ DEMONSTRATIONS: Mapping[str, tuple[Callable[[], Driver], Mapping[str, Mapping[st
     ),
     "initcontainer-shared-gpu": (lambda: ExampleGpus(NODE), {"pod0": {"GPU_DEVICE_0": "gpu-0"}}),
     "binding-conditions": (
-        lambda: ExampleGpus(NODE, mode=Example(binding=True)), {"pod0": {"GPU_DEVICE_0": "gpu-0"}},
+        lambda: ExampleGpus(NODE, mode=ExampleMode(binding=True)), {"pod0": {"GPU_DEVICE_0": "gpu-0"}},
     ),
     "admin-access": (
         lambda: ExampleGpus(NODE, 2),
         {"pod0": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_1": "gpu-1", "DRA_ADMIN_ACCESS": "true"}},
     ),
     "partitionable-devices": (
-        lambda: ExampleGpus(NODE, 1, Example(partitions=4)),
+        lambda: ExampleGpus(NODE, 1, ExampleMode(partitions=4)),
         {"pod0": {"GPU_DEVICE_0_PARTITION_0": "gpu-0-partition-0", "GPU_DEVICE_0_PARTITION_1": "gpu-0-partition-1"}},
     ),
     "gpu-allow-multiple-allocations": (
-        lambda: ExampleGpus(NODE, 1, Example(shared=True)),
+        lambda: ExampleGpus(NODE, 1, ExampleMode(shared=True)),
         {
             "pod0": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_0_MEMORY": "16Gi", "GPU_DEVICE_0_COMPUTE": "20"},
             "pod1": {"GPU_DEVICE_0": "gpu-0", "GPU_DEVICE_0_MEMORY": "16Gi", "GPU_DEVICE_0_COMPUTE": "20"},
         },
     ),
     "gpu-allow-multiple-allocations-partitionable": (
-        lambda: ExampleGpus(NODE, 1, Example(partitions=4, shared=True)),
+        lambda: ExampleGpus(NODE, 1, ExampleMode(partitions=4, shared=True)),
         {
             "pod0": {"GPU_DEVICE_0_PARTITION_0_MEMORY": "8Gi", "GPU_DEVICE_0_PARTITION_0_COMPUTE": "10"},
             "pod1": {"GPU_DEVICE_0_PARTITION_0_MEMORY": "8Gi", "GPU_DEVICE_0_PARTITION_0_COMPUTE": "10"},
@@ -188,7 +188,7 @@ def test_the_demo_containers_have_the_variables_of_their_devices(shared: Shared,
 @pytest.mark.parametrize("shared_", [False, True])
 @pytest.mark.parametrize("binding", [False, True])
 def test_all_gpu_modes_are_valid(partitions: int, shared_: bool, binding: bool) -> None:
-    slices = slices_of(ExampleGpus(NODE, 8, Example(partitions, shared_, binding)))
+    slices = slices_of(ExampleGpus(NODE, 8, ExampleMode(partitions, shared_, binding)))
     devices = [device for slice_ in slices for device in slice_.spec.devices or ()]
     assert len(devices) == 8 * (partitions + 1)
     assert all((device.allow_multiple_allocations or False) == shared_ for device in devices)
@@ -234,7 +234,7 @@ def test_status_data_of_a_gpu_is_optional() -> None:
     async def main() -> None:
         client = MemoryClient()
         ref = put_claim(client, "c", "gpu-0", driver="gpu.example.com")
-        plugin = NodeDriver(ExampleGpus(NODE, mode=Example(status=True)), memory_host(), client, Clock())
+        plugin = NodeDriver(ExampleGpus(NODE, mode=ExampleMode(status=True)), memory_host(), client, Clock())
         await plugin.prepare([ref])
         await plugin.wait_idle()
         (device,) = client.objects[CLAIMS, "shop", "c"]["status"]["devices"]

@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet import FleetError, cluster_of, hardware, parse_fleet, parse_mode
-from allotment.fleet.modes import Example, label
+from allotment.fleet.modes import ExampleMode, mode_label
 
 MODES = st.builds(
-    Example, partitions=st.integers(0, 16), shared=st.booleans(), binding=st.booleans(), status=st.booleans(),
+    ExampleMode, partitions=st.integers(0, 16), shared=st.booleans(), binding=st.booleans(), status=st.booleans(),
     nics=st.integers(0, 16), numa=st.integers(0, 16),
 )  # fmt: skip
 
 
-def written(mode: Example) -> str:
+def written(mode: ExampleMode) -> str:
     words = [name for name in ("shared", "binding", "status") if getattr(mode, name)]
     words += [f"{name}={getattr(mode, name)}" for name in ("partitions", "nics", "numa") if getattr(mode, name)]
     return "+".join(words)
 
 
 @given(MODES, st.integers(1, 16))
-def test_a_mode_is_read_as_written_and_publishes_what_it_says(mode: Example, gpus: int) -> None:
+def test_a_mode_is_read_as_written_and_publishes_what_it_says(mode: ExampleMode, gpus: int) -> None:
     assert parse_mode(written(mode), hardware("example", gpus)) == mode
     slices = cluster_of(parse_fleet([f"n={gpus}xexample/{written(mode)}"])).slices
     devices = dict.fromkeys(("gpu.example.com", "net.example.com", "cpu.example.com"), 0)
@@ -37,7 +37,7 @@ def test_a_mode_is_read_as_written_and_publishes_what_it_says(mode: Example, gpu
 def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
     (machine,) = parse_fleet(["2xexample/partitions=4+shared"])
     assert machine.node == "2xexample-shared-partitions-1"
-    assert label(Example()) == ""
+    assert mode_label(ExampleMode()) == ""
     cluster = cluster_of([machine])
     assert len(cluster_of(parse_fleet(["8xexample/nics=2"])).slices) == 2
     assert [one.metadata.name for one in cluster.classes] == ["gpu.example.com", "net.example.com", "cpu.example.com"]

@@ -15,7 +15,7 @@ from allotment.drivers.nvidia.nvml.facts import INSTANCE_PROFILES, profile_name
 from allotment.fleet.hardware import hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
-from allotment.fleet.nvidia import Gpu, Made, domain_devices, gpus_of, offering
+from allotment.fleet.nvidia import Gpu, FixedMigDevice, domain_devices, gpus_of, offering
 from allotment.fleet.profiles import MIB, accelerators, servers
 from allotment.fleet.slices import slices_of
 from allotment.fleet.splitting import split
@@ -68,7 +68,7 @@ def test_gpus_without_mig_stand_whole_beside_others_that_are_cut() -> None:
 def test_a_gpu_in_mig_mode_is_nothing_but_the_pieces_that_exist() -> None:
     off, on = gpus("a100-40gb", 2)
     on = on._replace(mig_enabled=True)
-    made = {on.pci: [Made(9, 4, "MIG-b"), Made(19, 0, "MIG-a"), Made(99, 0, "MIG-of-a-profile-nobody-knows")]}
+    made = {on.pci: [FixedMigDevice(9, 4, "MIG-b"), FixedMigDevice(19, 0, "MIG-a"), FixedMigDevice(99, 0, "MIG-of-a-profile-nobody-knows")]}
     for mode in (Full(), StaticMig(((), ()))):
         ((whole, *pieces),), counters = offering((off, on), mode, made)
         assert [whole.name, *(piece.name for piece in pieces)] == [

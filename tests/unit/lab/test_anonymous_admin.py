@@ -15,10 +15,12 @@ ROOT = User("root", ("system:masters", "system:authenticated"))
 def sent(**headers: str) -> User | None:
     store = SqliteStore.open(None)
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    trusting = AnonymousAdmin(
+    authenticator = AnonymousAdmin(
         store, clock=lambda: now, key=b"k" * 32, authorize=Authorizer(store), administrator=ROOT, host="gpu.example.org"
     )
-    return trusting(Request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()}))
+    return authenticator(
+        Request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()})
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_an_administrator_speaks_for_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "origin", "told"),
+    ("host", "origin", "message"),
     [
         ("localhost:8001", "https://evil.example.com", "a page of https://evil.example.com"),
         ("localhost:8001", "http://localhost:3000", "a page of http://localhost:3000"),
@@ -48,6 +50,6 @@ def test_an_administrator_speaks_for_others() -> None:
         ("[", None, r"the host \["),
     ],
 )
-def test_pages_of_others_are_not(host: str, origin: str | None, told: str) -> None:
-    with pytest.raises(StatusError, match=told):
+def test_pages_of_others_are_not(host: str, origin: str | None, message: str) -> None:
+    with pytest.raises(StatusError, match=message):
         sent(host=host, **({} if origin is None else {"origin": origin}))

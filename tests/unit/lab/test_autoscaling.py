@@ -1,4 +1,4 @@
-"""What an autoscaler of a lab can buy, as a user of the library says it."""
+"""Autoscaler options of a lab, as library users specify them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
         types_of(["awz"])
 
 
-def test_it_may_be_said_in_words_or_in_full() -> None:
+def test_options_can_be_text_or_values() -> None:
     found = autoscale_of("aws", ["*=slow:9"])
     assert found is not None
     assert found.vendors == ("nvidia",)

@@ -114,7 +114,7 @@ def test_an_authority_is_whole_after_the_next_start_wherever_its_making_stopped(
 
 
 @pytest.mark.parametrize("name", ["server.key", "server.crt"])
-def test_what_is_missing_or_belongs_to_another_is_made_anew(tmp_path: Path, name: str) -> None:
+def test_missing_or_foreign_certificates_are_renewed(tmp_path: Path, name: str) -> None:
     made = certificates.ensure(tmp_path / "one", NOW)
     other = certificates.ensure(tmp_path / "two", NOW)
     (tmp_path / "one" / name).write_bytes((tmp_path / "two" / name).read_bytes())

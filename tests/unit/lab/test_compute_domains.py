@@ -18,7 +18,7 @@ from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 from tests.waiting import until
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 DRIVER = "compute-domain.nvidia.com"
 
 
@@ -30,7 +30,7 @@ def in_lab(test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
     asyncio.run(story())
 
 
-async def told(client: Client) -> str:
+async def describe_pods(client: Client) -> str:
     return "\n".join(f"{event['reason']}: {event.get('message')}" for event in (await client.list(EVENTS)).items)
 
 
@@ -59,10 +59,10 @@ def test_the_vendors_example_runs_and_everything_ends_with_it(shared: Callable[[
         async def served() -> bool:
             return any(one["spec"]["driver"] == DRIVER for one in (await client.list(SLICES)).items)
 
-        await until(served, lambda: told(client))
+        await until(served, lambda: describe_pods(client))
         await apply(client, domain)
         await apply(client, pod)
-        await until(lambda: running_pod(client, "imex-channel-injection"), lambda: told(client))
+        await until(lambda: running_pod(client, "imex-channel-injection"), lambda: describe_pods(client))
 
         async def status() -> dict[str, Any]:
             tree = await client.get(COMPUTE_DOMAINS, domain["metadata"]["name"], "default")
@@ -73,7 +73,7 @@ def test_the_vendors_example_runs_and_everything_ends_with_it(shared: Callable[[
             found = await status()
             return found.get("status") == "Ready" and found["nodes"][0]["cliqueID"] == "fab-1.0"
 
-        await until(ready, lambda: told(client))
+        await until(ready, lambda: describe_pods(client))
         (node,) = (await status())["nodes"]
         assert (node["name"], node["index"]) == ("n1", 0)
         assert LABEL in (await client.get(NODES, "n1"))["metadata"]["labels"]
@@ -85,7 +85,7 @@ def test_the_vendors_example_runs_and_everything_ends_with_it(shared: Callable[[
             left = [(await client.list(resource)).items for resource in (COMPUTE_DOMAINS, DAEMON_SETS, CLAIMS)]
             return not any(left) and LABEL not in (await client.get(NODES, "n1"))["metadata"]["labels"]
 
-        await until(gone, lambda: told(client))
+        await until(gone, lambda: describe_pods(client))
         assert not (await client.list(PODS, DRIVER_NAMESPACE)).items
 
     in_lab(story, "n1=dgx-a100-40gb")
@@ -101,18 +101,18 @@ def test_a_domain_of_two_nodes_is_ready_when_both_are(shared: Callable[[str], Pa
         async def served() -> bool:
             return len([one for one in (await client.list(SLICES)).items if one["spec"]["driver"] == DRIVER]) == 2
 
-        await until(served, lambda: told(client))
+        await until(served, lambda: describe_pods(client))
         await apply(client, domain)
         for name in ("one", "two"):
             await apply(client, {**pod, "metadata": {"name": name}})
         for name in ("one", "two"):
-            await until(partial(running_pod, client, name), lambda: told(client))
+            await until(partial(running_pod, client, name), lambda: describe_pods(client))
 
         async def ready() -> bool:
             status = (await client.get(COMPUTE_DOMAINS, domain["metadata"]["name"], "default"))["status"]
             return status["status"] == "Ready" and [node["index"] for node in status["nodes"]] == [0, 1]
 
-        await until(ready, lambda: told(client))
+        await until(ready, lambda: describe_pods(client))
 
     in_lab(story, "dgx-a100-40gb:2")
 
@@ -129,7 +129,7 @@ def test_another_namespaces_claim_never_gets_a_channel(shared: Callable[[str], P
             template[:] = (await client.list(CLAIM_TEMPLATES, "default")).items
             return bool(template)
 
-        await until(made, lambda: told(client))
+        await until(made, lambda: describe_pods(client))
         await client.create(NAMESPACES, {"metadata": {"name": "other"}})
         stolen = {"metadata": {"name": template[0]["metadata"]["name"]}, "spec": template[0]["spec"]}
         await client.create(CLAIM_TEMPLATES, stolen, "other")
@@ -139,6 +139,6 @@ def test_another_namespaces_claim_never_gets_a_channel(shared: Callable[[str], P
             events = (await client.list(EVENTS, "other")).items
             return any("its ComputeDomain imex-channel-injection in default" in e["message"] for e in events)
 
-        await until(refused, lambda: told(client))
+        await until(refused, lambda: describe_pods(client))
 
     in_lab(story, "n1=dgx-a100-40gb")

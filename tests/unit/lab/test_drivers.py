@@ -1,4 +1,4 @@
-"""The drivers of a lab's simulated nodes: what nodes say of their hardware is what the cluster has of it."""
+"""Drivers of simulated nodes: the published devices match the hardware that nodes declare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
 from tests.waiting import until
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
 def in_lab(test: Callable[[Plane], Awaitable[None]], *fleet: str) -> None:
@@ -68,7 +68,7 @@ def test_slices_belong_to_their_node_and_are_named_by_their_place_in_the_pool() 
     in_lab(test, "a=2xa100-40gb/dynamic-mig")
 
 
-def test_a_node_that_somebody_creates_gets_devices_and_one_that_goes_loses_them() -> None:
+def test_devices_follow_created_and_deleted_nodes() -> None:
     async def test(plane: Plane) -> None:
         client = plane.client()
         await client.create(NODES, node("late", "2xl4"))
@@ -103,22 +103,22 @@ def test_another_make_of_a_node_is_another_generation_of_its_pool() -> None:
     in_lab(test, "a=4xt4")
 
 
-def test_hardware_that_nobody_knows_is_told_on_its_node() -> None:
+def test_unknown_hardware_is_reported_on_its_node() -> None:
     async def test(plane: Plane) -> None:
         await plane.client().create(NODES, node("odd", "4xl5"))
 
-        async def told() -> bool:
+        async def warned() -> bool:
             items = (await plane.client().list(EVENTS, fields="involvedObject.name=odd,reason=UnknownHardware")).items
             return any("unknown hardware 'l5'" in item["message"] for item in items)
 
-        await until(told)
+        await until(warned)
 
     in_lab(test)
 
 
 def test_other_hardware_takes_the_devices_of_the_former_away() -> None:
     async def test(plane: Plane) -> None:
-        async def said(form: str, *drivers: str) -> None:
+        async def set_hardware(form: str, *drivers: str) -> None:
             await plane.client().patch(NODES, "a", {"metadata": {"annotations": {HARDWARE: form}}})
 
             async def published() -> bool:
@@ -126,16 +126,16 @@ def test_other_hardware_takes_the_devices_of_the_former_away() -> None:
 
             await until(published)
 
-        await said("mi300x", "gpu.amd.com")
-        await said("t5-4x-pcie")  # a mistake
-        await said("l4", "gpu.nvidia.com")
-        await said("l4:2")
+        await set_hardware("mi300x", "gpu.amd.com")
+        await set_hardware("t5-4x-pcie")  # a mistake
+        await set_hardware("l4", "gpu.nvidia.com")
+        await set_hardware("l4:2")
 
-        async def told() -> bool:
+        async def warned() -> bool:
             events = (await plane.client().list(EVENTS, fields="reason=UnknownHardware")).items
-            return any("wanted the hardware of one node, found 'l4:2'" in one["message"] for one in events)
+            return any("expected the hardware of one node, found 'l4:2'" in one["message"] for one in events)
 
-        await until(told)
+        await until(warned)
 
     in_lab(test, "a=t4")
 
@@ -177,7 +177,7 @@ def test_a_node_whose_drivers_break_down_harms_no_other(monkeypatch: pytest.Monk
     async def breaking(self: NodeDriver) -> None:
         if self.host.node == "late" and len(broken) < 3:
             broken.append(self.name)
-            raise RuntimeError("a mistake of ours")
+            raise RuntimeError("a mistake of the driver")
         await recover(self)
 
     monkeypatch.setattr(NodeDriver, "recover", breaking)
@@ -219,7 +219,7 @@ def test_a_gpu_that_is_pulled_out_is_published_no_more_and_comes_back_when_it_is
     in_lab(test, "a=4xt4")
 
 
-def test_a_gpu_with_a_critical_error_is_tainted_until_it_is_mended() -> None:
+def test_a_gpu_with_a_critical_error_is_tainted_until_repaired() -> None:
     async def test(plane: Plane) -> None:
         client = plane.client()
 

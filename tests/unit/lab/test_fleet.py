@@ -26,7 +26,7 @@ async def trees(client: MemoryClient) -> tuple[dict[str, Tree], dict[str, Tree]]
     return nodes, classes
 
 
-def test_nodes_come_ready_and_say_what_they_have_beside_their_vendors_classes() -> None:
+def test_nodes_are_ready_and_declare_hardware_and_classes_exist() -> None:
     async def test() -> None:
         client = MemoryClient()
         await published(client, "t4-4x-pcie:2", "big=mi300x-8x-oam")
@@ -37,8 +37,8 @@ def test_nodes_come_ready_and_say_what_they_have_beside_their_vendors_classes() 
         assert len(set(addresses)) == 3
         for node in nodes.values():
             assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
-        said = {name: node["metadata"]["annotations"][HARDWARE] for name, node in nodes.items()}
-        assert said == {"big": "mi300x-8x-oam", "t4-4x-pcie-1": "t4-4x-pcie", "t4-4x-pcie-2": "t4-4x-pcie"}
+        annotations = {name: node["metadata"]["annotations"][HARDWARE] for name, node in nodes.items()}
+        assert annotations == {"big": "mi300x-8x-oam", "t4-4x-pcie-1": "t4-4x-pcie", "t4-4x-pcie-2": "t4-4x-pcie"}
 
     asyncio.run(test())
 
@@ -76,8 +76,8 @@ def test_nodes_of_users_and_of_clouds_stay_when_the_fleet_is_another_one() -> No
         client = MemoryClient()
         await published(client, "t4-4x-pcie")
         for name in ("mine", "of-a-cloud"):
-            said = {SIMULATED: "true", HARDWARE: "mi300x"}
-            await client.create(NODES, {"metadata": {"name": name, "annotations": said}})
+            annotations = {SIMULATED: "true", HARDWARE: "mi300x"}
+            await client.create(NODES, {"metadata": {"name": name, "annotations": annotations}})
         await published(client, "big=mi300x-8x-oam")
         nodes, _ = await trees(client)
         assert sorted(nodes) == ["big", "mine", "of-a-cloud"]
@@ -91,8 +91,8 @@ def test_nodes_of_users_and_of_clouds_stay_when_the_fleet_is_another_one() -> No
 def test_a_node_that_the_fleet_takes_over_is_its_own_from_then_on() -> None:
     async def test() -> None:
         client = MemoryClient()
-        said = {SIMULATED: "true", HARDWARE: "mi300x"}
-        await client.create(NODES, {"metadata": {"name": "a", "annotations": said}})
+        annotations = {SIMULATED: "true", HARDWARE: "mi300x"}
+        await client.create(NODES, {"metadata": {"name": "a", "annotations": annotations}})
         await published(client, "a=mi300x")
         await published(client)
         nodes, _ = await trees(client)

@@ -79,7 +79,7 @@ def test_starting_again_replaces_the_context(tmp_path: Path) -> None:
     assert [entry["cluster"]["server"] for entry in read(path)["clusters"]] == ["https://127.0.0.1:7000"]
 
 
-def test_somebody_else_s_cluster_of_that_name_is_left_alone(tmp_path: Path) -> None:
+def test_a_context_of_another_cluster_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(
         to_yaml([{**WORK, "clusters": [{"name": "allotment", "cluster": {"server": "https://prod:6443"}}]}])
@@ -111,9 +111,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     ("content", "complaint"),
     [
         ("a: [", "config:"),
-        ("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n", "wanted a kubectl configuration"),
-        ("clusters: {}\n", "wanted a kubectl configuration"),
-        ("a: 1\n---\nb: 2\n", "wanted a kubectl configuration"),
+        ("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n", "expected a kubectl configuration"),
+        ("clusters: {}\n", "expected a kubectl configuration"),
+        ("a: 1\n---\nb: 2\n", "expected a kubectl configuration"),
     ],
 )
 def test_a_file_that_is_not_understood_is_left_alone(tmp_path: Path, content: str, complaint: str) -> None:
@@ -125,7 +125,7 @@ def test_a_file_that_is_not_understood_is_left_alone(tmp_path: Path, content: st
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_whoever_holds_the_lock_is_waited_for_and_then_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_lock_is_awaited_and_then_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, lock = tmp_path / "config", tmp_path / "config.lock"
     lock.touch()
     threading.Timer(0.1, lock.unlink).start()
@@ -168,7 +168,7 @@ values = st.recursive(
 
 @settings(max_examples=25)
 @given(extra=st.dictionaries(st.text(min_size=1, max_size=10), values, max_size=4))
-def test_whatever_else_stands_in_the_file_is_kept(tmp_path_factory: pytest.TempPathFactory, extra: Any) -> None:
+def test_other_content_of_the_file_is_kept(tmp_path_factory: pytest.TempPathFactory, extra: Any) -> None:
     path = tmp_path_factory.mktemp("kube") / "config"
     whole = extra | WORK
     path.write_text(to_yaml([whole]), encoding="utf-8")

@@ -53,7 +53,7 @@ def test_a_pod_gets_its_gpu(lab: allotment.Lab) -> None:
         lab.get("pod", "train")
 
 
-def test_what_cannot_go_is_told_with_what_holds_it(lab: allotment.Lab) -> None:
+def test_a_blocked_deletion_is_reported_with_its_blockers(lab: allotment.Lab) -> None:
     held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/kept"]}}
     lab.apply(held)
     with pytest.raises(TimeoutError, match=r"configmap/held: finalizer example\.com/kept"):
@@ -64,12 +64,12 @@ def test_what_cannot_go_is_told_with_what_holds_it(lab: allotment.Lab) -> None:
         lab.get("cm", "held")
 
 
-def test_what_does_not_come_is_told_with_the_reason(lab: allotment.Lab) -> None:
+def test_an_unmet_condition_is_reported_with_the_reason(lab: allotment.Lab) -> None:
     lab.apply([CLAIM % ("nine", 9), POD % ("greedy", "nine")])
     wait_until(lambda: lab.get("pod", "greedy")["status"].get("conditions"))
-    with pytest.raises(TimeoutError, match=r"pod/greedy: PodScheduled: ") as told:
+    with pytest.raises(TimeoutError, match=r"pod/greedy: PodScheduled: ") as error:
         lab.wait("pod/greedy", "pod/nobody", timeout=1)
-    assert "pod/nobody: it does not exist" in str(told.value)
+    assert "pod/nobody: it does not exist" in str(error.value)
     lab.delete([POD % ("greedy", "nine"), CLAIM % ("nine", 9)])
 
 
@@ -115,7 +115,7 @@ def test_a_lab_on_data_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with allotment.Lab("t4-4x-pcie", data=tmp_path / "data", speed=50, tls=True) as lab:
         after = lab.wait("resourceclaim/one", "pod/train")
         assert lab.url.startswith("https")
-        for field in ("allocation", "reservedFor"):  # what its driver says of the device may have come after the pod
+        for field in ("allocation", "reservedFor"):  # the driver may report the device after the pod started
             assert after[0]["status"][field] == before[0]["status"][field]
         assert [tree["metadata"]["uid"] for tree in after] == [tree["metadata"]["uid"] for tree in before]
         authority = lab.get("configmap", "kube-root-ca.crt")["data"]["ca.crt"]

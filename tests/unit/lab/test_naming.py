@@ -17,7 +17,7 @@ def test_pods_have_several_names(word: str) -> None:
     assert by_word(KINDS, word) == PODS
 
 
-def test_a_group_may_be_said() -> None:
+def test_a_resource_name_may_have_a_group() -> None:
     assert by_word(KINDS, "deployments.apps") == DEPLOYMENTS
     assert by_word(KINDS, "deploy") == DEPLOYMENTS
 

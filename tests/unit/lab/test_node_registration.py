@@ -1,4 +1,4 @@
-"""Nodes that somebody creates in a lab: their kubelet registers them, and pods run there."""
+"""Nodes created by users in a lab: their kubelet registers them, and pods run there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def node(name: str, **annotations: str) -> Tree:
     return {"metadata": {"name": name, "annotations": {names[key]: value for key, value in annotations.items()}}}
 
 
-def test_a_node_that_somebody_creates_becomes_ready_and_runs_pods() -> None:
+def test_a_created_node_becomes_ready_and_runs_pods() -> None:
     async def test(plane: Plane) -> None:
         client = plane.client()
         await client.create(NODES, node("late", simulated="true", hardware="mi300x"))
@@ -56,11 +56,11 @@ def test_a_node_that_somebody_creates_becomes_ready_and_runs_pods() -> None:
     in_lab(test)
 
 
-def test_a_status_that_somebody_wrote_stays() -> None:
+def test_an_existing_status_is_kept() -> None:
     async def test(plane: Plane) -> None:
         client = plane.client()
-        mine = {"conditions": [{"type": "Ready", "status": "False"}], "capacity": {"pods": "3"}}
-        await client.create(NODES, {**node("own", simulated="true"), "status": mine})
+        status = {"conditions": [{"type": "Ready", "status": "False"}], "capacity": {"pods": "3"}}
+        await client.create(NODES, {**node("own", simulated="true"), "status": status})
         await client.create(NODES, node("late", simulated="true"))
 
         async def ready() -> bool:
@@ -72,16 +72,16 @@ def test_a_status_that_somebody_wrote_stays() -> None:
     in_lab(test)
 
 
-def test_hardware_of_a_node_that_is_not_simulated_is_told_to_have_nobody() -> None:
+def test_hardware_of_a_real_node_gets_a_warning() -> None:
     async def test(plane: Plane) -> None:
         client = plane.client()
         await client.create(NODES, node("real", hardware="t4-4x-pcie"))
 
-        async def told() -> bool:
+        async def warned() -> bool:
             events = (await client.list(EVENTS)).items
             return any(one["reason"] == "NotSimulated" and SIMULATED in one["message"] for one in events)
 
-        await until(told)
+        await until(warned)
         assert not (await client.get(NODES, "real"))["status"].get("conditions")
 
     in_lab(test)

@@ -1,4 +1,4 @@
-"""A lab that stands still for a while loses no node and no pod; one that has lost them gets them back.
+"""A lab that is suspended for a while loses no node and no pod; one that has lost them gets them back.
 
 Controllers and nodes are one process. A pause is made in three ways: the event loop's clock goes on while nothing runs
 (SIGSTOP, a debugger), the clock of the wall alone goes on (a machine that sleeps), or it is set back.
@@ -51,7 +51,7 @@ def cluster() -> Cluster:
 
 @asynccontextmanager
 async def lab(client: Cluster, *programs: Program) -> AsyncIterator[None]:
-    """The controllers that judge nodes, with ``programs``; by default the kubelets."""
+    """The node controllers, with ``programs``; by default the kubelets."""
     clock, random = IdleClock(), Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
@@ -90,15 +90,15 @@ def ready(tree: Tree) -> str:
 
 
 def harm(client: Cluster, since: int) -> list[str]:
-    """What was done to nodes and pods since a moment of the history."""
-    told = []
+    """Changes of nodes and pods since a moment of the history."""
+    changes = []
     for _, kind, event in client.history[since:]:
         name = event.object["metadata"]["name"]
         if kind == NODES and (ready(event.object) != "True" or event.object["spec"].get("taints")):
-            told.append(f"{name} was given up")
+            changes.append(f"{name} was given up")
         elif kind == PODS and (event.type == "DELETED" or "deletionTimestamp" in event.object["metadata"]):
-            told.append(f"{name} was deleted")
-    return told
+            changes.append(f"{name} was deleted")
+    return changes
 
 
 async def lost(client: Cluster) -> None:
@@ -191,7 +191,7 @@ def test_nodes_that_were_lost_come_back_before_their_drivers_do() -> None:
     idle.run(story())
 
 
-def test_nodes_of_which_nothing_is_heard_are_lost_all_the_same() -> None:
+def test_silent_nodes_are_still_lost() -> None:
     async def story() -> None:
         client = cluster()
         await lost(client)

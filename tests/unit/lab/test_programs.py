@@ -1,4 +1,4 @@
-"""Programs that do not run in a lab, because somebody else does their work."""
+"""Programs that do not run in a lab, because other programs do their work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_all_controllers_go_by_one_word() -> None:
     assert gone | left | {"controllers"} == set(NAMES)
 
 
-def test_a_program_that_there_is_not_is_told() -> None:
+def test_an_unknown_program_is_reported() -> None:
     with pytest.raises(UnknownProgram, match="there is no program 'schedular' in a lab; there are controllers, "):
         Lab(without=["schedular"])
 
@@ -47,5 +47,5 @@ def test_without_a_scheduler_pods_are_bound_by_others() -> None:
         assert pod["spec"]["nodeName"] == "t4-4x-pcie-1"
 
 
-def test_without_kubelets_nobody_registers_nodes() -> None:
+def test_without_kubelets_nodes_are_not_registered() -> None:
     assert excluded_programs(["kubelets"]) == {"joining", "kubelets"}

@@ -50,7 +50,7 @@ def test_a_container_is_a_process_that_is_held_to_its_share_of_the_gpu() -> None
         assert lab.ask(pod, 5000, "/image.png").startswith(b"\x89PNG")
         # 3.5 s of work on the 32 multiprocessors that a picture uses.
         assert json.loads(lab.ask(pod, 5000, "/stats"))["seconds"] > 0.9 * 3.5 / 32
-        with pytest.raises(NoAnswer, match=r"wanted 200 OK, found HTTP/1\.1 404 Not Found"):
+        with pytest.raises(NoAnswer, match=r"expected 200 OK, found HTTP/1\.1 404 Not Found"):
             lab.ask(pod, 5000, "/nothing")
         with pytest.raises(NoAnswer, match="fractal:81/"):
             lab.ask(pod, 81)

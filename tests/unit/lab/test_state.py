@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.lab.state import InvalidName, Register, LabRunningError, Status, default_data
+from allotment.lab.state import InvalidName, LabRunningError, Register, Status, default_data
 
 HOLDER = """
 import pathlib, sys
@@ -48,11 +48,14 @@ def test_labs_of_other_names_run_side_by_side(tmp_path: Path) -> None:
         assert [status.name for status in register.running()] == ["default", "two"]
 
 
-def test_a_second_lab_of_one_name_is_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_lab_of_the_same_name_reports_the_running_one(tmp_path: Path) -> None:
     register = Register(tmp_path)
     with register.hold("two"):
         register.write(a_status(pid=4711))
-        with pytest.raises(LabRunningError, match=r"lab 'two' is running already \(process 4711, https"), register.hold("two"):
+        with (
+            pytest.raises(LabRunningError, match=r"lab 'two' is running already \(process 4711, https"),
+            register.hold("two"),
+        ):
             pytest.fail("held twice")
         assert register.status("two") == a_status(pid=4711)
 

@@ -130,7 +130,7 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
         (["--data-dir", "/dev/null"], "--data-dir: expected a directory, /dev/null is none"),
     ],
 )
-def test_mistakes_are_told_in_a_line(allot: Allot, words: list[str], complaint: str) -> None:
+def test_mistakes_are_reported_in_one_line(allot: Allot, words: list[str], complaint: str) -> None:
     for more in ([], ["--detach"]):
         done = allot("up", *more, *words)
         assert done.returncode == 2, done.stdout + done.stderr
@@ -150,7 +150,7 @@ def test_other_users_cannot_read_what_a_lab_keeps(allot: Allot, tmp_path: Path) 
     assert {path.name: oct(path.stat().st_mode & 0o077) for path in files} == {path.name: "0o0" for path in files}
 
 
-def test_a_port_that_is_taken_is_told(allot: Allot) -> None:
+def test_a_port_in_use_is_reported(allot: Allot) -> None:
     assert allot("up", "--detach", "--http", "--ephemeral", "--name", "one").returncode == 0
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]
     port = lab["url"].rpartition(":")[2]
@@ -162,7 +162,7 @@ def test_a_port_that_is_taken_is_told(allot: Allot) -> None:
     assert done.stderr.startswith(f"allot: error: the lab did not start: {taken}  give another --port")
 
 
-def test_what_a_start_tells_fits_the_terminal(allot: Allot, environment: dict[str, str]) -> None:
+def test_start_output_fits_the_terminal(allot: Allot, environment: dict[str, str]) -> None:
     environment["COLUMNS"] = "60"
     environment["XDG_STATE_HOME"] += "/a-long-name-for-a-folder" * 3
     done = allot("up", "--detach", "--http", "--ephemeral", "--fleet", ",".join(f"n{n}=t4-4x-pcie" for n in range(8)))

@@ -1,10 +1,10 @@
-"""What pods ask of their nodes."""
+"""Pod requirements: requests, host ports, named nodes, and their cache."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.node_fit.pod_requirements import PodRequirements, PodRequirementsCache, HostPort
+from allotment.node_fit.pod_requirements import HostPort, PodRequirements, PodRequirementsCache
 from tests.unit.scheduler.machines import requirements_of
 
 
@@ -20,44 +20,44 @@ def _spec(containers: list[dict[str, str]], init: Sequence[tuple[dict[str, str],
     )
 
 
-def test_containers_add_up() -> None:
+def test_requests_of_containers_are_summed() -> None:
     assert _spec([{"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"}]).requests == {"cpu": 1100, "memory": 2**30}
 
 
-def test_init_containers_run_one_after_the_other() -> None:
+def test_init_containers_count_by_their_maximum() -> None:
     assert _spec([{"cpu": "1"}], [({"cpu": "3"}, False), ({"cpu": "2"}, False)]).requests == {"cpu": 3000}
 
 
-def test_sidecars_run_beside_all_that_start_after_them() -> None:
+def test_sidecars_add_to_containers_that_start_after_them() -> None:
     assert _spec([{"cpu": "1"}], [({"cpu": "1"}, True), ({"cpu": "3"}, False)]).requests == {"cpu": 4000}
     assert _spec([{"cpu": "1"}], [({"cpu": "3"}, False), ({"cpu": "1"}, True)]).requests == {"cpu": 3000}
 
 
-def test_what_the_pod_asks_as_a_whole_replaces_the_sum_and_overhead_comes_on_top() -> None:
-    asked = requirements_of(requests={"cpu": "1"}, resources={"requests": {"cpu": "3"}}, overhead={"cpu": "500m"})
-    assert asked.requests == {"cpu": 3500}
+def test_pod_level_requests_replace_the_sum_and_overhead_is_added() -> None:
+    pod = requirements_of(requests={"cpu": "1"}, resources={"requests": {"cpu": "3"}}, overhead={"cpu": "500m"})
+    assert pod.requests == {"cpu": 3500}
 
 
-def test_limits_stand_for_requests_that_are_not_given() -> None:
+def test_limits_are_the_default_requests() -> None:
     assert requirements_of(limits={"example.com/gpu": "2"}).requests == {"example.com/gpu": 2}
 
 
-def test_equal_specs_are_one_demand_whatever_else_the_pods_are() -> None:
-    demands = PodRequirementsCache()
-    first = demands.of({"containers": [{"name": "a", "image": "x"}], "hostname": "h"})
-    assert demands.of({"containers": [{"name": "b", "image": "y"}]}) is first
-    assert demands.of({"containers": [{"name": "a"}], "nodeSelector": {"a": "b"}}) is not first
+def test_equal_scheduling_fields_share_one_requirements_object() -> None:
+    cache = PodRequirementsCache()
+    first = cache.of({"containers": [{"name": "a", "image": "x"}], "hostname": "h"})
+    assert cache.of({"containers": [{"name": "b", "image": "y"}]}) is first
+    assert cache.of({"containers": [{"name": "a"}], "nodeSelector": {"a": "b"}}) is not first
 
 
-def test_ports_clash_on_every_address_or_the_same() -> None:
-    everywhere, one, other = (HostPort(ip, "TCP", 80) for ip in ("0.0.0.0", "10.0.0.1", "10.0.0.2"))
-    assert everywhere.clashes(one)
-    assert one.clashes(everywhere)
-    assert not one.clashes(other)
-    assert not one.clashes(HostPort("10.0.0.1", "UDP", 80))
+def test_host_ports_conflict_on_equal_or_wildcard_addresses() -> None:
+    wildcard, address, other = (HostPort(ip, "TCP", 80) for ip in ("0.0.0.0", "10.0.0.1", "10.0.0.2"))
+    assert wildcard.conflicts_with(address)
+    assert address.conflicts_with(wildcard)
+    assert not address.conflicts_with(other)
+    assert not address.conflicts_with(HostPort("10.0.0.1", "UDP", 80))
 
 
-def test_pods_of_a_daemon_set_name_their_node() -> None:
+def test_named_nodes_of_a_daemon_set_pod() -> None:
     field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
     required = {"nodeSelectorTerms": [field]}
     bound = requirements_of(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})

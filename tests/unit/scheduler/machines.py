@@ -16,18 +16,18 @@ _REQUIREMENTS = PodRequirementsCache()
 
 def nodes_named(*names: str, **each: Any) -> NodeCache:
     """Nodes that differ only in their name."""
-    machines = NodeCache(Inventory(FEATURES))
+    nodes = NodeCache(Inventory(FEATURES))
     for name in names:
-        machines.put(node(name, **each)[1])
-    return machines
+        nodes.put(node(name, **each)[1])
+    return nodes
 
 
 def nodes_in_zones(**zones: str) -> NodeCache:
     """Nodes, each in its zone."""
-    machines = NodeCache(Inventory(FEATURES))
+    nodes = NodeCache(Inventory(FEATURES))
     for name, zone in zones.items():
-        machines.put(node(name, labels={"zone": zone})[1])
-    return machines
+        nodes.put(node(name, labels={"zone": zone})[1])
+    return nodes
 
 
 def tree_of(name: str, **more: Any) -> Tree:

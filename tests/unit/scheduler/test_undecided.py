@@ -11,7 +11,7 @@ from allotment.cluster.resources import SLICES
 from allotment.engine.allocator import Allocator
 from allotment.model.trees import Tree, to_tree
 from tests.unit.cluster import idle
-from tests.unit.engine.hard_search import SLIM, gpu_slices, devices_without_counters
+from tests.unit.engine.hard_search import SLIM, devices_without_counters, gpu_slices
 from tests.unit.scheduler.world import claim, device_class, node, pod, world
 
 LIMIT = 500
@@ -48,7 +48,9 @@ def test_the_next_node_is_used() -> None:
 def test_without_another_node_the_abandoned_search_is_reported() -> None:
     async def scenario() -> None:
         claim_for_eight = claim("eight", count=SLIM)
-        async with world(*with_card("a"), *with_plain("b", 2), device_class(), claim_for_eight, pod("p", "eight")) as lab:
+        async with world(
+            *with_card("a"), *with_plain("b", 2), device_class(), claim_for_eight, pod("p", "eight")
+        ) as lab:
             message = await lab.reported_message("p")
             first, *_, last = message.splitlines()
             assert first == f"on a the search for devices was given up after {LIMIT} steps (search-given-up)"

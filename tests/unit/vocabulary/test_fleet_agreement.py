@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from allotment.fleet import CLASSES, accelerators, hardware, parse_mode, slices_of
-from allotment.fleet.device_classes import AMD_WHOLE
-from allotment.fleet.modes import MOST_VIRTUAL
+from allotment.fleet.device_classes import AMD_WHOLE_GPU
+from allotment.fleet.modes import MAX_VIRTUAL_FUNCTIONS
 from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, domain_devices
 from allotment.fleet.profiles import Accelerator
 from allotment.model.resource import Device
@@ -24,7 +24,7 @@ def _modes(one: Accelerator) -> Iterator[str]:
             yield from (f"static-mig={profile.name}:1" for profile in one.mig.profiles)
     elif one.vendor == "amd":
         yield from (f"{p.compute}-{p.memory}" for p in one.partitions)
-        yield from ("", "vfio", *(("auto", f"vfio={MOST_VIRTUAL}") if one.partitions else ()))
+        yield from ("", "vfio", *(("auto", f"vfio={MAX_VIRTUAL_FUNCTIONS}") if one.partitions else ()))
     else:
         yield from ("", "shared", "partitions=4+status", "binding+nics=2+numa=2", "partitions=2+shared")
 
@@ -120,7 +120,7 @@ def test_known_values_of_names_that_hardware_decides_are_those_of_the_hardware(o
 
 
 def test_the_classes_are_those_that_our_clusters_install() -> None:
-    installed = {one.metadata.name: one for vendor in CLASSES.values() for one in (*vendor, AMD_WHOLE)}
+    installed = {one.metadata.name: one for vendor in CLASSES.values() for one in (*vendor, AMD_WHOLE_GPU)}
     told = {term.name: term for driver in _published(False) for term in _words(driver, False).classes}
     assert set(told) == set(installed)
     for name, one in installed.items():

@@ -301,7 +301,7 @@ def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
 
 
 def _meant(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | None:
-    """The machine of a node that is to go; None if it has gone already. Raises InvalidArgument for one of others."""
+    """Return the machine of a node to remove; None if it is gone. Raises InvalidArgumentError for a foreign node."""
     found = machines.of(node)
     name = found.standing.name if found is not None else node.name.removeprefix(SCHEME)
     if group_in(name) == group.name or (found is None and node.labels.get(LABEL) == group.name):

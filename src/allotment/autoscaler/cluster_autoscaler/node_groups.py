@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from allotment.fleet.catalog import InstanceType, Template, template_of
 from allotment.fleet.catalog.instance_type import CapacityType
-from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.errors import FleetError, suggestion
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.offerings.offers import offers_of
 
@@ -132,7 +132,7 @@ def groups_of(catalog: Sequence[InstanceType], wishes: Iterable[Wanted], limits:
 
 def _nothing(wish: Wanted, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
     if not types:
-        near = nearest(wish.pattern, [instance.key for instance in catalog])
+        near = suggestion(wish.pattern, [instance.key for instance in catalog])
         return f"--nodes: no type in the catalogue is called {wish.pattern}", near or "allot catalog lists them"
     why = next((instance.unusable for instance in types if instance.unusable), "")
     reason = why or "none of them can be had within the limits at a known price"

@@ -72,7 +72,7 @@ class Karpenter:
     async def create(self, name: str, machine: PlannedMachine) -> None:
         """Create the NodeClaim; one of that name that is ours is the same order.
 
-        Raises OrderRejected for what Karpenter's API does not take. That there is no capacity shows later, in `list_machines`.
+        Raises OrderRejected if Karpenter's API rejects it. A lack of capacity is reported later, by `list_machines`.
         """
         try:
             tree = node_claim(name, machine, self._settings)

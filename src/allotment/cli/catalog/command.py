@@ -11,8 +11,8 @@ from allotment.cli.catalog.selection import by_reason, chosen, one_of, opened, p
 from allotment.cli.output.console import Screen, folded, open_screen, table
 from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
 from allotment.fleet.catalog.allocatable import disk_of
-from allotment.fleet.catalog.csv_format import written
-from allotment.fleet.catalog.price_dates import dated
+from allotment.fleet.catalog.csv_format import to_csv
+from allotment.fleet.catalog.price_dates import date_range
 
 _UNKNOWN = "?"
 #: Columns to drop first on a narrow terminal. Names, GPUs and prices remain.
@@ -101,7 +101,7 @@ def _plain(number: Decimal | None) -> int | float | None:
 
 def _write(screen: Screen, types: Sequence[InstanceType], form: str) -> None:
     if form == "csv":
-        screen.out.write(written(types))
+        screen.out.write(to_csv(types))
         return
     data = {"instanceTypes": [facts(one) for one in types]}
     screen.data(data, form)
@@ -171,7 +171,7 @@ def _more(instance: InstanceType) -> list[str]:
 
 
 def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iterable[str]:
-    when = dated(one.as_of for one in shown)
+    when = date_range(one.as_of for one in shown)
     if when:
         yield f"USD per hour, list prices of one region each as of {when}; ? is unknown."
     if any(one.memory_bound for one in shown):

@@ -15,9 +15,9 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import plain
 from allotment.fleet import FleetError
 from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
-from allotment.fleet.catalog.export import karpenter_objects, kwok_objects, template_objects, why_not_karpenter
+from allotment.fleet.catalog.export import karpenter_objects, kwok_objects, template_objects, karpenter_exclusion
 from allotment.fleet.catalog.export.naming import object_name
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_json, to_yaml
 
 #: A higher number of nodes is a typing error, and would exhaust the memory.
@@ -32,7 +32,7 @@ def run_slices(arguments: Namespace) -> int:
         why = instance.unusable if instance.gpu_fraction or instance.gpus else "it has no GPUs"
         raise Mistake(f"{instance.key} publishes no devices: {why}")
     if arguments.zone and instance.zones and arguments.zone not in instance.zones:
-        hint = nearest(arguments.zone, instance.zones) or f"known: {', '.join(instance.zones)}"
+        hint = suggestion(arguments.zone, instance.zones) or f"known: {', '.join(instance.zones)}"
         raise Mistake(f"--zone: {instance.key} is listed for {instance.region}, found {arguments.zone!r}", hint)
     template = template_of(
         instance,
@@ -65,7 +65,7 @@ def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]
     if arguments.mode:
         raise Mistake("--mode: Karpenter's objects contain no slices", "omit it")
     node_class = named_class(arguments.node_class) if arguments.node_class else None
-    kept = _kept(types, lambda one: why_not_karpenter(one, node_class))
+    kept = _kept(types, lambda one: karpenter_exclusion(one, node_class))
     sold: tuple[CapacityType, ...] = ("spot",) if arguments.spot else ("on-demand", "spot")
     return list(karpenter_objects(kept, sold, node_class))
 

@@ -15,7 +15,7 @@ from allotment.cli.output.console import width_of
 from allotment.cli.output.errors import BadInput, Mistake, describe
 from allotment.fleet import Accelerator, accelerators
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.fleet.profiles import MIB
 from allotment.model.quantity import Quantity, QuantityError
 
@@ -73,7 +73,7 @@ def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
         return found[0]
     if found:
         raise Mistake(f"{name} is offered by several providers", f"use {' or '.join(one.key for one in found)}")
-    hint = nearest(name, [one.key for one in listed]) or "`allot catalog list --all` lists all known types"
+    hint = suggestion(name, [one.key for one in listed]) or "`allot catalog list --all` lists all known types"
     raise Mistake(f"unknown instance type {name!r}", hint)
 
 
@@ -109,13 +109,13 @@ def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
     known = list(dict.fromkeys(one.provider for one in types))
     for name in providers:
         if name not in known:
-            raise Mistake(f"unknown provider {name!r}", nearest(name, known) or f"known: {', '.join(known)}")
+            raise Mistake(f"unknown provider {name!r}", suggestion(name, known) or f"known: {', '.join(known)}")
     if providers:
         yield lambda one: one.provider in providers
     if arguments.patterns:
         for pattern in arguments.patterns:
             if not any(_named(one, pattern) for one in types):
-                hint = nearest(pattern, [one.key for one in types]) or "`allot catalog list --all` lists all"
+                hint = suggestion(pattern, [one.key for one in types]) or "`allot catalog list --all` lists all"
                 raise Mistake(f"no instance type name contains {pattern!r}", hint)
         yield lambda one: any(_named(one, pattern) for pattern in arguments.patterns)
     if arguments.gpu:
@@ -149,7 +149,7 @@ def _gpu(text: str) -> Test:
     words = set(_WORD.findall(text.lower()))
     if not any(words <= _words(model) for model in accelerators().values()):
         names = [name for model in accelerators().values() for name in model.aliases]
-        raise Mistake(f"unknown GPU {text!r}", nearest(text, names) or "`allot fleet list` lists all known GPUs")
+        raise Mistake(f"unknown GPU {text!r}", suggestion(text, names) or "`allot fleet list` lists all known GPUs")
     return lambda one: one.accelerator is not None and words <= _words(one.accelerator)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from allotment.cli.arguments.check import FAIL_ON
 from allotment.cli.output.errors import BadInput, Mistake
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.problems import InputProblem, Position
 
 OWN: Final = "allotment.toml"
@@ -89,7 +89,7 @@ def _section(path: Path, shown: str) -> Configuration | None:
         ours, section, above = tree, tree.get("check", {}), ""
     for key in ours:
         if key != "check":
-            hint = nearest(key, ("check",)) or "allot check reads only the table [check]"
+            hint = suggestion(key, ("check",)) or "allot check reads only the table [check]"
             name = f"{above}.{key}" if above else key
             problems.append(_problem("unknown-key", f"unknown table: {name}", _place(text, "", key), shown, name, hint))
     if section is None and not problems:
@@ -109,7 +109,7 @@ def _values(section: Any, text: str, shown: str, header: str, problems: list[Inp
     for key, value in (section or {}).items():
         place = _place(text, header, key)
         if key not in _KEYS:
-            hint = nearest(key, _KEYS) or f"known: {', '.join(_KEYS)}"
+            hint = suggestion(key, _KEYS) or f"known: {', '.join(_KEYS)}"
             problems.append(_problem("unknown-key", f"unknown key: {key}", place, shown, f"{header}.{key}", hint))
             continue
         name, read = _KEYS[key]

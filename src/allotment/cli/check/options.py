@@ -17,7 +17,7 @@ from allotment.cli.inputs.objects import read_inputs
 from allotment.cli.inputs.release import features
 from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
 from allotment.cli.output.errors import Mistake
-from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.errors import FleetError, suggestion
 from allotment.model.features import Features
 from allotment.tools.check.bundle import CheckSettings, TargetCluster
 from allotment.tools.check.policy import CheckPolicy
@@ -159,7 +159,7 @@ def _drivers(words: Iterable[str]) -> dict[str, str]:
         if not equals or not release:
             raise Mistake(f"--driver: expected NAME=RELEASE, found {word!r}", "for example gpu.nvidia.com=25.8")
         if name not in drivers():
-            hint = nearest(name, drivers()) or f"known: {', '.join(drivers())}"
+            hint = suggestion(name, drivers()) or f"known: {', '.join(drivers())}"
             raise Mistake(f"--driver: unknown driver {name!r}", hint)
         try:
             vocabulary(name, release)
@@ -184,7 +184,7 @@ def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
         if not equals or truth is None:
             raise Mistake(f"--driver-gates: expected NAME=true or NAME=false, found {word!r}")
         if name not in known or (driver and driver not in known[name]):
-            hint = nearest(name, known) or (f"known: {', '.join(known)}" if known else "")
+            hint = suggestion(name, known) or (f"known: {', '.join(known)}" if known else "")
             raise Mistake(f"--driver-gates: unknown gate {written!r}", hint)
         for one in [driver] if driver else known[name]:
             found.setdefault(one, {})[name] = truth
@@ -212,7 +212,7 @@ def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
     for word in words:
         if not is_known_pattern(word):
             raise Mistake(
-                f"{option}: unknown rule {word!r}", nearest(word, known_patterns()) or "allot rule lists all rules"
+                f"{option}: unknown rule {word!r}", suggestion(word, known_patterns()) or "allot rule lists all rules"
             )
     return tuple(words)
 

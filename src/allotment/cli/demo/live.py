@@ -23,7 +23,7 @@ from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, dev
 from allotment.cli.demo.offline import FLEET, KUBE
 from allotment.cli.examples import Example, examples
 from allotment.cli.output.console import Screen, called, folded, open_screen, shorten
-from allotment.fleet import Cluster, cluster_of, parse_fleet
+from allotment.fleet import FleetCluster, cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.loading import load_text
@@ -44,7 +44,7 @@ class Mended(NamedTuple):
         return tuple(dict.fromkeys(f"{finding.code} {finding.name}" for finding in self.fixed))
 
 
-def mend(example: Example, cluster: Cluster, kube: str, folder: Path) -> Mended | None:
+def mend(example: Example, cluster: FleetCluster, kube: str, folder: Path) -> Mended | None:
     """Fix an example for a cluster and write it to ``folder``; return None if nothing can be fixed."""
     name = f"{example.name}.yaml"
     loaded = load_text(example.text, name)

@@ -19,7 +19,7 @@ from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.cli.output.errors import finding
 from allotment.engine.refusal import AllocationRefusal
-from allotment.fleet import Cluster, Machine, cluster_of, parse_fleet
+from allotment.fleet import FleetCluster, FleetMachine, cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.problems import InputProblem
@@ -87,7 +87,7 @@ def run(arguments: Namespace) -> int:
     return 0 if all(shown.as_intended for shown in outcomes) else 1
 
 
-def attempt(example: Example, cluster: Cluster, features: Features) -> Shown:
+def attempt(example: Example, cluster: FleetCluster, features: Features) -> Shown:
     """Explain one example as if it were applied to an idle cluster."""
     loaded = load_text(example.text, f"{example.name}.yaml")
     values, problems = judge(loaded, validation_context(features))
@@ -97,7 +97,7 @@ def attempt(example: Example, cluster: Cluster, features: Features) -> Shown:
     return Shown(example, explanation, ())
 
 
-def _introduction(chosen: Sequence[Example], machines: Sequence[Machine]) -> Iterator[str]:
+def _introduction(chosen: Sequence[Example], machines: Sequence[FleetMachine]) -> Iterator[str]:
     count = "One example" if len(chosen) == 1 else f"{len(chosen)} examples"
     yield f"{count} on an idle cluster of {len(machines)} nodes (Kubernetes {KUBE}):"
     for machine, words in zip(machines, FLEET, strict=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.catalog.export.karpenter import NodeClass
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 
 if TYPE_CHECKING:
     from allotment.autoscaler.providers.karpenter import MigManager
@@ -29,7 +29,7 @@ def node_classes(words: Iterable[str], providers: Sequence[str]) -> dict[str, No
     for text in words:
         name, equals, rest = text.partition("=")
         if equals and name not in providers:
-            hint = nearest(name, providers) or f"known: {', '.join(providers)}"
+            hint = suggestion(name, providers) or f"known: {', '.join(providers)}"
             raise Mistake(f"--node-class: no machines are ordered from {name!r}", hint)
         found |= dict.fromkeys([name] if equals else providers, node_class(rest if equals else text))
     return found

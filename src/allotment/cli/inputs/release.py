@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.cli.output.errors import Mistake
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.meta import Object
 from allotment.tools.doctor.server_facts import facts_among, features_of, served_gates
@@ -39,7 +39,7 @@ def features(version: str, gates: Iterable[str]) -> Features:
         if not equals or truth is None:
             raise Mistake(f"--feature-gates: expected NAME=true or NAME=false, found {gate!r}")
         if name not in GATES:
-            raise Mistake(f"--feature-gates: Kubernetes {kube} has no DRA gate {name!r}", nearest(name, GATES))
+            raise Mistake(f"--feature-gates: Kubernetes {kube} has no DRA gate {name!r}", suggestion(name, GATES))
         chosen[name] = truth
     return Features(kube=kube, gates=chosen)
 

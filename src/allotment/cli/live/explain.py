@@ -28,7 +28,7 @@ from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.snapshot import served
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.engine.cluster.identity import DeviceID
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.contested_claims import is_contested
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
@@ -212,7 +212,7 @@ def _missing(kind: type[Object], word: str, name: str, namespace: str | None, va
         return Mistake(f"no {word} {name!r} in namespace {namespace}", f"there is one in {listed(elsewhere)}")
     inside = [one.name for one in known if namespace in (None, one.namespace)]
     return Mistake(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
-                   nearest(name, inside))  # fmt: skip
+                   suggestion(name, inside))  # fmt: skip
 
 
 def _of_workload(kind: type[Object], name: str, values: Sequence[Object]) -> Subject:

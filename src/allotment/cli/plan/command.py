@@ -25,7 +25,7 @@ from allotment.cli.plan.progress import seconds_for, watching
 from allotment.cli.plan.text_output import Manner, tell
 from allotment.extras import require
 from allotment.fleet.catalog.instance_type import InstanceType
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.tools.plan.limits import PlanLimits
@@ -106,7 +106,7 @@ def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
     if pattern is not None and not any(fnmatchcase(key, pattern) or pattern in key for key in keys):
         raise Mistake(
             f"--why: no type of the catalog matches {pattern!r}",
-            nearest(pattern, keys) or "allot catalog lists all types",
+            suggestion(pattern, keys) or "allot catalog lists all types",
         )
 
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.catalog.instance_type import InstanceType
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.fleet.modes import mode_names
 from allotment.fleet.profiles import accelerators
 from allotment.tools.plan.limits import PlanLimits
@@ -29,7 +29,7 @@ def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[
     there = {zone for one in catalog for zone in one.zones}
     for zone in zones:
         if there and zone not in there:
-            raise Mistake(f"--zones: no type of the catalog is available in {zone!r}", nearest(zone, sorted(there)))
+            raise Mistake(f"--zones: no type of the catalog is available in {zone!r}", suggestion(zone, sorted(there)))
     share = arguments.max_spot
     if share is not None and arguments.capacity_type != "cheapest":
         raise Mistake("--max-spot: requires --capacity-type cheapest", "which allows on-demand and spot machines")
@@ -59,7 +59,7 @@ def known_types(option: str, patterns: Iterable[str], catalog: Sequence[Instance
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in keys):
             bare = [key for key in keys if fnmatchcase(key.partition("/")[2], pattern)]
-            hint = f"with the provider: {bare[0]}" if bare else nearest(pattern, keys)
+            hint = f"with the provider: {bare[0]}" if bare else suggestion(pattern, keys)
             raise Mistake(
                 f"{option}: no type of the catalog matches {pattern!r}", hint or "allot catalog lists all types"
             )
@@ -96,6 +96,6 @@ def _modes(options: Iterable[str]) -> tuple[str, ...]:
     words = _words(options)
     for word in words:
         if word.partition("=")[0] not in known:
-            hint = nearest(word, known) or f"known: {', '.join(known)}"
+            hint = suggestion(word, known) or f"known: {', '.join(known)}"
             raise Mistake(f"--modes: unknown mode {word!r}", hint)
     return words

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from allotment.cli.output.errors import Mistake
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.model.core import Container, Node, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.quantity import Quantity
@@ -124,7 +124,7 @@ def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
     meant = {id(value) for value, spec in waiting if _is_meant(value, spec, kind.lower(), name)}
     if not meant:
         names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
-        raise Mistake(f"--only: no pending pod, claim or workload is called {only!r}", nearest(name, names))
+        raise Mistake(f"--only: no pending pod, claim or workload is called {only!r}", suggestion(name, names))
     others = {id(value) for value, _ in waiting} - meant
     return [value for value in values if id(value) not in others]
 

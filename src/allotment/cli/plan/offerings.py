@@ -9,7 +9,7 @@ from typing import NamedTuple
 from allotment.cli.catalog.selection import Opened, opened
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.catalog import InstanceType, catalog
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 
 
 class Offered(NamedTuple):
@@ -36,7 +36,7 @@ def offered(words: Iterable[str]) -> Offered:
     known = list(dict.fromkeys(one.provider for one in opened_files.types))
     for name in names:
         if name not in known:
-            hint = nearest(name, known) or f"known: {', '.join(known)}; files must end in .csv"
+            hint = suggestion(name, known) or f"known: {', '.join(known)}; files must end in .csv"
             raise Mistake(f"--catalog: no provider {name!r}", hint)
     packaged = {one.provider for one in catalog()}
     own = [name for name in known if name not in packaged]

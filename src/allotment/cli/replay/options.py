@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from allotment.cli.catalog.selection import opened, products_named
 from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.catalog.instance_type import InstanceType
-from allotment.fleet.errors import nearest
+from allotment.fleet.errors import suggestion
 from allotment.tools.replay.experiment import Experiment, find_policy
 from allotment.tools.replay.manifests import PRODUCTS
 from allotment.tools.replay.policies import POLICIES, PlacementPolicy
@@ -70,7 +70,7 @@ def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[T
         own = sample_trace()
         return own[0], own[1] if nodes is None else _file(nodes, read_nodes)
     if not Path(trace).exists():
-        hint = nearest(trace, [SAMPLE]) or f"the name of the packaged trace is {SAMPLE}"
+        hint = suggestion(trace, [SAMPLE]) or f"the name of the packaged trace is {SAMPLE}"
         raise Mistake(f"{trace}: no such file or directory", hint)
     if nodes is None:
         raise Mistake("no nodes given", "give the list of nodes with --nodes FILE")
@@ -94,7 +94,7 @@ def policies_of(names: list[str]) -> tuple[PlacementPolicy, ...]:
     for name in wanted:
         if find_policy(name) is None:
             known = [policy.name for policy in POLICIES]
-            hint = nearest(name, known) or f"expected one of {', '.join(known)}"
+            hint = suggestion(name, known) or f"expected one of {', '.join(known)}"
             raise Mistake(f"unknown policy {name!r}", hint)
     return tuple(policy for policy in POLICIES if not wanted or policy.name in wanted)
 

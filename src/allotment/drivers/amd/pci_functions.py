@@ -9,7 +9,7 @@ from allotment.drivers.amd.kernel_files import KernelFiles
 from allotment.drivers.amd.sysfs import ADDRESS, PCI, numa_of, product_of, root_of
 from allotment.fleet.amd import Function
 from allotment.fleet.amd.vfio import VENDOR
-from allotment.fleet.modes import AMD_VIRTUAL
+from allotment.fleet.modes import AMD_VIRTUAL_FUNCTIONS
 from allotment.fleet.profiles import accelerators
 
 #: Class codes of AMD's GPUs: display controllers and processing accelerators.
@@ -73,7 +73,7 @@ def _product(files: KernelFiles, gpu: str, model: str) -> str:
     return known.product if known is not None else product_of(files.read(f"{PCI}/{gpu}/product_name") or "", model)
 
 
-_MODELS: Final = {virtual: whole for whole, virtual in AMD_VIRTUAL.items()}
+_MODELS: Final = {virtual: whole for whole, virtual in AMD_VIRTUAL_FUNCTIONS.items()}
 
 
 def driver_of(files: KernelFiles, pci: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from allotment.drivers.amd.kernel_files import KernelFiles
-from allotment.fleet.amd import Gpu, Part, settings_of
+from allotment.fleet.amd import Gpu, GpuPart, partition_modes_of
 from allotment.fleet.profiles import accelerators
 
 MODULE: Final = "sys/module/amdgpu"
@@ -93,7 +93,7 @@ def _gpu(
         family=_FAMILIES.get(numbers.get("gfx_target_version", 0) // 10_000, "unknown"),
         compute=compute,
         memory=memory,
-        settings=settings_of(device_id, available, memory, dies or len(parts)) if compute else (),
+        settings=partition_modes_of(device_id, available, memory, dies or len(parts)) if compute else (),
         numa=numa_of(files.read(f"{path}/numa_node")),
         pcie_root=root_of(files.readlink(f"{PCI}/{address}"), address),
     )
@@ -105,11 +105,11 @@ def _mode(files: KernelFiles, path: str, kind: str) -> str:
     return "" if text == "unknown" else text
 
 
-def _part(card: int, render: int, node: _ComputeNode | None) -> Part:
+def _part(card: int, render: int, node: _ComputeNode | None) -> GpuPart:
     if node is None:
-        return Part(card, render, 0, 0, None)
+        return GpuPart(card, render, 0, 0, None)
     simds, per_unit = node.numbers.get("simd_count", 0), node.numbers.get("simd_per_cu", 0)
-    return Part(card, render, simds // per_unit if per_unit else 0, simds, node.memory_bytes)
+    return GpuPart(card, render, simds // per_unit if per_unit else 0, simds, node.memory_bytes)
 
 
 def product_of(name: str, device_id: str) -> str:

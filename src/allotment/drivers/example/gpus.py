@@ -8,7 +8,7 @@ from typing import Any, Final
 from allotment.drivers.driver import AllocatedDevice, ClaimError, DevicePool, Tree
 from allotment.drivers.example.base_driver import ExampleDriver
 from allotment.fleet.example import GPU_DRIVER, gpu_offering
-from allotment.fleet.modes import Example
+from allotment.fleet.modes import ExampleMode
 from allotment.model.resource import Device
 from allotment.model.trees import to_tree
 from allotment.vocabulary.parameters.example import (
@@ -21,11 +21,11 @@ from allotment.vocabulary.parameters.example import (
 )
 
 #: Whole GPUs, for one claim each.
-DEFAULT_MODE: Final = Example()
+DEFAULT_MODE: Final = ExampleMode()
 
 
 class ExampleGpus(ExampleDriver):
-    def __init__(self, node: str, gpus: int = 8, mode: Example = DEFAULT_MODE) -> None:
+    def __init__(self, node: str, gpus: int = 8, mode: ExampleMode = DEFAULT_MODE) -> None:
         super().__init__(GPU_DRIVER, "GPU", node, DevicePool(*gpu_offering(node, gpus, mode)))
         self._publishes_status = mode.status
 

@@ -2,7 +2,7 @@
 
 from allotment.fleet.amd.auto_partition import offering, offering_of
 from allotment.fleet.amd.devices import devices_of_gpus, name_of
-from allotment.fleet.amd.gpu import DRIVER, Gpu, Part, Setting, gpus_of, settings_of, unique_id
+from allotment.fleet.amd.gpu import DRIVER, Gpu, GpuPart, PartitionMode, gpus_of, partition_modes_of, unique_id
 from allotment.fleet.amd.vfio import Function, functions_of, passed_through
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.fleet.amd.devices import capacities, common, devices_of_gpus
-from allotment.fleet.amd.gpu import Gpu, Setting, gpus_of
+from allotment.fleet.amd.gpu import Gpu, PartitionMode, gpus_of
 from allotment.fleet.amd.vfio import functions_of, passed_through
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.modes import AmdMode, Partitioned, VirtualMachines
@@ -65,7 +65,7 @@ def offering_of(machine: Hardware, node: str, mode: AmdMode) -> Offering:
     return offering(dict(enumerate(gpus)))
 
 
-def name_of(index: int, setting: Setting) -> str:
+def name_of(index: int, setting: PartitionMode) -> str:
     """``gpu-0-cpx-nps1``: which GPU, and how divided."""
     return f"gpu-{index}-{setting.compute}-{setting.memory}"
 
@@ -74,7 +74,7 @@ def _mutex(index: int) -> str:
     return f"gpu-{index}-mutex"
 
 
-def _device(gpu: Gpu, index: int, setting: Setting, memory: str) -> Device:
+def _device(gpu: Gpu, index: int, setting: PartitionMode, memory: str) -> Device:
     attributes = common(gpu) | {
         "type": DeviceAttribute(string="amdgpu-partition" if setting.parts > 1 else "amdgpu"),
         "computePartition": DeviceAttribute(string=setting.compute),
@@ -88,7 +88,7 @@ def _device(gpu: Gpu, index: int, setting: Setting, memory: str) -> Device:
         sum(part.memory_bytes or 0 for part in gpu.parts),
     ) | {PARTITIONS: DeviceCapacity(value=Quantity.of_int(setting.parts))}
     shared = setting.parts > 1
-    capacity = {name: _by_part(name, one.value, setting.parts) for name, one in whole.items()} if shared else whole
+    capacity = {name: _one_partition_per_request(name, one.value, setting.parts) for name, one in whole.items()} if shared else whole
     conflict = memory not in ("", setting.memory)
     return Device(
         name=name_of(index, setting),
@@ -100,7 +100,7 @@ def _device(gpu: Gpu, index: int, setting: Setting, memory: str) -> Device:
     )
 
 
-def _by_part(name: str, whole: Quantity, parts: int) -> DeviceCapacity:
+def _one_partition_per_request(name: str, whole: Quantity, parts: int) -> DeviceCapacity:
     """A capacity of which every allocation takes one part, asked or not: more parts are more allocations.
 
     Without the policy the first allocation would take all of it, and nobody could have the other partitions.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from allotment.fleet.amd.gpu import Gpu, Part
+from allotment.fleet.amd.gpu import Gpu, GpuPart
 from allotment.fleet.modes import Vocabulary
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
@@ -33,7 +33,7 @@ def devices_of_gpus(gpus: Iterable[Gpu], vocabulary: Vocabulary) -> tuple[Device
     )
 
 
-def name_of(part: Part) -> str:
+def name_of(part: GpuPart) -> str:
     """``gpu-1-128``."""
     return f"gpu-{part.card}-{part.render}"
 
@@ -77,7 +77,7 @@ def common(gpu: Gpu) -> dict[str, DeviceAttribute]:
     return values
 
 
-def _attributes(gpu: Gpu, part: Part, vocabulary: Vocabulary) -> dict[str, DeviceAttribute]:
+def _attributes(gpu: Gpu, part: GpuPart, vocabulary: Vocabulary) -> dict[str, DeviceAttribute]:
     divided = len(gpu.parts) > 1
     own = {"type": _string("amdgpu-partition" if divided else "amdgpu")}
     if gpu.profile:

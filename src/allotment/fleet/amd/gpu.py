@@ -22,7 +22,7 @@ DRIVER_SOURCE = "A27BF33B4586326D747C9FB"
 _PARTS = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
 
 
-class Setting(NamedTuple):
+class PartitionMode(NamedTuple):
     """A compute mode with a memory mode, and into how many parts it divides a GPU."""
 
     compute: str
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
         return f"{self.compute}_{self.memory}"
 
 
-class Part(NamedTuple):
+class GpuPart(NamedTuple):
     """A GPU or a partition of one. ``memory_bytes``: None where the kernel does not say."""
 
     card: int
@@ -54,7 +54,7 @@ class Gpu(NamedTuple):
     """
 
     pci: str
-    parts: tuple[Part, ...]
+    parts: tuple[GpuPart, ...]
     product: str
     device_id: str
     unique_id: str
@@ -63,7 +63,7 @@ class Gpu(NamedTuple):
     family: str = ""
     compute: str = ""
     memory: str = ""
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[PartitionMode, ...] = ()
     numa: int | None = None
     pcie_root: str | None = None
 
@@ -78,15 +78,15 @@ def unique_id(node: str, pci: str) -> str:
     return str(name_number(node + pci))
 
 
-def settings_of(device_id: str, compute: tuple[str, ...], memory: str, dies: int) -> tuple[Setting, ...]:
+def partition_modes_of(device_id: str, compute: tuple[str, ...], memory: str, dies: int) -> tuple[PartitionMode, ...]:
     """The settings of a model. The kernel tells compute modes, but not which memory modes go with them.
 
     ``compute``: the modes that the kernel has; ``memory``: the one that is on, taken for a model that nobody knows.
     """
     for model in accelerators().values():
         if model.vendor == "amd" and model.pci_device == device_id and model.partitions:
-            return tuple(Setting(p.compute, p.memory, p.per_gpu) for p in model.partitions if p.compute in compute)
-    return tuple(Setting(name, memory, _PARTS.get(name, dies)) for name in compute) if memory else ()
+            return tuple(PartitionMode(p.compute, p.memory, p.per_gpu) for p in model.partitions if p.compute in compute)
+    return tuple(PartitionMode(name, memory, _PARTS.get(name, dies)) for name in compute) if memory else ()
 
 
 def gpus_of(machine: Hardware, node: str, mode: Mode) -> tuple[Gpu, ...]:
@@ -96,11 +96,11 @@ def gpus_of(machine: Hardware, node: str, mode: Mode) -> tuple[Gpu, ...]:
     count = partition.per_gpu if partition is not None else 1
     units = (partition.compute_units, partition.simd_units) if partition else (model.compute_units, model.simd_units)
     memory = partition.memory_mib if partition is not None else model.memory_mib
-    settings = tuple(Setting(p.compute, p.memory, p.per_gpu) for p in model.partitions)
+    settings = tuple(PartitionMode(p.compute, p.memory, p.per_gpu) for p in model.partitions)
     return tuple(
         Gpu(
             pci=slot.pci,
-            parts=tuple(Part(slot.card + n, slot.render + n, *units, memory * MIB) for n in range(count)),
+            parts=tuple(GpuPart(slot.card + n, slot.render + n, *units, memory * MIB) for n in range(count)),
             product=model.product,
             device_id=model.pci_device,
             unique_id=unique_id(node, slot.pci),

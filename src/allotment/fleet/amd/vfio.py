@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from allotment.fleet.amd.devices import capacities
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.modes import AMD_VIRTUAL, MOST_VIRTUAL, VirtualMachines
+from allotment.fleet.modes import AMD_VIRTUAL_FUNCTIONS, MAX_VIRTUAL_FUNCTIONS, VirtualMachines
 from allotment.fleet.profiles import MIB, accelerators
 from allotment.fleet.splitting import MOST_ADVANCED_DEVICES, MOST_COUNTER_SETS
 from allotment.model.quantity import Quantity
@@ -59,10 +59,10 @@ def passed_through(functions: Mapping[int, Function]) -> tuple[tuple[tuple[Devic
     counters = [CounterSet(slots_of(pci), {_SLOTS: _counter(slots)}) for pci, slots in gpus.items()]
     counters += [CounterSet(group_of(group), {_ALONE: _counter(1)}) for group, size in sizes.items() if size > 1]
     devices = tuple(_device(number, one, sizes[one.group] > 1) for number, one in functions.items())
-    return tuple(_packed(devices)), tuple(counters)
+    return tuple(_packed_groups(devices)), tuple(counters)
 
 
-def _packed(devices: Iterable[Device]) -> Iterator[tuple[Device, ...]]:
+def _packed_groups(devices: Iterable[Device]) -> Iterator[tuple[Device, ...]]:
     """As few groups as possible, each within a slice's limits with its counters (Kubernetes 1.34 has them together)."""
     clusters: list[tuple[list[Device], set[str]]] = []
     for device in devices:
@@ -104,14 +104,14 @@ def group_of(group: int) -> str:
 def functions_of(machine: Hardware, mode: VirtualMachines) -> tuple[Function, ...]:
     """The functions of a machine from its profile, by PCI address."""
     model = machine.accelerator
-    slots = MOST_VIRTUAL if model.pci_device in AMD_VIRTUAL else 0
+    slots = MAX_VIRTUAL_FUNCTIONS if model.pci_device in AMD_VIRTUAL_FUNCTIONS else 0
     found = []
     for slot in sorted(machine.slots, key=lambda slot: slot.pci):
         whole = Function(
             pci=slot.pci, device_id=model.pci_device, model=model.pci_device, product=model.product,
             group=0, slots=slots, numa=slot.numa, pcie_root=slot.pcie_root, driver="amdgpu",
         )  # fmt: skip
-        virtual = whole._replace(device_id=AMD_VIRTUAL.get(model.pci_device, ""), parent=slot.pci, driver="")
+        virtual = whole._replace(device_id=AMD_VIRTUAL_FUNCTIONS.get(model.pci_device, ""), parent=slot.pci, driver="")
         found += [
             virtual._replace(pci=virtual_address(slot.pci, number), share=mode.functions)
             for number in range(mode.functions)

@@ -5,7 +5,7 @@ machine of a type will bring once it runs. **A price that is not known is None, 
 """
 
 from allotment.fleet.catalog.csv_format import COLUMNS, CatalogProblem, read_catalog
-from allotment.fleet.catalog.instance_type import CAPACITY_TYPES, CapacityType, InstanceType, Room, Template
+from allotment.fleet.catalog.instance_type import CAPACITY_TYPES, CapacityType, InstanceType, NodeCapacity, Template
 from allotment.fleet.catalog.packaged import catalog, merged
 from allotment.fleet.catalog.templates import hardware_of, modes_of, template_of
 

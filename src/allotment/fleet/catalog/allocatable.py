@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final, NamedTuple
 
-from allotment.fleet.catalog.instance_type import InstanceType, Room
+from allotment.fleet.catalog.instance_type import InstanceType, NodeCapacity
 
 #: The kubelet's own limit, and what GKE and AKS (with an overlay network) allow by default.
 PODS: Final = 110
@@ -26,31 +26,31 @@ _EVICTION_MIB: Final = 100
 _KERNEL_PERCENT: Final = 3
 
 
-class _Kept(NamedTuple):
+class _Reserved(NamedTuple):
     """Thousandths of a CPU, and MiB."""
 
     cpu_milli: Decimal
     memory_mib: Decimal
 
 
-def _gke(cpus: Decimal, memory_mib: Decimal) -> _Kept:
+def _gke(cpus: Decimal, memory_mib: Decimal) -> _Reserved:
     """6 % of the first core, 1 % of the next, 0.5 % of two more, 0.25 % of the others; memory in steps likewise."""
-    cpu = _steps(cpus * 1000, ((1000, "0.06"), (2000, "0.01"), (4000, "0.005")), "0.0025")
+    cpu = _stepped_sum(cpus * 1000, ((1000, "0.06"), (2000, "0.01"), (4000, "0.005")), "0.0025")
     gib = Decimal(_MIB_OF_GIB)
     if memory_mib < gib:
-        return _Kept(cpu, Decimal(255))
+        return _Reserved(cpu, Decimal(255))
     steps = ((4 * gib, "0.25"), (8 * gib, "0.20"), (16 * gib, "0.10"), (128 * gib, "0.06"))
-    return _Kept(cpu, _steps(memory_mib, steps, "0.02"))
+    return _Reserved(cpu, _stepped_sum(memory_mib, steps, "0.02"))
 
 
-def _aks(cpus: Decimal, memory_mib: Decimal) -> _Kept:
+def _aks(cpus: Decimal, memory_mib: Decimal) -> _Reserved:
     """60 m for one core, 100 for two, 140 for four, then 10 for each; 20 MB a pod and 50 MB, at most a quarter."""
-    cpu = Decimal(20) + _steps(cpus, ((2, "40"), (4, "20")), "10")
+    cpu = Decimal(20) + _stepped_sum(cpus, ((2, "40"), (4, "20")), "10")
     megabytes = Decimal((20 * PODS + 50) * 10**6) / (1 << 20)
-    return _Kept(cpu, min(megabytes, memory_mib / 4))
+    return _Reserved(cpu, min(megabytes, memory_mib / 4))
 
 
-def _steps(amount: Decimal, steps: tuple[tuple[int | Decimal, str], ...], rest: str) -> Decimal:
+def _stepped_sum(amount: Decimal, steps: tuple[tuple[int | Decimal, str], ...], rest: str) -> Decimal:
     """A sum of shares: of what lies below each limit its own share, of what lies above all the rest's."""
     total, below = Decimal(0), Decimal(0)
     for limit, share in steps:
@@ -61,7 +61,7 @@ def _steps(amount: Decimal, steps: tuple[tuple[int | Decimal, str], ...], rest: 
     return total + (amount - below) * Decimal(rest)
 
 
-_RULES: Final[Mapping[str, Callable[[Decimal, Decimal], _Kept]]] = {"azure": _aks}
+_RULES: Final[Mapping[str, Callable[[Decimal, Decimal], _Reserved]]] = {"azure": _aks}
 
 
 class Disk(NamedTuple):
@@ -98,7 +98,7 @@ def disk_of(instance: InstanceType) -> Disk:
     return Disk(int(_DISKS.get(instance.provider, _LEAST_DISK)))
 
 
-def estimated_room(provider: str, vcpu: Decimal, memory_gib: Decimal) -> Room:
+def estimated_capacity(provider: str, vcpu: Decimal, memory_gib: Decimal) -> NodeCapacity:
     """What is left for pods of an advertised size.
 
     >>> estimated_room("gcp", Decimal(4), Decimal(16))
@@ -106,7 +106,7 @@ def estimated_room(provider: str, vcpu: Decimal, memory_gib: Decimal) -> Room:
     """
     memory = memory_gib * _MIB_OF_GIB * (100 - _KERNEL_PERCENT) / 100
     kept = _RULES.get(provider, _gke)(vcpu, memory)
-    return Room(
+    return NodeCapacity(
         int((vcpu * 1000 - kept.cpu_milli).to_integral_value(ROUND_FLOOR)),
         int((memory - kept.memory_mib - _EVICTION_MIB).to_integral_value(ROUND_FLOOR)),
         PODS,

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeAlias
 
-from allotment.fleet.catalog.allocatable import PODS, estimated_room
-from allotment.fleet.catalog.instance_type import CAPACITY_TYPES, CapacityType, InstanceType, Room, judged
-from allotment.fleet.errors import FleetError, nearest
+from allotment.fleet.catalog.allocatable import PODS, estimated_capacity
+from allotment.fleet.catalog.instance_type import CAPACITY_TYPES, CapacityType, InstanceType, NodeCapacity, with_usability
+from allotment.fleet.errors import FleetError, suggestion
 from allotment.fleet.hardware import accelerator_of
 from allotment.fleet.profiles import Accelerator
 from allotment.model.core import Taint
 from allotment.model.problems import InputProblem, Position
 
 
-def written(types: Iterable[InstanceType]) -> str:
+def to_csv(types: Iterable[InstanceType]) -> str:
     """One line of column names, then one for each type. What is unknown is blank; what is estimated, too."""
     return "".join(f"{line}\n" for line in (",".join(COLUMNS), *map(_line, types)))
 
@@ -139,7 +139,7 @@ def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[
     found: dict[str, InstanceType] = {}
     places: dict[str, int] = {}
     for number, line in lines[1:]:
-        row = _Row(file, number, names, line)
+        row = _RowReader(file, number, names, line)
         instance = row.instance()
         problems.extend(row.problems)
         if instance is None:
@@ -213,7 +213,7 @@ def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProbl
     for header, name in zip(headers, names, strict=True):
         if name not in COLUMNS:
             message = f"column {name!r} is not known and not read"
-            yield _problem("unknown-column", message, file, line, header.column, _meant(name))
+            yield _problem("unknown-column", message, file, line, header.column, _column_hint(name))
         elif names.count(name) > 1:
             message = f"column {name} stands there twice, and neither is read"
             yield _problem("listed-twice", message, file, line, header.column)
@@ -223,14 +223,14 @@ def _hint_of_columns() -> str:
     return f"the columns are {', '.join(COLUMNS)}"
 
 
-def _meant(name: str) -> str:
+def _column_hint(name: str) -> str:
     """Which column may have been meant. People call a price many things, and seldom what we do."""
     if re.search("price|usd|cost|rate", name.lower()) and "source" not in name.lower():
         return f"did you mean {PRICES['spot' if 'spot' in name.lower() else 'on-demand']}?"
-    return nearest(name, COLUMNS) or _hint_of_columns()
+    return suggestion(name, COLUMNS) or _hint_of_columns()
 
 
-class _Row:
+class _RowReader:
     """One line, read cell by cell; what is wrong is collected, so that all of it is named at once."""
 
     def __init__(self, file: str, line: int, names: list[str], text: str) -> None:
@@ -296,7 +296,7 @@ class _Row:
             self._say("bad-cell", f"gpu: {error}", self._column("gpu"), error.hint)
             return None
 
-    def room(self, provider: str, vcpu: Decimal | None, memory: Decimal | None) -> Room | None:
+    def room(self, provider: str, vcpu: Decimal | None, memory: Decimal | None) -> NodeCapacity | None:
         milli = self.whole("alloc_vcpu_milli", "thousandths of a CPU, at least 1", 1, _MOST_CPUS * 1000)
         mib = self.whole("alloc_memory_mib", "MiB, at least 1", 1, _MOST_GIB * 1024)
         pods = self.whole("pods", f"how many pods a node takes, 1 to {_MOST_PODS}", 1, _MOST_PODS)
@@ -306,11 +306,11 @@ class _Row:
             if part and whole and part > whole:
                 self._say("bad-cell", f"{name}: {part} for pods, more than the {whole} that it has", self._column(name))
         if vcpu is None or memory is None:
-            return None if milli is None or mib is None else Room(milli, mib, pods or PODS)
-        rule = estimated_room(provider, vcpu, memory)
+            return None if milli is None or mib is None else NodeCapacity(milli, mib, pods or PODS)
+        rule = estimated_capacity(provider, vcpu, memory)
         if milli is None and mib is None and pods is None:
             return rule
-        return Room(milli or rule.cpu_milli, mib or rule.memory_mib, pods or PODS, milli is None or mib is None)
+        return NodeCapacity(milli or rule.cpu_milli, mib or rule.memory_mib, pods or PODS, milli is None or mib is None)
 
     def taints(self) -> Iterator[Taint]:
         """Such as ``kubectl taint`` takes, with a space between them."""
@@ -343,7 +343,7 @@ class _Row:
         taints = tuple(self.taints())
         if self.problems:
             return None
-        return judged(
+        return with_usability(
             InstanceType(
                 provider=provider, name=name, region=region, zones=zones or zones_of(provider, region), arch=arch,
                 vcpu=vcpu, memory_gib=memory, room=room, gpus=gpus or 0, accelerator=accelerator,

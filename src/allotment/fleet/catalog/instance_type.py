@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
-from allotment.fleet.hardware import MOST_GPUS
+from allotment.fleet.hardware import MAX_GPUS
 from allotment.fleet.profiles import Accelerator
 from allotment.model.core import Node, Taint
 from allotment.model.resource import ResourceSlice
@@ -16,26 +16,26 @@ from allotment.model.resource import ResourceSlice
 _SERVERS: Final[Mapping[str, str]] = {"aws/p5.48xlarge": "hgx-h100-aws-p5"}
 
 
-def judged(instance: InstanceType) -> InstanceType:
+def with_usability(instance: InstanceType) -> InstanceType:
     """The same type with what follows from its facts."""
     model = instance.accelerator
     return replace(
         instance,
         hardware=_hardware(instance),
-        unusable=_unusable(instance),
+        unusable=_unusable_reason(instance),
         memory_bound=model is not None and model.memory_bound,
     )
 
 
 def _hardware(instance: InstanceType) -> str:
     model = instance.accelerator
-    if model is None or not 0 < instance.gpus <= MOST_GPUS or instance.gpu_fraction:
+    if model is None or not 0 < instance.gpus <= MAX_GPUS or instance.gpu_fraction:
         return ""
     name = model.aliases[0] if model.aliases else model.id
     return _SERVERS.get(instance.key) or (name if instance.gpus == 1 else f"{instance.gpus}x{name}")
 
 
-def _unusable(instance: InstanceType) -> str:
+def _unusable_reason(instance: InstanceType) -> str:
     """Why a plan must not use it; empty if it may."""
     fraction = instance.gpu_fraction
     if fraction == "unknown":
@@ -43,8 +43,8 @@ def _unusable(instance: InstanceType) -> str:
     if fraction:
         part = "a part" if fraction == "fractional" else fraction
         return f"it has {part} of a GPU (vGPU), whose driver publishes no such device"
-    if instance.gpus > MOST_GPUS:
-        return f"it has {instance.gpus} GPUs, and a node at most {MOST_GPUS}"
+    if instance.gpus > MAX_GPUS:
+        return f"it has {instance.gpus} GPUs, and a node at most {MAX_GPUS}"
     if instance.gpus and instance.accelerator is None:
         return "what its GPU is, is not known"
     if instance.room is None:
@@ -60,7 +60,7 @@ CAPACITY_TYPES: Final[tuple[CapacityType, ...]] = ("on-demand", "spot")
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class NodeCapacity:
     """What a node has for pods: CPU in thousandths, memory in MiB, how many pods.
 
     ``estimated``: by a rule, not from a source.
@@ -89,7 +89,7 @@ class InstanceType:
     zones: tuple[str, ...]
     vcpu: Decimal | None
     memory_gib: Decimal | None
-    room: Room | None
+    room: NodeCapacity | None
     gpus: int
     accelerator: Accelerator | None
     gpu_model: str

@@ -14,7 +14,7 @@ from typing import Final
 
 from allotment.fleet.catalog.instance_type import CapacityType, InstanceType
 from allotment.fleet.cluster import node_of
-from allotment.fleet.description import Machine
+from allotment.fleet.description import FleetMachine
 from allotment.fleet.gpu_product_labels import gke_name, karpenter_name, labels_of_gpus
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.modes import Full
@@ -63,7 +63,7 @@ def labels_of(
     """All that is known. ``machine``: its hardware, if it has whole GPUs; ``zone``: its first one unless named."""
     labels = {ARCH: instance.arch, HOSTNAME_LABEL: node, "kubernetes.io/os": "linux"}
     if machine is not None:
-        labels = node_of(Machine(node, machine, Full())).metadata.labels | labels
+        labels = node_of(FleetMachine(node, machine, Full())).metadata.labels | labels
         labels |= labels_of_gpus(machine.accelerator, len(machine.slots))
         if machine.accelerator.memory_bound:  # nobody knows the driver's figure
             del labels["nvidia.com/gpu.memory"]

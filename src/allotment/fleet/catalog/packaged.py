@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 
-from allotment.fleet.catalog.allocatable import estimated_room
+from allotment.fleet.catalog.allocatable import estimated_capacity
 from allotment.fleet.catalog.csv_format import read_catalog
-from allotment.fleet.catalog.instance_type import InstanceType, judged
+from allotment.fleet.catalog.instance_type import InstanceType, with_usability
 
 _FILE = "instances.csv"
 
@@ -45,9 +45,9 @@ def _over(known: InstanceType, row: InstanceType) -> InstanceType:
     memory = known.memory_gib if row.memory_gib is None else row.memory_gib
     room = row.room or known.room
     if row.room is None and vcpu and memory and (vcpu, memory) != (known.vcpu, known.memory_gib):
-        room = estimated_room(known.provider, vcpu, memory)
+        room = estimated_capacity(known.provider, vcpu, memory)
     equipped = row.accelerator is not None or row.gpus > 0
-    return judged(
+    return with_usability(
         replace(
             known,
             region=row.region or known.region,

@@ -8,7 +8,7 @@ from typing import Final
 _DAY: Final = len("2026-08-03")
 
 
-def dated(dates: Iterable[str]) -> str:
+def date_range(dates: Iterable[str]) -> str:
     """The span of dates in words; empty if none is known. A year is no day that a span could begin with.
 
     >>> dated(["2026-08-03", "2026", "", "2026-06-18"])

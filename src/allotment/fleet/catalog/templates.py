@@ -32,7 +32,7 @@ _HARDWARE: Final = "allotment.dev/hardware"
 ANY: Final = "node"
 
 
-class _Published(NamedTuple):
+class _PublishedDevices(NamedTuple):
     """What hardware in a mode publishes on any node."""
 
     slices: tuple[ResourceSlice, ...]
@@ -94,13 +94,13 @@ def hardware_called(name: str) -> Hardware:
 
 
 @lru_cache(maxsize=2048)
-def _published(name: str, mode: str, kube: str) -> _Published:
+def _published(name: str, mode: str, kube: str) -> _PublishedDevices:
     machine = hardware_called(name)
     parsed = parse_mode(mode, machine)
     made = slices_of(machine, parsed, ANY, kube)
     names = runtime_only(made, parsed)
     unknown = unmeasured(machine) & names
-    return _Published(symbolic(made, names, unknown), names, unknown)
+    return _PublishedDevices(symbolic(made, names, unknown), names, unknown)
 
 
 def on_node(made: ResourceSlice, node: str) -> ResourceSlice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.fleet.example.cpus import CPU_DRIVER, cpu_groups
 from allotment.fleet.example.gpus import GPU_DRIVER, gpu_offering
 from allotment.fleet.example.nics import NET_DRIVER, nic_groups
-from allotment.fleet.modes import Example
+from allotment.fleet.modes import ExampleMode
 from allotment.model.resource import CounterSet, Device
 
 __all__ = ["CPU_DRIVER", "GPU_DRIVER", "NET_DRIVER", "cpu_groups", "gpu_offering", "nic_groups", "offerings"]
@@ -13,7 +13,7 @@ __all__ = ["CPU_DRIVER", "GPU_DRIVER", "NET_DRIVER", "cpu_groups", "gpu_offering
 Groups = tuple[tuple[Device, ...], ...]
 
 
-def offerings(node: str, gpus: int, mode: Example) -> tuple[tuple[str, Groups, tuple[CounterSet, ...]], ...]:
+def offerings(node: str, gpus: int, mode: ExampleMode) -> tuple[tuple[str, Groups, tuple[CounterSet, ...]], ...]:
     """Drivers, devices and counters of a node: GPUs always, network cards and processors where the mode has some."""
     found = [(GPU_DRIVER, *gpu_offering(node, gpus, mode))]
     if mode.nics:

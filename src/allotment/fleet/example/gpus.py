@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from allotment.fleet.example.attributes import facts
-from allotment.fleet.modes import Example
+from allotment.fleet.modes import ExampleMode
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     CapacityRequestPolicy,
@@ -30,7 +30,7 @@ _STEPS: Final = {"memory": Quantity.parse("1Gi"), "compute": Quantity.parse("1")
 _WHOLE: Final = {"memory": _MEMORY, "compute": _COMPUTE}
 
 
-def gpu_offering(node: str, gpus: int, mode: Example) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
+def gpu_offering(node: str, gpus: int, mode: ExampleMode) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
     """A node's GPUs, with their parts each a group, and what the parts share."""
     groups = tuple(tuple(_gpu(node, index, mode)) for index in range(gpus))
     if not mode.partitions:
@@ -39,7 +39,7 @@ def gpu_offering(node: str, gpus: int, mode: Example) -> tuple[tuple[tuple[Devic
     return groups, tuple(sets)
 
 
-def _gpu(node: str, index: int, mode: Example) -> Iterator[Device]:
+def _gpu(node: str, index: int, mode: ExampleMode) -> Iterator[Device]:
     attributes = facts("gpu", node, index)
     if not mode.partitions:
         yield _device(f"gpu-{index}", attributes, _WHOLE, mode)
@@ -56,7 +56,7 @@ def _gpu(node: str, index: int, mode: Example) -> Iterator[Device]:
 
 
 def _device(
-    name: str, attributes: Mapping[str, DeviceAttribute], amounts: Mapping[str, Quantity], mode: Example,
+    name: str, attributes: Mapping[str, DeviceAttribute], amounts: Mapping[str, Quantity], mode: ExampleMode,
     gpu: int | None = None,
 ) -> Device:  # fmt: skip
     taken = DeviceCounterConsumption(counter_set=_set(gpu), counters=_counters(amounts)) if gpu is not None else None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from allotment.fleet.mig import DIMENSIONS, Piece, totals
+from allotment.fleet.mig import DIMENSIONS, MigPlacement, totals
 from allotment.fleet.nvidia.attributes import known, model, string
 from allotment.fleet.nvidia.gpu import Gpu
 from allotment.fleet.nvidia.whole_gpus import attributes_of, name_of
@@ -27,7 +27,7 @@ from allotment.model.resource import (
 _ONE = Quantity.of_int(1)
 
 
-class Existing(Protocol):
+class ExistingMigDevice(Protocol):
     """A MIG device that exists on a GPU: what it is, where, and what the driver calls it."""
 
     @property
@@ -56,7 +56,7 @@ def counter_set(gpu: Gpu, mig: Mig) -> CounterSet:
     return CounterSet(name=_counter_set(gpu), counters=_everything(mig))
 
 
-def divisible(gpu: Gpu, mig: Mig) -> Device:
+def divisible_gpu(gpu: Gpu, mig: Mig) -> Device:
     """A whole GPU that consumes everything its pieces could; its memory is then the largest profile's."""
     counters = _everything(mig)
     return Device(
@@ -67,7 +67,7 @@ def divisible(gpu: Gpu, mig: Mig) -> Device:
     )
 
 
-def possible(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
+def possible_mig_devices(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
     """Every MIG device that could be made, by name.
 
     No UUID before it exists, and no memory-slice capacities: a selector must not be able to ask for a place.
@@ -84,27 +84,27 @@ def possible(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
     )
 
 
-def told_of(gpu: Gpu) -> dict[str, DeviceAttribute]:
+def common_attributes(gpu: Gpu) -> dict[str, DeviceAttribute]:
     """What all MIG devices of a GPU say of it, with a profile and a UUID to be replaced, which keeps the order."""
     return _attributes(gpu, uuid=string("?"))
 
 
-def existing(
-    gpu: Gpu, mig: Mig, made: Existing, told: Mapping[str, DeviceAttribute] | None = None
+def existing_mig_device(
+    gpu: Gpu, mig: Mig, made: ExistingMigDevice, told: Mapping[str, DeviceAttribute] | None = None
 ) -> Device | None:  # fmt: skip
     """A MIG device that exists; none if its profile is unknown. ``told``: what `told_of` says, for one of many."""
     profile = next((profile for profile in mig.profiles if profile.gi_id == made.profile_id), None)
     if profile is None:
         return None
-    slices = {f"memorySlice{n}": DeviceCapacity(value=_ONE) for n in Piece(profile, made.start).slices}
+    slices = {f"memorySlice{n}": DeviceCapacity(value=_ONE) for n in MigPlacement(profile, made.start).slices}
     return Device(
         name=piece_name(gpu, profile, made.start),
-        attributes=known({**(told or told_of(gpu)), "profile": string(profile.name), "uuid": string(made.uuid)}),
+        attributes=known({**(told or common_attributes(gpu)), "profile": string(profile.name), "uuid": string(made.uuid)}),
         capacity=_capacity(profile) | slices,
     )
 
 
-class _Form(NamedTuple):
+class _ModelDevices(NamedTuple):
     """What possible MIG devices of all GPUs of a model have in common. Made once: a large fleet has many."""
 
     suffix: str
@@ -114,15 +114,15 @@ class _Form(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _forms(mig: Mig) -> tuple[_Form, ...]:
+def _forms(mig: Mig) -> tuple[_ModelDevices, ...]:
     forms = []
     for profile in mig.profiles:
         capacity = _capacity(profile)
         amounts = {counter: Counter(value=_amount(field, profile)) for field, _, counter in DIMENSIONS}
         for start in profile.starts:
-            slices = {f"memory-slice-{n}": Counter(value=_ONE) for n in Piece(profile, start).slices}
+            slices = {f"memory-slice-{n}": Counter(value=_ONE) for n in MigPlacement(profile, start).slices}
             named = DeviceAttribute(string=profile.name)
-            forms.append(_Form(_suffix(profile, start), named, capacity, amounts | slices))
+            forms.append(_ModelDevices(_suffix(profile, start), named, capacity, amounts | slices))
     return tuple(sorted(forms, key=lambda form: form.suffix))
 
 

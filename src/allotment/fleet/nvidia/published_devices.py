@@ -9,16 +9,16 @@ from allotment.fleet.hardware import Hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
-from allotment.fleet.nvidia.mig_devices import Existing, counter_set, divisible, existing, piece_name, possible
-from allotment.fleet.nvidia.shared_gpus import counted, enforced
-from allotment.fleet.nvidia.vfio import vfio
-from allotment.fleet.nvidia.whole_gpus import whole
+from allotment.fleet.nvidia.mig_devices import ExistingMigDevice, counter_set, divisible_gpu, existing_mig_device, piece_name, possible_mig_devices
+from allotment.fleet.nvidia.shared_gpus import counted_gpu, mps_limited_gpu
+from allotment.fleet.nvidia.vfio import vfio_gpu
+from allotment.fleet.nvidia.whole_gpus import whole_gpu
 from allotment.model.resource import CounterSet, Device
 
 Group = tuple[Device, ...]
 
 
-class Made(NamedTuple):
+class FixedMigDevice(NamedTuple):
     """A MIG device that a fixed layout has on a GPU."""
 
     profile_id: int
@@ -33,7 +33,7 @@ class Offering(NamedTuple):
     counters: tuple[CounterSet, ...] = ()
 
 
-def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[Existing]] | None = None) -> Offering:
+def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[ExistingMigDevice]] | None = None) -> Offering:
     """What these GPUs publish, in the order given or, where GPUs are cut, by PCI address.
 
     ``made``: the MIG devices that exist, by PCI address; they are published where the mode does not make its own.
@@ -43,32 +43,32 @@ def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[
         gpus = [gpu for gpu in gpus if not gpu.vfio_bound]
     match mode:
         case DynamicMig():
-            return _on_demand(_by_address(gpus))
+            return _dynamic_devices(_by_address(gpus))
         case Full():
-            return Offering((tuple(device for gpu in gpus for device in _as_it_is(gpu, made or {})),))
+            return Offering((tuple(device for gpu in gpus for device in _current_devices(gpu, made or {})),))
         case StaticMig():
-            return Offering((tuple(device for gpu in _by_address(gpus) for device in _as_it_is(gpu, made or {})),))
+            return Offering((tuple(device for gpu in _by_address(gpus) for device in _current_devices(gpu, made or {})),))
         case Vfio():
-            return Offering((tuple(vfio(gpu, index) for index, gpu in enumerate(_by_address(gpus))),))
+            return Offering((tuple(vfio_gpu(gpu, index) for index, gpu in enumerate(_by_address(gpus))),))
         case Shared():
-            return Offering((tuple(enforced(gpu) for gpu in gpus),))
+            return Offering((tuple(mps_limited_gpu(gpu) for gpu in gpus),))
         case ConsumableShares():
-            return Offering((tuple(counted(gpu, mode) for gpu in gpus),))
+            return Offering((tuple(counted_gpu(gpu, mode) for gpu in gpus),))
 
 
 def offering_of(machine: Hardware, node: str, mode: NvidiaMode) -> Offering:
     """What a machine publishes by its profile."""
     gpus = gpus_of(machine, node, mode)
-    return offering(gpus, mode, made_of(gpus, node, mode))
+    return offering(gpus, mode, fixed_mig_devices(gpus, node, mode))
 
 
-def made_of(gpus: Sequence[Gpu], node: str, mode: NvidiaMode) -> dict[str, tuple[Made, ...]]:
+def fixed_mig_devices(gpus: Sequence[Gpu], node: str, mode: NvidiaMode) -> dict[str, tuple[FixedMigDevice, ...]]:
     """The MIG devices of a mode's fixed layouts, by the parent's PCI address. UUIDs are made up, but stable."""
     if not isinstance(mode, StaticMig):
         return {}
     return {
         gpu.pci: tuple(
-            Made(
+            FixedMigDevice(
                 piece.profile.gi_id, piece.start, f"MIG-{name_uuid(node + piece_name(gpu, piece.profile, piece.start))}"
             )
             for piece in mode.layouts[gpu.minor]
@@ -81,15 +81,15 @@ def _by_address(gpus: Sequence[Gpu]) -> list[Gpu]:
     return sorted(gpus, key=lambda gpu: gpu.pci)
 
 
-def _as_it_is(gpu: Gpu, made: Mapping[str, Sequence[Existing]]) -> list[Device]:
+def _current_devices(gpu: Gpu, made: Mapping[str, Sequence[ExistingMigDevice]]) -> list[Device]:
     """A GPU in MIG mode is nothing but its pieces: as a whole it can no longer be used."""
     if gpu.mig is None or not gpu.mig_enabled:
-        return [whole(gpu)]
-    found = [existing(gpu, gpu.mig, one) for one in made.get(gpu.pci, ())]
+        return [whole_gpu(gpu)]
+    found = [existing_mig_device(gpu, gpu.mig, one) for one in made.get(gpu.pci, ())]
     return [device for device in found if device is not None]
 
 
-def _on_demand(gpus: Sequence[Gpu]) -> Offering:
+def _dynamic_devices(gpus: Sequence[Gpu]) -> Offering:
     """The whole GPU is on offer beside its pieces where MIG can be switched without a reset (Hopper and newer).
 
     On Ampere the mode is as it was set at start-up: with MIG on only pieces, with MIG off only the whole.
@@ -99,8 +99,8 @@ def _on_demand(gpus: Sequence[Gpu]) -> Offering:
     for gpu in gpus:
         mig = gpu.mig
         if mig is None or (mig.reset_to_toggle and not gpu.mig_enabled):
-            groups.append((whole(gpu),))
+            groups.append((whole_gpu(gpu),))
             continue
         counters.append(counter_set(gpu, mig))
-        groups.append((*(() if mig.reset_to_toggle else (divisible(gpu, mig),)), *possible(gpu, mig)))
+        groups.append((*(() if mig.reset_to_toggle else (divisible_gpu(gpu, mig),)), *possible_mig_devices(gpu, mig)))
     return Offering(tuple(groups), tuple(counters))

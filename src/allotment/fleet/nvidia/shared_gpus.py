@@ -12,7 +12,7 @@ from __future__ import annotations
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia.attributes import string
 from allotment.fleet.nvidia.gpu import Gpu
-from allotment.fleet.nvidia.whole_gpus import attributes_of, name_of, whole
+from allotment.fleet.nvidia.whole_gpus import attributes_of, name_of, whole_gpu
 from allotment.fleet.profiles import MIB
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
@@ -21,26 +21,26 @@ _MIB = Quantity.binary(MIB)
 _ONE = Quantity.of_int(1)
 
 
-def enforced(gpu: Gpu) -> Device:
+def mps_limited_gpu(gpu: Gpu) -> Device:
     """A GPU whose memory is handed out in MiB and held to by MPS; whole where its memory is unknown."""
     if gpu.memory_bytes is None:
-        return whole(gpu)
+        return whole_gpu(gpu)
     sharing = string("MPS")
     assert sharing is not None
     return Device(
         name=name_of(gpu),
         attributes=attributes_of(gpu, sharing=sharing),
-        capacity={"memory": _all_unless_asked(gpu.memory_bytes)},
+        capacity={"memory": _default_all(gpu.memory_bytes)},
         allow_multiple_allocations=True,
     )
 
 
-def counted(gpu: Gpu, mode: ConsumableShares) -> Device:
+def counted_gpu(gpu: Gpu, mode: ConsumableShares) -> Device:
     """A GPU whose amounts are counted only."""
     capacity: dict[str, DeviceCapacity] = {}
     if gpu.memory_bytes is not None:
         capacity["memory"] = (
-            _all_unless_asked(gpu.memory_bytes) if mode.shares == "memory" else _none_unless_asked(gpu.memory_bytes)
+            _default_all(gpu.memory_bytes) if mode.shares == "memory" else _default_none(gpu.memory_bytes)
         )
     if isinstance(mode.shares, int):
         least = CapacityRequestPolicyRange(min=_ONE, step=_ONE)
@@ -49,14 +49,14 @@ def counted(gpu: Gpu, mode: ConsumableShares) -> Device:
     return Device(name=name_of(gpu), attributes=attributes_of(gpu), capacity=capacity, allow_multiple_allocations=True)
 
 
-def _all_unless_asked(memory: int) -> DeviceCapacity:
+def _default_all(memory: int) -> DeviceCapacity:
     # Cut to whole MiB: the default must be a step of the range.
     most = Quantity.binary(memory // MIB * MIB)
     valid = CapacityRequestPolicyRange(min=_MIB, max=most, step=_MIB)
     return DeviceCapacity(value=most, request_policy=CapacityRequestPolicy(default=most, valid_range=valid))
 
 
-def _none_unless_asked(memory: int) -> DeviceCapacity:
+def _default_none(memory: int) -> DeviceCapacity:
     return DeviceCapacity(
         value=Quantity.binary(memory // MIB * MIB), request_policy=CapacityRequestPolicy(default=Quantity.ZERO)
     )

@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.identity import name_uuid
-from allotment.fleet.mig import DIMENSIONS, pieces
+from allotment.fleet.mig import DIMENSIONS, placements
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
-from allotment.fleet.nvidia.mig_devices import counter_set, divisible, existing, piece_name, possible, told_of
-from allotment.fleet.nvidia.published_devices import Made, Offering
-from allotment.fleet.nvidia.whole_gpus import whole
+from allotment.fleet.nvidia.mig_devices import counter_set, divisible_gpu, existing_mig_device, piece_name, possible_mig_devices, common_attributes
+from allotment.fleet.nvidia.published_devices import FixedMigDevice, Offering
+from allotment.fleet.nvidia.whole_gpus import whole_gpu
 from allotment.fleet.profiles import Mig
 from allotment.model.resource import Device
 
 
-def undecided(machine: Hardware, node: str) -> Offering:
+def undecided_layout_devices(machine: Hardware, node: str) -> Offering:
     """Pieces and wholes of a machine's GPUs. Smaller pieces come first, and lie at the end of the GPU first, so that
     larger ones find their place afterwards."""
     gpus = sorted(gpus_of(machine, node), key=lambda gpu: gpu.pci)
@@ -28,7 +28,7 @@ def undecided(machine: Hardware, node: str) -> Offering:
     counters = []
     for gpu in gpus:
         if gpu.mig is None:
-            groups.append((whole(gpu),))
+            groups.append((whole_gpu(gpu),))
             continue
         counters.append(counter_set(gpu, gpu.mig))
         groups.append((*_pieces(gpu, gpu.mig, node), _whole(gpu, gpu.mig)))
@@ -36,17 +36,17 @@ def undecided(machine: Hardware, node: str) -> Offering:
 
 
 def _whole(gpu: Gpu, mig: Mig) -> Device:
-    return replace(whole(gpu), consumes_counters=divisible(gpu, mig).consumes_counters)
+    return replace(whole_gpu(gpu), consumes_counters=divisible_gpu(gpu, mig).consumes_counters)
 
 
 def _pieces(gpu: Gpu, mig: Mig, node: str) -> list[Device]:
-    taken = {device.name: device.consumes_counters for device in possible(gpu, mig)}
+    taken = {device.name: device.consumes_counters for device in possible_mig_devices(gpu, mig)}
     found: list[Device] = []
-    told = told_of(gpu)
-    for piece in sorted(pieces(mig), key=lambda piece: (piece.profile.size, _weight(piece.profile), -piece.start)):
+    told = common_attributes(gpu)
+    for piece in sorted(placements(mig), key=lambda piece: (piece.profile.size, _weight(piece.profile), -piece.start)):
         name = piece_name(gpu, piece.profile, piece.start)
-        made = Made(piece.profile.gi_id, piece.start, f"MIG-{name_uuid(node + name)}")
-        device = existing(gpu, mig, made, told)
+        made = FixedMigDevice(piece.profile.gi_id, piece.start, f"MIG-{name_uuid(node + name)}")
+        device = existing_mig_device(gpu, mig, made, told)
         assert device is not None
         found.append(replace(device, consumes_counters=taken[name]))
     return found

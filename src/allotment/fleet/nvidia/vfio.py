@@ -9,7 +9,7 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
 
 
-def vfio(gpu: Gpu, index: int) -> Device:
+def vfio_gpu(gpu: Gpu, index: int) -> Device:
     """A GPU to pass through; ``index``: its place among the GPUs by PCI address.
 
     Once it is bound to ``vfio-pci`` NVML cannot see it, so nothing here comes from NVML alone: the UUID is made of the

@@ -18,7 +18,7 @@ def attributes_of(gpu: Gpu, **more: DeviceAttribute) -> dict[str, DeviceAttribut
     return known({**model(gpu), "type": string("gpu"), "uuid": string(gpu.uuid), **more})
 
 
-def whole(gpu: Gpu) -> Device:
+def whole_gpu(gpu: Gpu) -> Device:
     """A GPU as one device. Its memory is what the driver counts, less than the label says."""
     capacity = {}
     if gpu.memory_bytes is not None:

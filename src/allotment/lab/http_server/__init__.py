@@ -1,12 +1,11 @@
-"""HTTP/1.1 for the lab: sockets in, :class:`~allotment.apiserver.http_messages.Request` out, whatever a client does.
+"""HTTP/1.1 server of the lab: from sockets to :class:`~allotment.apiserver.http_messages.Request`.
 
-An ordinary web server would do for most of it. Three things ask for one of our own: watches (thousands of open streams
-whose readers may stop reading), upgrades that hand over the raw connection (exec, and port-forward's SPDY), and the
-share of each request's time that a general one costs.
+Three requirements rule out a general web server: watches (thousands of open streams whose readers may stop reading),
+upgrades that hand over the raw connection (exec, and port-forward's SPDY), and the time per request.
 
-The way of a request: ``reading`` turns bytes into requests, ``connection`` answers them in order, ``heads`` and
-``pieces`` write answers and streams, ``handshake`` and ``websocket`` take over where a client asks for an upgrade;
-``server`` owns all connections, their deadlines and the stop.
+Data flow of a request: ``request_parser`` turns bytes into requests, ``connection`` answers them in order,
+``response_heads`` and ``streaming`` write responses and streams, ``handshake`` and ``websocket`` handle upgrades;
+``server`` owns all connections, their deadlines and the shutdown.
 """
 
 from allotment.lab.http_server.event_loop import new_event_loop as new_event_loop

@@ -1,9 +1,9 @@
-"""One connection: requests are answered one after the other, in the order in which they came.
+"""One connection: requests are answered sequentially, in the order of arrival.
 
-A task per connection does the answering, so that what an application awaits (durability, an event of a watch) is
-awaited there and is cancelled when the client goes away. What arrives meanwhile is parsed and queued up to a bound,
-then the socket is no longer read. What is written piles up in the transport only to its high-water mark; a reader that
-takes nothing for long is cut off by the server's watch over deadlines (:meth:`Connection.check`).
+A task per connection answers, so that awaits of the application (durability, a watch event) are cancelled when the
+client disconnects. Input that arrives meanwhile is parsed and queued up to a limit, then the socket is no longer read.
+Output is buffered in the transport up to its high-water mark; a client that does not read is disconnected by the
+server's deadline checks (:meth:`Connection.check`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from allotment.lab.http_server.websocket import RawSocket, WebSocket
 
 _log = logging.getLogger(__name__)
 
-#: Bodies up to this size go out in one piece with the head.
+#: Bodies up to this size are sent in one write with the head.
 _JOIN = 64 * 1024
 
 
 class Host(Protocol):
-    """The server that connections belong to."""
+    """The server that owns connections."""
 
     application: Application
     limits: Limits
@@ -46,16 +46,16 @@ class Host(Protocol):
     now: Callable[[], float]
 
     def admit(self, connection: Connection) -> bool:
-        """Whether one more may come in."""
+        """Whether another connection is accepted."""
         ...
 
     def forget(self, connection: Connection) -> None:
-        """A connection has ended."""
+        """Remove a closed connection."""
         ...
 
 
 class Connection(asyncio.Protocol):
-    """What one client sends and is sent."""
+    """The protocol of one client connection."""
 
     _reader: Reader
     _transport: asyncio.Transport
@@ -68,24 +68,24 @@ class Connection(asyncio.Protocol):
         self._wake: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self._socket: WebSocket | RawSocket | None = None
-        #: First bytes of another protocol, until it is decided whether it gets its turn.
+        #: First bytes of another protocol, until the upgrade is decided.
         self._rest: bytearray | None = None
         self._busy = False
         self._streaming = False
         self._chunking = False
-        self._deaf = False  # what still comes is dropped
+        self._deaf = False  # further input is discarded
         self._eof = False
         self._closing = False
         self._held = False
-        self._since = 0.0  # of the reader's stage
+        self._since = 0.0  # start of the parser's stage
         self._stage = "between"
-        self._unsent = (0, 0.0)  # how much, since when
+        self._unsent = (0, 0.0)  # buffered bytes, and since when
 
-    # --- what asyncio calls
+    # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there (with TLS: after the handshake)."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none of asyncio's classes
+        """Called when a client is connected (with TLS: after the handshake)."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are not asyncio's classes
         self._tls = transport.get_extra_info("ssl_object") is not None
         peer = peer_of(transport.get_extra_info("peercert"))
         self._reader = Reader(self._deliver, peer, self._limits, self._server.bodies)
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._task = asyncio.get_running_loop().create_task(self._work())
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Called with received bytes."""
         if self._socket is not None:
             self._socket.feed(data)
         elif self._rest is not None:
@@ -110,19 +110,19 @@ class Connection(asyncio.Protocol):
             self._feed(data)
 
     def eof_received(self) -> bool:
-        """The client sends no more. It may still read: what it parsed for is answered, but a stream ends."""
+        """Called when the client sends no more. Pending requests are answered, but a stream ends."""
         self._eof = True
         if self._socket is not None:
             self._socket.feed_eof()
-            self._hang_up_later()  # what has not noticed until then is cancelled
+            self._hang_up_later()  # tasks still running then are cancelled
         elif self._closing or self._streaming:
             self._shut()
         elif not self._busy and not self._pending:
             self._close()
-        return not self._tls  # TLS knows no half-closed connection
+        return not self._tls  # TLS has no half-closed connections
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client is gone, or we are."""
+        """Called when the connection is closed by either side."""
         self._closing = True
         self._server.forget(self)
         self._reader.release()
@@ -135,11 +135,11 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than we write."""
+        """Called when the client reads more slowly than the server writes."""
         self._room = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """There is room again."""
+        """Called when the write buffer has room again."""
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
         self._room = None
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
         except UpgradeRequested as upgrading:
             self._rest = bytearray(upgrading.rest)
         except RequestRejected as refused:
-            if not self._deaf:  # what follows a request that closes the connection is nobody's
+            if not self._deaf:  # input after a request that closes the connection is ignored
                 self._refuse(refused.response)
             return
         stage = self._reader.stage
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         self._awaken()
 
     def _refuse(self, response: Response) -> None:
-        """Answer this after what was parsed before, and listen no more."""
+        """Answer this after the pending requests, and stop reading requests."""
         self._reader.release()
         self._deaf = True
         self._pending.append(response)
@@ -254,7 +254,9 @@ class Connection(asyncio.Protocol):
                 await self.drained()
         if not keep_alive:
             self._close(linger=self._rest is not None)
-        elif self._rest is not None:  # parsed for an upgrade and got an ordinary answer: what follows is ordinary, too
+        elif (
+            self._rest is not None
+        ):  # parsed for an upgrade and got an ordinary response: the following bytes are HTTP, too
             rest, self._rest = bytes(self._rest), None
             self.hold(False)
             if rest:
@@ -281,7 +283,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(body)
 
     async def _stream(self, answer: Streaming, parsed: ParsedRequest, keep_alive: bool) -> bool:
-        """Send a stream; whether the connection may go on after it."""
+        """Send a stream; returns whether the connection can be reused."""
         bare = parsed.request.method == "HEAD" or not response_heads.has_body(answer.code)
         chunked = parsed.chunks and not bare
         keep_alive = keep_alive and (chunked or bare)
@@ -323,7 +325,7 @@ class Connection(asyncio.Protocol):
         try:
             await upgrade.talk(socket)
         except asyncio.CancelledError:
-            code = 1001  # going away
+            code = 1001  # WebSocket close code: going away
             raise
         except ConnectionError:
             code = 1001
@@ -334,10 +336,10 @@ class Connection(asyncio.Protocol):
             if not self._closing:
                 await socket.close(code)
 
-    # --- what sockets and streams ask of the line
+    # --- the interface of sockets and streams
 
     def write(self, data: bytes) -> None:
-        """Hand over bytes."""
+        """Write bytes without waiting."""
         self._transport.write(data)
 
     async def drained(self) -> None:
@@ -346,7 +348,7 @@ class Connection(asyncio.Protocol):
             await asyncio.shield(room)
 
     def hold(self, held: bool) -> None:
-        """Stop reading, or go on."""
+        """Pause or resume reading."""
         if held == self._held or self._transport.is_closing():
             return
         self._held = held
@@ -357,13 +359,13 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def hang_up(self) -> None:
-        """Close, once what was written is out."""
+        """Close after pending output is sent."""
         self._close(linger=True)
 
-    # --- ending
+    # --- shutdown
 
     def _shut(self) -> None:
-        # Closed twice, asyncio's TLS transport forgets what it is, and whoever asks it anything is met by an error.
+        # Closed twice, asyncio's TLS transport drops its state, and any call on it fails.
         if not self._transport.is_closing():
             self._transport.close()
 
@@ -375,7 +377,7 @@ class Connection(asyncio.Protocol):
             self._discard_input()
 
     def _discard_input(self) -> None:
-        """Let the client read what we said; whatever it still sends is dropped."""
+        """Let the client read the response; discard what it still sends."""
         self._deaf = True
         self._closing = True
         self.hold(False)
@@ -388,29 +390,29 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(self._limits.linger_seconds, self._transport.close)
 
     def _finish_early(self) -> None:
-        """End what is under way so that the client can tell that it ended in order."""
+        """End the current response so that the client sees a complete response."""
         if self._streaming and self._chunking and not self._transport.is_closing():
             self._transport.write(b"0\r\n\r\n")
         self._close()
 
     def stop(self) -> None:
-        """Finish the answer under way (a stream ends here), take no more requests."""
+        """Finish the current response (a stream ends here), accept no more requests."""
         if self._task is None or self._closing:
             self._shut()
         elif self._streaming or self._socket is not None or not (self._busy or self._pending):
             self._task.cancel()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close without flushing pending output."""
         self._transport.abort()
 
     @property
     def idle(self) -> bool:
-        """Between two requests: nobody would miss it."""
+        """Whether the connection is between two requests."""
         return not self._busy and not self._pending and self._socket is None and self._stage == "between"
 
     def check(self, now: float) -> None:
-        """From time to time: has the client kept us waiting for too long?"""
+        """Called periodically: disconnect a client that exceeded a deadline."""
         limits = self._limits
         size = self._transport.get_write_buffer_size()
         if size == 0 or size < self._unsent[0] or self._unsent[0] == 0:

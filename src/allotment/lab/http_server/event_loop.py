@@ -1,4 +1,4 @@
-"""The event loop that everything in the process shares: uvloop where it is installed, asyncio's own elsewhere."""
+"""Event loop of the process: uvloop if it is installed, else asyncio's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 try:
     import uvloop
-except ImportError:  # Windows has none
+except ImportError:  # not available on Windows
     new_event_loop = asyncio.new_event_loop
 else:
     new_event_loop = uvloop.new_event_loop

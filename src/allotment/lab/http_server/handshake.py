@@ -1,4 +1,4 @@
-"""Which upgrade a client asks for, and the answer that begins it."""
+"""Upgrade negotiation: the protocol that a client requests, and the response that starts it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from allotment.apiserver.http_messages import Response, Upgrade
 from allotment.lab.http_server.response_heads import bad_request, head, refusal
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
-#: What kubectl's tunnels call SPDY streams of a protocol.
+#: Prefix of SPDY stream protocols in kubectl's WebSocket tunnels.
 SPDY_PREFIX = "SPDY/3.1+"
 
 
 class Agreed(NamedTuple):
-    """An upgrade that both sides understand: ``head`` is the whole 101 answer."""
+    """An accepted upgrade: ``head`` is the whole 101 response."""
 
     form: Literal["websocket", "spdy"]
     protocol: str
@@ -25,7 +25,7 @@ class Agreed(NamedTuple):
 
 
 def agree(headers: Mapping[str, str], upgrade: Upgrade) -> Agreed | Response:
-    """The upgrade that a request gets, or why it gets none."""
+    """Negotiate the upgrade of a request; returns the upgrade or the error response."""
     wanted = headers.get("upgrade", "").lower()
     if "upgrade" not in headers.get("connection", "").lower():
         wanted = ""
@@ -55,7 +55,7 @@ def _websocket(headers: Mapping[str, str], known: tuple[str, ...]) -> Agreed | R
 
 
 def _spdy(headers: Mapping[str, str], known: tuple[str, ...]) -> Agreed | Response:
-    """The streams' own protocol is offered beside, in ``X-Stream-Protocol-Version``, one header for each."""
+    """Negotiate SPDY; stream protocols are listed in ``X-Stream-Protocol-Version`` headers."""
     offered = _names(headers.get("x-stream-protocol-version", ""))
     known = tuple(name.removeprefix(SPDY_PREFIX) for name in known if name.startswith(SPDY_PREFIX))
     protocol = next((name for name in known if name in offered), None)

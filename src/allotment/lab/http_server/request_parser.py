@@ -1,4 +1,4 @@
-"""Bytes to requests: httptools' callbacks, with a bound on everything that a client can make grow."""
+"""Request parser: httptools callbacks, with a limit on everything that a client can grow."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from allotment.lab.http_server.response_heads import bad_request, refusal, too_l
 
 
 class ParsedRequest(NamedTuple):
-    """A request and what of HTTP its answer must heed."""
+    """A request, and the HTTP properties that its response depends on."""
 
     request: Request
     keep_alive: bool
-    #: HTTP/1.0 knows no chunks.
+    #: HTTP/1.0 has no chunked encoding.
     chunks: bool
 
 
 class BodyBudget:
-    """Bytes of bodies that the whole server may still hold."""
+    """Remaining bytes of bodies that the server may hold."""
 
     __slots__ = ("left",)
 
@@ -31,7 +31,7 @@ class BodyBudget:
 
 
 class RequestRejected(Exception):
-    """What came cannot be answered by the API; the answer is ``response``, and nothing after it can be read."""
+    """Raised for invalid input; ``response`` is the answer, and no further input is parsed."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.code)
@@ -39,7 +39,7 @@ class RequestRejected(Exception):
 
 
 class UpgradeRequested(Exception):
-    """The request just delivered asks for another protocol; ``rest`` may be its first bytes."""
+    """Raised if the request just delivered requests another protocol; ``rest``: the first bytes of it."""
 
     def __init__(self, rest: bytes) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class UpgradeRequested(Exception):
 
 
 class Reader:
-    """Reads one connection. ``stage`` says what is being received, for whoever minds the deadlines."""
+    """Parses one connection. ``stage``: what is being received, for deadlines."""
 
     __slots__ = (
         "_started", "_body", "_budget", "_deliver", "_head_bytes", "_headers", "_limits", "_method", "_parser", "_peer",
@@ -77,7 +77,7 @@ class Reader:
         self._started = False
 
     def feed(self, data: bytes) -> None:
-        """Deliver what is complete. Raises Refused or Upgrading."""
+        """Parse bytes and deliver complete requests. Raises RequestRejected or UpgradeRequested."""
         self._started = False
         try:
             self._parser.feed_data(data)
@@ -89,32 +89,32 @@ class Reader:
             self.feed(self._without_upgrade() + rest)
         except httptools.HttpParserError as error:
             raise RequestRejected(self._refusal or bad_request(f"malformed HTTP request: {error}")) from None
-        # A line without end calls nobody. The chunk in which it began is not counted: other requests may share it.
+        # An endless line triggers no callback. Its first chunk is not counted: other requests may share it.
         if self.stage == "head" and not self._started:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.head_bytes:
                 raise RequestRejected(self._head_too_large())
 
     def release(self) -> None:
-        """Give back what the budget lent to a body that will never be complete."""
+        """Return the budget of an incomplete body."""
         self._budget.left += self._size
         self._size = 0
 
-    # httptools calls these; what they raise stops it.
+    # Callbacks of httptools; their exceptions stop it.
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Called at the first byte of a request."""
         self._reset()
         self._started = True
         self.stage = "head"
 
     def on_url(self, url: bytes) -> None:
-        """A part of the target."""
+        """Called with a part of the target."""
         self._url += url
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A whole header. One that comes after the body (a trailer) is dropped: it must not pass for a checked one."""
+        """Called with a header. Trailers are dropped: they must not pass for checked headers."""
         self._count(len(name) + len(value))
         if self.stage != "head":
             return
@@ -127,7 +127,7 @@ class Reader:
             headers[key] = text
 
     def on_headers_complete(self) -> None:
-        """The head is there: judge it before its body is received."""
+        """Called after the head: check it before the body is received."""
         headers = self._headers
         version = self._parser.get_http_version()
         self._method = self._parser.get_method()
@@ -143,7 +143,7 @@ class Reader:
             self.continue_due = True
 
     def on_body(self, data: bytes) -> None:
-        """A part of the body."""
+        """Called with a part of the body."""
         size = len(data)
         self._size += size
         self._budget.left -= size
@@ -156,7 +156,7 @@ class Reader:
             self._body.append(data)
 
     def on_message_complete(self) -> None:
-        """A whole request. From here on its body is the connection's to give back to the budget."""
+        """Called at the end of a request. The connection returns its body to the budget."""
         parser = self._parser
         if "upgrade" in self._headers and self._is_cut():
             return
@@ -173,14 +173,14 @@ class Reader:
         self._deliver(ParsedRequest(request, parser.should_keep_alive(), parser.get_http_version() != "1.0"))
 
     def _is_cut(self) -> bool:
-        """Whether the parser took the body for another protocol's first bytes (curl's h2c has such)."""
+        """Whether the parser took the body for the first bytes of another protocol (as with curl's h2c)."""
         headers = self._headers
         return self._size == 0 and (
             "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
         )
 
     def _without_upgrade(self) -> bytes:
-        """The head once more, for a parser that shall read its body."""
+        """The head without the upgrade, for a parser that reads the body."""
         lines = [b"%b %b HTTP/1.1\r\n" % (self._method, self._url)]
         del self._headers["upgrade"]
         self._headers.pop("connection", None)
@@ -212,9 +212,9 @@ _METHODS = {m.encode(): m for m in ("GET", "POST", "PUT", "PATCH", "DELETE", "HE
 
 
 def _path_of(target: bytes) -> bytes:
-    """The path of a target in absolute form (``http://host/path``), as proxies write it."""
+    """The path of a target in absolute form (``http://host/path``), as proxies send it."""
     scheme, separator, rest = target.partition(b"://")
     if not separator or scheme.lower() not in (b"http", b"https"):
-        return target  # "*" or an authority: no path of ours
+        return target  # "*" or an authority, not a path
     slash = rest.find(b"/")
     return rest[slash:] if slash >= 0 else b"/"

@@ -1,4 +1,4 @@
-"""The bytes of an answer's head, and of the answers that the transport gives by itself."""
+"""Response heads, and the error responses of the transport itself."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus} | {
     413: "Request Entity Too Large",
     422: "Unprocessable Entity",
 }
-#: A header that holds one would end it, and begin another of the client's choice.
+#: Characters that would end a header and allow header injection.
 _BREAKS = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
 
 
 @lru_cache(maxsize=1024)
 def head(code: int, headers: Headers) -> bytes:
-    """Status line and headers, without the empty line that ends them."""
+    """Status line and headers, without the terminating empty line."""
     lines = [f"HTTP/1.1 {code} {_REASONS.get(code, 'Status')}\r\n"]
     lines += [f"{name.translate(_BREAKS)}: {value.translate(_BREAKS)}\r\n" for name, value in headers]
     return "".join(lines).encode("utf-8", "replace")
@@ -35,7 +35,7 @@ _date = (0, b"")
 
 
 def date() -> bytes:
-    """The Date header, made once a second."""
+    """The Date header, cached for a second."""
     global _date  # noqa: PLW0603 - a cache of one value
     now = int(time.time())
     if _date[0] != now:
@@ -44,12 +44,12 @@ def date() -> bytes:
 
 
 def has_body(code: int) -> bool:
-    """Whether an answer of this code may have a body: not 1xx, 204 and 304."""
+    """Whether a response of this code may have a body: not 1xx, 204 and 304."""
     return code >= 200 and code != 204 and code != 304
 
 
 def refusal(code: int, reason: str, message: str, headers: Headers = ()) -> Response:
-    """A Status object, as the API would have answered if it had been asked."""
+    """A Status object, as the API returns it."""
     status = {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code,
@@ -59,10 +59,10 @@ def refusal(code: int, reason: str, message: str, headers: Headers = ()) -> Resp
 
 
 def bad_request(message: str) -> Response:
-    """What was received is not HTTP/1.1."""
+    """The response to input that is not HTTP/1.1."""
     return refusal(400, "BadRequest", message)
 
 
 def too_large(limit: int) -> Response:
-    """In the real server's words."""
+    """The response of kube-apiserver to a large body."""
     return refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")

@@ -1,4 +1,4 @@
-"""All connections of the process: who is let in, who is late, and how it ends."""
+"""HTTP server: admission of connections, deadlines and shutdown."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from allotment.lab.http_server.connection import Connection
 from allotment.lab.http_server.limits import DEFAULT, Limits
 from allotment.lab.http_server.request_parser import BodyBudget
 
-#: Connections that are accepted at once, before any of them can be refused.
+#: The listen backlog: connections that are accepted before any can be rejected.
 _BACKLOG = 128
-#: Descriptors that are left to the rest of the process.
+#: File descriptors reserved for the rest of the process.
 _OTHERS = 128
 
 
 def _most_connections(wanted: int) -> int:
-    """As many as the process has descriptors for: to run out of them would disturb everybody."""
+    """The connection limit by file descriptors: exhausting them would break the whole process."""
     try:
         import resource
-    except ImportError:  # Windows counts otherwise
+    except ImportError:  # not available on Windows
         return wanted
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if soft == resource.RLIM_INFINITY else min(wanted, max(8, soft - _BACKLOG - _OTHERS))
@@ -45,7 +45,7 @@ class Server:
         self._empty.set()
 
     async def listen(self, host: str | Sequence[str], port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Open an address (of ``localhost``, every one); port 0 takes a free one. Returns the port."""
+        """Listen on an address (all of those of ``localhost``); port 0 takes a free one. Returns the port."""
         loop = asyncio.get_running_loop()
         handshake = self.limits.handshake_seconds if tls is not None else None
         listener = await loop.create_server(
@@ -59,11 +59,11 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._connections)
 
     def admit(self, connection: Connection) -> bool:
-        """Whether one more may come in; the one that has been idle for longest makes room."""
+        """Whether another connection is accepted; at the limit the longest idle one is closed."""
         if len(self._connections) >= self.limits.connections:
             idle = next((other for other in self._connections if other.idle), None)
             if idle is None:
@@ -75,7 +75,7 @@ class Server:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """A connection has ended."""
+        """Remove a closed connection."""
         self._connections.pop(connection, None)
         if not self._connections:
             self._empty.set()
@@ -87,7 +87,7 @@ class Server:
         self._watch = asyncio.get_running_loop().call_later(self.limits.check_seconds, self._check)
 
     async def stop(self, grace_seconds: float = 5) -> None:
-        """Take no more clients; end streams at once, let answers under way be finished, then cut off."""
+        """Stop accepting, end streams immediately, wait for responses in flight, then abort."""
         self.stopping = True
         for listener in self._listeners:
             listener.close()

@@ -1,8 +1,8 @@
-"""Streams: an answer's pieces, pulled only as fast as the reader takes them, joined where several are ready.
+"""Streaming responses: pieces are pulled only as fast as the client reads, and joined where several are ready.
 
-A watch under load has many events ready at once, and a write for each would cost more than making them. Whether the
-next piece is ready can only be known by asking for it; so the iterator is stepped by hand, and where it would wait,
-what was gathered goes out first and the very same step is awaited afterwards.
+A watch under load has many events ready, and one write for each would cost more than creating them. An iterator cannot
+be queried whether its next item is ready; so it is stepped manually, and where it would wait, buffered output is sent
+first and the same step is awaited afterwards.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Generator
 from typing import Any, Protocol
 
-#: Enough for a system call to be cheap beside its contents, little enough to share the loop with others.
+#: Large enough to amortize a system call, small enough to share the event loop.
 BATCH = 64 * 1024
 
 
 class _Rest(Awaitable[Any]):
-    """The rest of a step that has begun and waits for ``waiting``."""
+    """The rest of a started step, which waits for ``waiting``."""
 
     def __init__(self, step: Generator[Any, Any, Any], waiting: Any) -> None:
         self._step = step
@@ -39,14 +39,14 @@ class _Rest(Awaitable[Any]):
 
 
 class Sink(Protocol):
-    """Where bytes go: ``write`` never waits, ``drained`` waits while the reader does not read."""
+    """A byte sink: ``write`` never waits, ``drained`` waits while the client does not read."""
 
     def write(self, data: bytes) -> None:
-        """Hand over bytes."""
+        """Write bytes without waiting."""
         ...
 
     async def drained(self) -> None:
-        """Wait until there is room again."""
+        """Wait until the buffer has room."""
         ...
 
 
@@ -63,7 +63,7 @@ async def pump(pieces: AsyncIterator[bytes], head: bytes, chunked: bool, sink: S
         except StopAsyncIteration:
             break
         else:
-            # Nothing may be awaited while a step is under way but the step itself: it could not be closed.
+            # While a step is suspended only the step itself may be awaited: the iterator could not be closed.
             if batch:
                 sink.write(b"".join(batch))
                 batch.clear()
@@ -83,7 +83,7 @@ async def pump(pieces: AsyncIterator[bytes], head: bytes, chunked: bool, sink: S
             sink.write(b"".join(batch))
             batch.clear()
             size = 0
-            await asyncio.sleep(0)  # a source that is always ready must not starve the others
+            await asyncio.sleep(0)  # a source that is always ready must not starve other tasks
             await sink.drained()
     if batch:
         sink.write(b"".join(batch))

@@ -1,4 +1,4 @@
-"""TLS as the API speaks it: the server proves itself, a client may prove itself by a certificate."""
+"""TLS of the API: server certificate, and optional client certificates."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from allotment.apiserver.http_messages import Peer
 
 
 def server_context(certificate: Path, key: Path, client_authority: Path | None = None) -> ssl.SSLContext:
-    """For listening: PEM files; certificates of clients are believed if ``client_authority`` signed them.
+    """A context for listening, from PEM files; client certificates must be signed by ``client_authority``.
 
-    A client with no certificate is let in (a token may follow); one with a bad certificate fails the handshake. No
-    ALPN is offered: Go's clients take that as HTTP/1.1.
+    A client without a certificate is accepted (a token may follow); one with an invalid certificate fails the
+    handshake. No ALPN is offered: Go's clients take that as HTTP/1.1.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)
-    context.num_tickets = 0  # connections are kept open, not resumed
+    context.num_tickets = 0  # clients keep connections open and do not resume sessions
     if client_authority is not None:
         context.load_verify_locations(client_authority)
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -26,7 +26,7 @@ def server_context(certificate: Path, key: Path, client_authority: Path | None =
 
 
 def peer_of(certificate: dict[str, Any] | None) -> Peer | None:
-    """Who a verified certificate (as ``SSLSocket.getpeercert`` gives it) names; None without a common name."""
+    """The user in a verified certificate (from ``SSLSocket.getpeercert``); None without a common name."""
     names: list[str] = []
     groups: list[str] = []
     for part in (certificate or {}).get("subject", ()):

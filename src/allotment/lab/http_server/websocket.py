@@ -1,7 +1,7 @@
-"""RFC 6455, the server's side: messages in and out of a connection that has been upgraded.
+"""WebSocket server protocol (RFC 6455): messages of an upgraded connection.
 
-Only what Kubernetes' streams use: no extensions, messages are sent whole and binary. A client that breaks the rules is
-told so by the close code (1002, 1009) and let go.
+Only what Kubernetes' streams use: no extensions, unfragmented binary messages. A protocol error is reported to the
+client in the close code (1002, 1009), and the connection is closed.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ _WAITING = 256 * 1024
 
 
 class Line(Protocol):
-    """The connection underneath."""
+    """The underlying connection."""
 
     def write(self, data: bytes) -> None:
-        """Hand over bytes; never waits."""
+        """Write bytes without waiting."""
         ...
 
     async def drained(self) -> None:
-        """Wait while the other side does not read."""
+        """Wait while the client does not read."""
         ...
 
     def hold(self, held: bool) -> None:
-        """Stop, or go on, reading what the other side sends."""
+        """Pause or resume reading."""
         ...
 
     def hang_up(self) -> None:
-        """Close, once what was written is out."""
+        """Close after pending output is sent."""
         ...
 
 
 class Inbox:
-    """Messages that wait to be received; when they are many, the line is held."""
+    """Received messages; reading is paused when they exceed the limit."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -47,7 +47,7 @@ class Inbox:
         self._waiter: asyncio.Future[None] | None = None
 
     def put(self, message: bytes) -> None:
-        """A message has come."""
+        """Add a message."""
         self._messages.append(message)
         self._size += len(message)
         if self._size > _WAITING and not self._held:
@@ -56,7 +56,7 @@ class Inbox:
         self._wake()
 
     def end(self) -> None:
-        """No more will come."""
+        """Mark the end of input."""
         self._ended = True
         self._wake()
 
@@ -83,7 +83,7 @@ class Inbox:
 
 
 class RawSocket:
-    """A connection upgraded to a protocol that frames itself (SPDY): what comes is a message, whatever its bounds."""
+    """A connection upgraded to a protocol with its own framing (SPDY): each chunk is a message."""
 
     def __init__(self, line: Line, protocol: str) -> None:
         self.protocol = protocol
@@ -92,12 +92,12 @@ class RawSocket:
         self._closed = False
 
     def feed(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Called with received bytes."""
         if data:
             self._inbox.put(data)
 
     def feed_eof(self) -> None:
-        """The other side sends no more."""
+        """Called when the client sends no more."""
         self._inbox.end()
 
     async def receive(self) -> bytes | None:
@@ -105,14 +105,14 @@ class RawSocket:
         return await self._inbox.get()
 
     async def send(self, message: bytes) -> None:
-        """Send bytes; waits while the other side does not read."""
+        """Send bytes; waits while the client does not read."""
         if self._closed:
             raise ConnectionResetError("the connection is closed")
         self._line.write(message)
         await self._line.drained()
 
     async def close(self, code: int = 1000) -> None:
-        """Hang up; the code has no place in this protocol."""
+        """Close the connection; the code is not used in this protocol."""
         self._closed = True
         self._inbox.end()
         self._line.hang_up()
@@ -132,7 +132,7 @@ class WebSocket:
         self._closed = False
 
     def feed(self, data: bytes) -> None:
-        """Bytes have come: take whole frames out of them."""
+        """Called with received bytes: extract complete frames."""
         if self._closed:
             self._buffer.clear()
             return
@@ -146,11 +146,11 @@ class WebSocket:
         del self._buffer[:position]
 
     def feed_eof(self) -> None:
-        """The other side sends no more."""
+        """Called when the client sends no more."""
         self._inbox.end()
 
     def _frame(self, start: int) -> int | None:
-        """Take the frame at ``start``; its end, or None if it is not whole yet."""
+        """Process the frame at ``start``; returns its end, or None if it is incomplete."""
         buffer = self._buffer
         if len(buffer) < start + 2:
             return None
@@ -202,7 +202,7 @@ class WebSocket:
         self._end(code.to_bytes(2) + reason.encode())
 
     def _end(self, payload: bytes) -> None:
-        """Say goodbye (or answer it), and hang up."""
+        """Send or answer a close frame, and close the connection."""
         if not self._closed:
             self._closed = True
             self._line.write(frame(_CLOSE, payload))
@@ -210,23 +210,23 @@ class WebSocket:
         self._inbox.end()
 
     async def receive(self) -> bytes | None:
-        """The next message, or None when the other side has closed."""
+        """The next message, or None when the client has closed."""
         return await self._inbox.get()
 
     async def send(self, message: bytes) -> None:
-        """Send a binary message; waits while the other side does not read."""
+        """Send a binary message; waits while the client does not read."""
         if self._closed:
             raise ConnectionResetError("the WebSocket is closed")
         self._line.write(frame(_BINARY, message))
         await self._line.drained()
 
     async def close(self, code: int = 1000) -> None:
-        """Close in order."""
+        """Send a close frame and close."""
         self._end(code.to_bytes(2))
 
 
 def frame(opcode: int, payload: bytes) -> bytes:
-    """A whole frame without mask, as servers send it."""
+    """An unmasked frame, as servers send it."""
     length = len(payload)
     if length < 126:
         head = bytes((0x80 | opcode, length))
@@ -238,7 +238,7 @@ def frame(opcode: int, payload: bytes) -> bytes:
 
 
 def unmasked(data: bytes, mask: bytes) -> bytes:
-    """Apply a mask of four bytes; as one big number, because a loop over bytes would be a hundred times slower.
+    """Apply a four-byte mask, as one large integer: a loop over bytes would be a hundred times slower.
 
     >>> unmasked(unmasked(b"hello", b"abcd"), b"abcd")
     b'hello'

@@ -44,7 +44,7 @@ _DEVICES: Final = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (136,
 def configuration(
     sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], rootfs: Path, container: str
 ) -> Tree:
-    """The ``config.json`` of a container. ``variables``: the image's. Raises NotInjectable."""
+    """The ``config.json`` of a container. ``variables``: the image's. Raises InjectionError."""
     config: Tree = {
         "ociVersion": "1.0.2",
         "process": _process(sandbox, words, {**sandbox.environment, **variables}),

@@ -1,7 +1,8 @@
-"""Which nodes a pod may use: plain functions, in the order in which Kubernetes asks them.
+"""Filters of nodes for a pod: plain functions, in the order in which kube-scheduler runs them.
 
-A filter here looks at one node alone, so that its answers are kept until that node changes. What depends on pods
-elsewhere (`spread`, `neighbours`) answers for all nodes at once, and devices come last (`placing.devices`).
+A filter here depends on one node alone, so that its result is valid until that node changes. Filters that depend on
+pods elsewhere (`topology_spread`, `inter_pod_affinity`) return results for all nodes; devices (`node_fit.device_table`)
+are the last filter.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ Filter = Callable[[PodRequirements, CachedNode], Refusal | None]
 FILTERS: tuple[Filter, ...] = (schedulable, taints, node_affinity, ports)
 
 
-def run_filters(requirements: PodRequirements, node: CachedNode, dra_resources: Set[str] = frozenset()) -> Refusal | None:
-    """The first refusal, or None if the node would do as far as it alone is concerned."""
+def run_filters(
+    requirements: PodRequirements, node: CachedNode, dra_resources: Set[str] = frozenset()
+) -> Refusal | None:
+    """Return the refusal of the first filter that rejects the node, or None if the node passes all of them."""
     for filter in FILTERS:
         refusal = filter(requirements, node)
         if refusal is not None:

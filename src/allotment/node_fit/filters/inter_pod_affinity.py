@@ -1,4 +1,4 @@
-"""Affinity between pods: near to some, away from others, and what those already there say of the one to come."""
+"""Inter-pod affinity: filter and scores by the pod's own affinity terms and those of existing pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Namespaces = Mapping[str, Labels]
 
 
 def inter_pod_affinity(pod: AssignedPod, cache: NodeCache, namespaces: Namespaces) -> dict[int, Refusal]:
-    """Nodes that are out because of other pods, by place."""
+    """Return the refusals of nodes because of other pods, by node index."""
     requirements = pod.requirements
     refused: dict[int, Refusal] = {}
     if requirements.affinity:
@@ -40,7 +40,7 @@ def inter_pod_affinity(pod: AssignedPod, cache: NodeCache, namespaces: Namespace
 def inter_pod_affinity_scores(
     pod: AssignedPod, cache: NodeCache, namespaces: Namespaces, among: Iterable[CachedNode]
 ) -> dict[int, int]:
-    """What pods would rather have: the pod's own wishes and those of pods that are there; 0 to 100 by place."""
+    """Score nodes by preferred terms of the pod and of existing pods: 0 to 100 by node index."""
     by_key: dict[str, dict[str, int]] = {}
     for weighted in (*pod.requirements.affinity_preferred, *pod.requirements.anti_affinity_preferred):
         key = weighted.term.topology_key
@@ -69,10 +69,10 @@ def inter_pod_affinity_scores(
 
 
 def _nodes_without_affinity(pod: AssignedPod, cache: NodeCache, namespaces: Namespaces) -> Iterable[CachedNode]:
-    """Nodes that are not near the pods that the pod must be near. Only pods that satisfy all terms count."""
+    """Yield nodes without the pods that required affinity demands. Only pods that match all terms count."""
     terms = tuple(n.term for n in pod.requirements.affinity)
     counts = _matching_pods(terms, pod, cache, namespaces)
-    # The first of a group of pods that want to be near each other has nobody to be near to yet.
+    # The first of a group of pods with affinity to each other has no matching pod yet.
     first = not counts.by_node and all(term_matcher(term, pod, namespaces)(pod) for term in terms)
     near = [(term.topology_key, _values(term.topology_key, counts.by_node, cache)) for term in terms]
     for node in cache:
@@ -82,7 +82,7 @@ def _nodes_without_affinity(pod: AssignedPod, cache: NodeCache, namespaces: Name
 
 
 def _existing_anti_affinity(pod: AssignedPod, cache: NodeCache, namespaces: Namespaces) -> dict[str, set[str]]:
-    """Values of topology keys where a pod lives that does not want this one near."""
+    """Return the topology values, by key, that the anti-affinity of existing pods excludes."""
     domains: dict[str, set[str]] = {}
     for other, node_name in cache.pods_with_affinity.values():
         for weighted in other.requirements.anti_affinity:
@@ -110,8 +110,10 @@ def _values(key: str, node_names: Iterable[str], cache: NodeCache) -> set[str]:
     return {value for node_name in node_names if (value := _value(cache, node_name, key)) is not None}
 
 
-def _matching_pods(terms: tuple[PodAffinityTerm, ...], pod: AssignedPod, cache: NodeCache, namespaces: Namespaces) -> PodCounts:
-    """Pods that all terms of a pod mean."""
+def _matching_pods(
+    terms: tuple[PodAffinityTerm, ...], pod: AssignedPod, cache: NodeCache, namespaces: Namespaces
+) -> PodCounts:
+    """Return the counts of pods that match all terms of a pod."""
     tests = [term_matcher(term, pod, namespaces) for term in terms]
     key = ("near", *((_names(term, pod, namespaces), repr(_selector(term, pod))) for term in terms))
     return cache.pod_counts.of(key, lambda other: all(test(other) for test in tests), cache.assigned_pods)
@@ -122,7 +124,7 @@ def _selector(term: PodAffinityTerm, owner: AssignedPod) -> object:
 
 
 def _names(term: PodAffinityTerm, owner: AssignedPod, namespaces: Namespaces) -> frozenset[str] | None:
-    """The namespaces that a term means; None for all."""
+    """Return the namespaces that a term selects; None for all."""
     selector = term.namespace_selector
     if selector is None:
         return frozenset(term.namespaces or (owner.namespace,))
@@ -133,7 +135,7 @@ def _names(term: PodAffinityTerm, owner: AssignedPod, namespaces: Namespaces) ->
 
 
 def term_matcher(term: PodAffinityTerm, owner: AssignedPod, namespaces: Namespaces) -> Callable[[AssignedPod], bool]:
-    """Whether a term of ``owner`` means a pod."""
+    """Return a predicate that reports whether a pod matches a term of ``owner``."""
     names = _names(term, owner, namespaces)
     matches = matcher(with_pod_keys(term.label_selector, owner.labels, term.match_label_keys, term.mismatch_label_keys))
     return lambda pod: (names is None or pod.namespace in names) and matches(pod.labels)

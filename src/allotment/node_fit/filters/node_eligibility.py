@@ -1,4 +1,4 @@
-"""Whether node and pod admit each other: cordoned nodes, taints, node selector and affinity."""
+"""Filters by cordon, taints, node selector and node affinity."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _NOT_SELECTED = Refusal(("node(s) didn't match Pod's node affinity/selector",), 
 
 
 def schedulable(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
-    """A cordoned node takes only pods that tolerate it."""
+    """Reject a cordoned node, unless the pod tolerates it."""
     if node.unschedulable and not tolerates(requirements.tolerations, UNSCHEDULABLE):
         return _CORDONED
     return None
 
 
 def taints(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
-    """Every taint that keeps pods away must be tolerated."""
+    """Reject a node with a NoSchedule or NoExecute taint that the pod does not tolerate."""
     return _TAINTED if untolerated(requirements, node) is not None else None
 
 
 def node_affinity(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
-    """The pod's node selector, and what its node affinity requires."""
+    """Reject a node that the pod's node selector or required node affinity does not match."""
     labels = node.facts.labels
     for key, value in requirements.node_selector:
         if labels.get(key) != value:
@@ -38,7 +38,7 @@ def node_affinity(requirements: PodRequirements, node: CachedNode) -> Refusal | 
 
 
 def untolerated(requirements: PodRequirements, node: CachedNode) -> Taint | None:
-    """The first taint that keeps the pod away."""
+    """Return the first NoSchedule or NoExecute taint that the pod does not tolerate, or None."""
     for taint in node.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(requirements.tolerations, taint):
             return taint
@@ -46,7 +46,7 @@ def untolerated(requirements: PodRequirements, node: CachedNode) -> Taint | None
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether any toleration covers a taint. An empty key with Exists covers all, an empty effect all effects."""
+    """Return whether a toleration matches a taint. An empty key with Exists matches all, an empty effect any effect."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue
@@ -65,7 +65,7 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 def _compared(value: str, bound: str, *, greater: bool) -> bool:
-    """KEP-5471: the taint's number against the toleration's."""
+    """Compare the taint's number with the toleration's (KEP-5471); False if either is not an integer."""
     try:
         return int(value) > int(bound) if greater else int(value) < int(bound)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether the pod's host ports are free on the node."""
+"""Filter by host ports."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TAKEN = Refusal(
 
 
 def ports(requirements: PodRequirements, node: CachedNode) -> Refusal | None:
-    """A port on all addresses clashes with that port on any."""
+    """Reject a node where a host port of the pod is in use. A port on all addresses conflicts with it on any."""
     if not requirements.ports or not node.ports:
         return None
-    if any(wanted.clashes(used) for wanted in requirements.ports for used in node.ports):
+    if any(wanted.conflicts_with(used) for wanted in requirements.ports for used in node.ports):
         return _TAKEN
     return None

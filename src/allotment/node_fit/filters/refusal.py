@@ -1,4 +1,4 @@
-"""What a filter answers about a node that will not do."""
+"""The result of a filter that rejects a node."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Refusal(NamedTuple):
-    """Kubernetes' words for it, and whether it could be otherwise without some of the node's pods."""
+    """Kubernetes' texts for the rejection, and whether evicting pods of the node could make the pod fit."""
 
     texts: tuple[str, ...]
     preemption_may_help: bool = False
     cause: str = ""
-    """Which filter: ``unschedulable name taint affinity ports resources spread neighbours claim devices undecided``."""
+    """Filter: ``unschedulable name taint affinity ports resources spread neighbours claim devices undecided``."""

@@ -1,4 +1,4 @@
-"""Whether the node has room: number of pods, cpu, memory, and whatever else it counts."""
+"""Filter by free resources: number of pods, cpu, memory and all other counted resources."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import CachedNode
 from allotment.node_fit.pod_requirements import PodRequirements
 
-#: The order in which Kubernetes looks; the rest follows by name.
+#: The order of Kubernetes' reasons; other resources follow by name.
 _FIRST = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
 
 
 def resources(requirements: PodRequirements, node: CachedNode, dra_resources: Set[str] = frozenset()) -> Refusal | None:
-    """``by_devices`` are extended resources that DeviceClasses serve where the node itself has none."""
+    """Reject a node without enough free resources.
+
+    ``dra_resources`` are extended resources that DeviceClasses provide where the node itself has none.
+    """
     texts: list[str] = []
     exceeds_allocatable = False
     if len(node.pods) + 1 > node.pods_allowed:

@@ -1,4 +1,4 @@
-"""Topology spread (KEP-895): how unevenly pods of one kind may lie over zones, nodes or whatever labels tell apart."""
+"""Topology spread (KEP-895): filter and scores by how evenly matching pods are spread over topology domains."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _UNEVEN = Refusal(("node(s) didn't match pod topology spread constraints",), pre
 _NO_LABEL = Refusal(("node(s) didn't match pod topology spread constraints (missing required label)",), cause="spread")
 
 
-def topology_spread(requirements: PodRequirements, namespace: str, labels: Mapping[str, str], cache: NodeCache) -> dict[int, Refusal]:
-    """Nodes on which the pod would make the spread too uneven, by place."""
+def topology_spread(
+    requirements: PodRequirements, namespace: str, labels: Mapping[str, str], cache: NodeCache
+) -> dict[int, Refusal]:
+    """Return the refusals of nodes on which the pod would exceed the maximum skew, by node index."""
     required = [c for c in requirements.spread if c.when_unsatisfiable == "DoNotSchedule"]
     refused: dict[int, Refusal] = {}
     keys = [c.topology_key for c in required]
@@ -41,16 +43,21 @@ def topology_spread(requirements: PodRequirements, namespace: str, labels: Mappi
 
 
 def topology_spread_scores(
-    requirements: PodRequirements, namespace: str, labels: Mapping[str, str], cache: NodeCache, among: Iterator[CachedNode]
+    requirements: PodRequirements,
+    namespace: str,
+    labels: Mapping[str, str],
+    cache: NodeCache,
+    among: Iterator[CachedNode],
 ) -> dict[int, int]:
-    """For spread that is only wished for: the fewer pods are near, the better, 0 to 100 by place."""
+    """Score nodes by ScheduleAnyway constraints, 0 to 100 by node index: fewer matching pods score higher."""
     preferred = [c for c in requirements.spread if c.when_unsatisfiable == "ScheduleAnyway"]
     if not preferred:
         return {}
     keys = [c.topology_key for c in preferred]
     counts_near: dict[int, int] = {}
     counts = [
-        (c.topology_key, _domains(c, keys, requirements, cache, _matching_pods(c, namespace, labels, cache))) for c in preferred
+        (c.topology_key, _domains(c, keys, requirements, cache, _matching_pods(c, namespace, labels, cache)))
+        for c in preferred
     ]
     for node in among:
         node_labels = node.facts.labels
@@ -75,9 +82,13 @@ def _matching_pods(
 
 
 def _domains(
-    constraint: TopologySpreadConstraint, keys: list[str], requirements: PodRequirements, cache: NodeCache, counts_by_node: PodCounts
+    constraint: TopologySpreadConstraint,
+    keys: list[str],
+    requirements: PodRequirements,
+    cache: NodeCache,
+    counts_by_node: PodCounts,
 ) -> dict[str, int]:
-    """Pods that count by value of the topology key, over the nodes that the constraint means."""
+    """Return the number of matching pods by topology value, over the nodes that the constraint includes."""
     domains: dict[str, int] = {}
     for node in cache:
         labels = node.facts.labels
@@ -89,7 +100,8 @@ def _domains(
 
 
 def _is_eligible(constraint: TopologySpreadConstraint, requirements: PodRequirements, node: CachedNode) -> bool:
-    """Nodes that the pod's own affinity excludes do not count, unless told to; tainted ones do, unless told not to."""
+    """Return whether a node counts for a constraint, by ``nodeAffinityPolicy`` (default Honor) and
+    ``nodeTaintsPolicy`` (default Ignore)."""
     if constraint.node_affinity_policy != "Ignore":
         labels = node.facts.labels
         if any(labels.get(key) != value for key, value in requirements.node_selector):

@@ -58,7 +58,11 @@ RefusalCheck = Callable[[CachedNode], Refusal | None]
 
 
 def select_victims(
-    pod: AssignedPod, refusals: Mapping[int, Refusal], machines: NodeCache, budgets: Sequence[Tree], refuses: RefusalCheck
+    pod: AssignedPod,
+    refusals: Mapping[int, Refusal],
+    machines: NodeCache,
+    budgets: Sequence[Tree],
+    refuses: RefusalCheck,
 ) -> Preemption:
     """Try every node on which preemption may help; return the victims with the lowest cost."""
     texts: list[str] = []

@@ -31,7 +31,7 @@ def count_texts(texts: Iterable[str]) -> dict[str, int]:
 def fit_error_message(nodes: int, reasons: Mapping[str, int], before: str = "", after: str = "") -> str:
     """Return the message. ``before``: why no node was checked; ``after``: the message of the post-filters.
 
-    >>> unavailable(4, {"Insufficient cpu": 1, "cannot allocate all claims": 3})
+    >>> fit_error_message(4, {"Insufficient cpu": 1, "cannot allocate all claims": 3})
     '0/4 nodes are available: 1 Insufficient cpu, 3 cannot allocate all claims.'
     """
     text = f"0/{nodes} nodes are available:"

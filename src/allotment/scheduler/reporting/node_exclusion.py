@@ -54,7 +54,9 @@ def exclusion_lines(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], h
 
 def nearest_node(pod: QueuedPod, refused: list[tuple[CachedNode, Refusal]], has_devices: Holds) -> NodeReason | None:
     """Return the node that the pod can use with the fewest changes, among those that have its devices."""
-    good = [m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning and has_devices(m)]
+    good = [
+        m for m, refusal in refused if refusal.cause in _EXCLUSION_CAUSES and not m.is_provisioning and has_devices(m)
+    ]
     value = _pod_of(pod.tree)
     where = template_of(value, owner_of(value))
     rows = []

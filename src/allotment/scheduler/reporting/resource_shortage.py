@@ -83,7 +83,7 @@ def _unmatched(demand: PodRequirements, machines: list[CachedNode], where: str) 
 def summarize_names(names: Iterable[str]) -> str:
     """Join some names, and the number of all if there are more.
 
-    >>> named(["a", "b", "c", "d"])
+    >>> summarize_names(["a", "b", "c", "d"])
     '4 nodes (a, b, c, …)'
     """
     listed = list(names)

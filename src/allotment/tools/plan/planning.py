@@ -18,7 +18,7 @@ from msgspec import structs
 from allotment.fleet.catalog.allocatable import disk_of
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.labels import SETTERS
-from allotment.fleet.catalog.price_dates import dated
+from allotment.fleet.catalog.price_dates import date_range
 from allotment.model.core import HOSTNAME_LABEL
 from allotment.model.features import Features
 from allotment.model.meta import Object
@@ -59,7 +59,7 @@ def notes_on(types: Sequence[InstanceType], placed: Iterable[PendingPod]) -> Ite
         )
     for setter, labels in _labels_by_setter(pods).items():
         yield f"{', '.join(sorted(labels))}: set on nodes only by {setter}"
-    when = dated(type_.as_of for type_ in types)
+    when = date_range(type_.as_of for type_ in types)
     if when:
         yield f"prices as of {when}"
 

@@ -18,7 +18,7 @@ from typing import Final
 from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia.gpu import DRIVER, Gpu, gpu_uuid
-from allotment.fleet.nvidia.shared_gpus import counted
+from allotment.fleet.nvidia.shared_gpus import counted_gpu
 from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.quantity import Quantity
@@ -177,7 +177,7 @@ def slice_of(node: TraceNode) -> ResourceSlice:
             driver=DRIVER,
             pool=ResourcePool(name=name, generation=1, resource_slice_count=1),
             node_name=name,
-            devices=tuple(counted(_gpu(name, node.model, n), ConsumableShares(WHOLE)) for n in range(node.gpus)),
+            devices=tuple(counted_gpu(_gpu(name, node.model, n), ConsumableShares(WHOLE)) for n in range(node.gpus)),
         ),
     )
 

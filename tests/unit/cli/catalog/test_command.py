@@ -175,7 +175,7 @@ def test_words_that_mean_nothing_are_explained(allot: Allot, tmp_path: Path) -> 
         (["list", "--max-price", "free"], "--max-price: expected USD per hour", ""),
         (["export", "kwok", "--nodes", "0"], "--nodes: wanted 1 to", ""),
         (["export", "karpenter", "lambda"], "no instance type to export", ""),
-        (["export", "karpenter", "--mode", "shared"], "--mode: Karpenter's objects say nothing", ""),
+        (["export", "karpenter", "--mode", "shared"], "--mode: Karpenter's objects contain no slices", ""),
         (["export", "karpenter", "--node-class", "C"], "--node-class: expected GROUP/KIND/NAME", ""),
         (["list", "--catalog", "none.csv"], "none.csv: no such file", ""),
         (["list", "--catalog", str(binary)], "expected a CSV file in UTF-8", ""),

@@ -23,8 +23,10 @@ from allotment.cli.parser import Parser
 #: What help calls values that are the user's own to find.
 _FREE = {
     "'>=24Gi'", "42-51", "50%", "A=true,B=false", "ADDRESS", "CLASS", "FAULT", "FIELDS", "HOST:PORT", "LABEL", "LABELS",
-    "MIN:MAX:TYPE[/MODE]", "MODE", "MODEL", "MODES", "N", "NAMESPACE/NAME", "None", "PATTERN", "PERCENT", "TIME",
-    "TYPE=N", "UID", "URL", "USD", "USER", "WORDS", "X", "ZONE", "R",
+    "MIN:MAX:TYPE[/MODE]", "MODE", "MODEL", "MODES", "N", "NAMESPACE/NAME", "None", "PATTERN",
+    "PERCENT", "DURATION", "SECONDS",
+    "NODES", "RELEASE",
+    "TYPE=N", "UID", "URL", "USD", "USER", "COMMAND", "X", "ZONE",
 }  # fmt: skip
 #: Options of these names are free, too, where the value is called NAME.
 _NEW_NAMES = {
@@ -45,7 +47,7 @@ def told(*words: str) -> list[str]:
 
 
 def test_commands_with_what_they_do() -> None:
-    assert told("expl") == ["explain\twhich devices a pod or claim gets, or why it gets none"]
+    assert told("expl") == ["explain\tshow which devices a pod or claim gets, or why it gets none"]
     assert offered("driver", "") == (["run", "verify"], ":4")
     assert offered("run", "s") == (["scheduler"], ":4")
     assert offered("__compl") == ([], ":4"), "what shells call is nobody's to type"
@@ -58,7 +60,8 @@ def test_options_that_have_not_been_said() -> None:
     assert offered("check", "--select", "S", "--sel") == (["--select"], ":4"), "may be said again"
     assert offered("get", "--wat") == (["--watch"], ":4"), "other spellings are not shown"
     assert offered("plan", "--", "--") == ([], ":0"), "behind -- there are files only"
-    assert told("up", "--hos") == ["--bind-address\twho can reach it (127.0.0.1: only you)"]
+    assert told("up", "--bind") == ["--bind-address\taddress that the API server listens on (default: 127.0.0.1)"]
+    assert offered("up", "--hos") == ([], ":4"), "old names are not shown"
 
 
 def test_values_of_options_in_every_spelling() -> None:
@@ -177,8 +180,8 @@ print(sorted({"msgspec", "yaml", "asyncio", "aiohttp", "allotment.model"} & set(
 """
     assert subprocess.run([sys.executable, "-c", story], capture_output=True, check=True).stdout == b"[]\n"
     ran = subprocess.run(
-        [sys.executable, "-c", "from allotment.cli.main import complete; complete()", "vocab"], capture_output=True,
+        [sys.executable, "-c", "from allotment.cli.main import complete; complete()", "run"], capture_output=True,
         check=True, env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     )  # fmt: skip
-    assert ran.stdout.decode().endswith("classes, …\n:4\n")
+    assert ran.stdout.decode().endswith("driver, …\n:4\n")
     assert ran.stderr == b""

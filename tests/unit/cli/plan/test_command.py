@@ -77,8 +77,8 @@ def test_everything_that_is_asked_for_is_served(allot: Allot, app: str) -> None:
     assert ran.code == 0
     assert ran.out.startswith("2 machines, 2.012 USD/h (proven optimal)\n2 pods on new machines.\n")
     assert "web-0" in ran.out
-    assert "Tesla T4 is Turing, Ampere asked" in ran.out
-    assert "Turing allowed too: 2.012 → 1.052 USD/h" in ran.out
+    assert "Tesla T4 is Turing; Ampere requested" in ran.out
+    assert "Turing also allowed: 2.012 → 1.052 USD/h" in ran.out
 
 
 def test_the_article_example_is_planned_for(allot: Allot) -> None:

@@ -29,7 +29,7 @@ def told(
 def test_the_first_line_answers() -> None:
     assert told(mixed()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
     proven = plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1")
-    assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven the cheapest)"
+    assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven optimal)"
     assert told(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]
     assert told(ProvisioningPlan(existing=mixed().existing)).splitlines()[0] == "No machine is needed"
     assert told(ProvisioningPlan(unserved=mixed().unserved)).splitlines()[0] == "No machine serves them"
@@ -68,7 +68,7 @@ def test_the_winner_and_the_nearest_misses_are_told() -> None:
     assert "aws/p4d.24xlarge, 21.958 USD/h for 2; 1 other type" in text
     assert "aws/g5.12xlarge      5.672     4 GPUs, 6 asked" in text
     assert "L4 is Ada Lovelace, Ampere asked (borderline)" in text
-    assert "aws/p5e.48xlarge     unknown   its price is not known" in text
+    assert "aws/p5e.48xlarge     unknown   its price is unknown" in text
 
 
 def test_every_type_is_told_if_asked_and_by_pattern() -> None:
@@ -89,7 +89,7 @@ def test_pods_on_nodes_that_are_there_need_no_reason_for_types() -> None:
 
 def test_a_concession_is_told_with_both_totals_and_its_place() -> None:
     lines = told(mixed()).splitlines()
-    assert "  Turing allowed too: 26.637 → 14.637 USD/h" in lines
+    assert "  Turing also allowed: 26.637 → 14.637 USD/h" in lines
     assert "    ResourceClaimTemplate default/train: spec.spec.devices.requests[0]" in lines
 
 

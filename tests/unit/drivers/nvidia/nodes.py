@@ -15,7 +15,7 @@ from allotment.drivers.preparation import configuration
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full, NvidiaMode, parse_mode
 from allotment.fleet.nvidia import gpus_of
-from allotment.fleet.nvidia.published_devices import made_of
+from allotment.fleet.nvidia.published_devices import fixed_mig_devices
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 
@@ -67,7 +67,7 @@ async def simulated_node(
     facts = gpus_of(machine_hardware, NODE, parsed)
     faults = FaultInjector()
     simulated = SimulatedHardware(
-        facts, state, fixed_mig=made_of(facts, NODE, parsed), name=NODE, address=address, faults=faults
+        facts, state, fixed_mig=fixed_mig_devices(facts, NODE, parsed), name=NODE, address=address, faults=faults
     )
     driver = NvidiaDriver(simulated, parsed, gates=gates)
     await driver.discover()

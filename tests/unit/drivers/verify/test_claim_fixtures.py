@@ -94,7 +94,7 @@ def test_the_check_is_skipped_after_repeated_conflicts() -> None:
         node = DriverNode()
         node.client = RacingScheduler(node, times=9)
         async with open_session(node) as session:
-            with pytest.raises(CheckSkipped, match="device n1/gpu-0 was create to another claim"):
+            with pytest.raises(CheckSkipped, match="device n1/gpu-0 was allocated to another claim"):
                 await create(session, 1)
 
     asyncio.run(main())

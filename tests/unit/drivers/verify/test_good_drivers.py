@@ -1,4 +1,4 @@
-"""Correct drivers."""
+"""Correct drivers pass all checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.drivers.example import ExampleGpus
 from allotment.drivers.verify.check import CheckResult
 from allotment.drivers.verify.runner import verify
 from allotment.drivers.verify.suite import CHECKS
-from allotment.fleet.modes import Example
+from allotment.fleet.modes import ExampleMode
 from tests.unit.drivers.nvidia import nodes
 from tests.unit.drivers.verify.driver_node import NODE, DriverNode, open_session, run_checks
 
@@ -23,7 +23,7 @@ def nvidia(mode: str) -> Driver:
 
 DRIVERS: dict[str, Callable[[], Driver]] = {
     "example": lambda: ExampleGpus(NODE, 4),
-    "partitions": lambda: ExampleGpus(NODE, 2, Example(partitions=2)),
+    "partitions": lambda: ExampleGpus(NODE, 2, ExampleMode(partitions=2)),
     "nvidia": lambda: nvidia("full"),
     "dynamic MIG": lambda: nvidia("dynamic-mig"),
 }
@@ -41,7 +41,7 @@ def test_all_checks_pass(which: str) -> None:
 
 
 def test_only_overlap_is_skipped_for_shareable_devices() -> None:
-    results = run_checks(DriverNode(ExampleGpus(NODE, 4, Example(shared=True))))
+    results = run_checks(DriverNode(ExampleGpus(NODE, 4, ExampleMode(shared=True))))
     assert not_passed(results) == ["overlap: the devices here are shared by several claims"]
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet.catalog import catalog, merged, read_catalog, template_of
-from allotment.fleet.catalog.allocatable import Disk, disk_of, estimated_room
-from allotment.fleet.catalog.csv_format import written
+from allotment.fleet.catalog.allocatable import Disk, disk_of, estimated_capacity
+from allotment.fleet.catalog.csv_format import to_csv
 
 SIZES = st.decimals(1, 400, places=0)
 
@@ -35,24 +35,24 @@ SIZES = st.decimals(1, 400, places=0)
     ],
 )
 def test_cores_that_system_and_kubelet_keep(provider: str, cpus: int, gib: int, milli: int) -> None:
-    assert estimated_room(provider, Decimal(cpus), Decimal(gib)).cpu_milli == milli
+    assert estimated_capacity(provider, Decimal(cpus), Decimal(gib)).cpu_milli == milli
 
 
 def test_memory_that_they_keep() -> None:
     # 3 % for the kernel; then 25 % of 4 GiB, 20 % of 4, 10 % of what is left to 16, and 100 MiB before eviction.
     mib = Decimal(16 * 1024) * 97 / 100
     kept = 1024 + Decimal("819.2") + (mib - 8192) / 10 + 100
-    assert estimated_room("gcp", Decimal(4), Decimal(16)).memory_mib == int(mib - kept)
+    assert estimated_capacity("gcp", Decimal(4), Decimal(16)).memory_mib == int(mib - kept)
     # 20 MB for each of 110 pods and 50 MB more, but never more than a quarter.
-    assert estimated_room("azure", Decimal(24), Decimal(220)).memory_mib == int(
+    assert estimated_capacity("azure", Decimal(24), Decimal(220)).memory_mib == int(
         220 * 1024 * Decimal("0.97") - Decimal(2250 * 10**6) / 2**20 - 100
     )
-    assert estimated_room("azure", Decimal(2), Decimal(4)).memory_mib == int(4096 * Decimal("0.97") * 3 / 4 - 100)
+    assert estimated_capacity("azure", Decimal(2), Decimal(4)).memory_mib == int(4096 * Decimal("0.97") * 3 / 4 - 100)
 
 
 @given(st.sampled_from(["gcp", "azure", "us"]), SIZES, SIZES)
 def test_what_is_left_is_less_than_there_is_and_grows_with_it(provider: str, cpus: Decimal, gib: Decimal) -> None:
-    room, more = estimated_room(provider, cpus, gib), estimated_room(provider, cpus + 1, gib + 1)
+    room, more = estimated_capacity(provider, cpus, gib), estimated_capacity(provider, cpus + 1, gib + 1)
     assert 0 < room.cpu_milli < cpus * 1000
     assert 0 < room.memory_mib < gib * 1024
     assert (more.cpu_milli, more.memory_mib) > (room.cpu_milli, room.memory_mib)
@@ -84,4 +84,4 @@ def test_a_catalogue_says_the_disk() -> None:
     assert g5.room is not None
     allocatable = template_of(g5, "", "node").node.status.allocatable
     assert str(allocatable["ephemeral-storage"]) == "200Gi"
-    assert disk_of(next(iter(read_catalog(written((g5,)), "own.csv")[0]))) == Disk(200 * 1024, estimated=False)
+    assert disk_of(next(iter(read_catalog(to_csv((g5,)), "own.csv")[0]))) == Disk(200 * 1024, estimated=False)

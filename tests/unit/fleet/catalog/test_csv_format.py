@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
-from allotment.fleet.catalog import CAPACITY_TYPES, InstanceType, Room, catalog, read_catalog
-from allotment.fleet.catalog.csv_format import COLUMNS, cells, written
-from allotment.fleet.catalog.instance_type import judged
+from allotment.fleet.catalog import CAPACITY_TYPES, InstanceType, NodeCapacity, catalog, read_catalog
+from allotment.fleet.catalog.csv_format import COLUMNS, cells, to_csv
+from allotment.fleet.catalog.instance_type import with_usability
 
 USD = "wanted USD per hour, above 0 and at most 10000"
 HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour,spot_usd_per_hour"
@@ -131,7 +131,7 @@ def test_cells_are_split_as_they_were_joined(texts: list[str]) -> None:
 
 
 def test_the_catalogue_reads_what_it_writes() -> None:
-    types, problems = read_catalog(written(catalog()), "again.csv")
+    types, problems = read_catalog(to_csv(catalog()), "again.csv")
     assert problems == ()
     assert types == catalog()
 
@@ -144,11 +144,11 @@ WORDS = st.text("ab ,\"'é#", max_size=6).map(str.strip)
 def instance_types(draw: st.DrawFn) -> InstanceType:
     """Types with any facts known and unknown, in the form in which they are read."""
     size = Decimal(1) if draw(st.booleans()) else None
-    room = draw(st.none() | st.builds(Room, st.integers(1, 900), st.integers(1, 900), st.integers(1, 200)))
+    room = draw(st.none() | st.builds(NodeCapacity, st.integers(1, 900), st.integers(1, 900), st.integers(1, 200)))
     gpus = draw(st.integers(0, 16))
     model = draw(st.sampled_from(list(accelerators().values()))) if gpus else None
     prices = {capacity: draw(st.none() | PRICES) for capacity in CAPACITY_TYPES}
-    return judged(
+    return with_usability(
         InstanceType(
             provider="us", name=draw(st.from_regex(r"[a-z]{1,5}(\.[a-z0-9]{1,5})?", fullmatch=True)),
             region=draw(st.sampled_from(["", "here"])), zones=draw(st.sampled_from([("a",), ("a", "b")])),
@@ -163,13 +163,13 @@ def instance_types(draw: st.DrawFn) -> InstanceType:
 
 @given(instance_types())
 def test_any_type_is_read_as_it_was_written(one: InstanceType) -> None:
-    types, problems = read_catalog(written([one]), "own.csv")
+    types, problems = read_catalog(to_csv([one]), "own.csv")
     assert problems == ()
     (back,) = types
     if one.room is None and one.vcpu is not None:  # then a rule says it
         assert back.room is not None
         assert back.room.estimated
-        one = judged(replace(one, room=back.room))
+        one = with_usability(replace(one, room=back.room))
     assert back == one
 
 

@@ -13,7 +13,7 @@ from allotment.fleet.catalog.export import (
     karpenter_objects,
     kwok_objects,
     template_objects,
-    why_not_karpenter,
+    karpenter_exclusion,
 )
 from allotment.model.core import Node
 from allotment.model.features import Features
@@ -65,7 +65,7 @@ def test_every_type_that_karpenter_can_have_makes_valid_names_and_prices() -> No
     ],
 )
 def test_what_karpenter_cannot_be_told_of(sold: Type, name: str, why: str) -> None:
-    reason = why_not_karpenter(sold(name))
+    reason = karpenter_exclusion(sold(name))
     assert why in reason
     assert bool(reason) == bool(why)
     assert bool(karpenter_objects([sold(name)])) == (not why)

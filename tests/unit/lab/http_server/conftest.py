@@ -31,5 +31,5 @@ def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     expected: list[str] = []
     with caplog.at_level(logging.WARNING):
         yield expected
-    told = [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING]
-    assert [text for text in told if not any(part in text for part in expected)] == []
+    warnings = [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING]
+    assert [text for text in warnings if not any(part in text for part in expected)] == []

@@ -15,7 +15,7 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 async def echo(request: Request) -> Answer:
-    """What was asked, told back."""
+    """Echo the request."""
     return Response(200, HTML, f"{request.method} {request.path} {request.query} {len(request.body)}".encode())
 
 

@@ -113,7 +113,7 @@ def test_a_head_without_end_is_refused(run: Run, data: bytes) -> None:
             client = await world.client()
             for start in range(0, len(data), 100):
                 if client.writer.transport.is_closing():
-                    break  # the server had heard enough
+                    break  # the server had stopped reading
                 client.send(data[start : start + 100])
                 await asyncio.sleep(0.001)
             code, _, body = await client.answer()
@@ -151,7 +151,7 @@ def test_bodies_together_are_bounded_and_given_back(run: Run) -> None:
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab", "body", Limits(body_seconds=0.3)),
     ],
 )
-def test_who_dawdles_is_told_and_let_go(run: Run, data: bytes, stage: str, limits: Limits) -> None:
+def test_a_slow_client_gets_408_and_is_disconnected(run: Run, data: bytes, stage: str, limits: Limits) -> None:
     async def story() -> None:
         async with served(limits=limits) as world:
             client = await world.client()
@@ -196,7 +196,7 @@ def test_who_says_nothing_is_let_go(run: Run) -> None:
     run(story())
 
 
-def test_a_half_closed_client_gets_what_it_asked_for(run: Run) -> None:
+def test_a_half_closed_client_gets_its_response(run: Run) -> None:
     async def slow(request: Request) -> Answer:
         await asyncio.sleep(0.05)
         return await echo(request)
@@ -226,7 +226,7 @@ def test_a_client_that_ends_in_the_midst_of_a_request_is_forgotten(run: Run) -> 
     run(story())
 
 
-def test_a_client_that_resets_disturbs_nobody(run: Run) -> None:
+def test_a_connection_reset_does_not_affect_others(run: Run) -> None:
     async def slow(request: Request) -> Answer:
         await asyncio.sleep(0.1)
         return await echo(request)
@@ -281,11 +281,11 @@ def test_a_stream_never_read_is_cut_off_and_held_to_little(run: Run) -> None:
 
 
 def test_answers_never_read_stop_the_reading_of_requests(run: Run) -> None:
-    asked = 0
+    requests = 0
 
     async def large(request: Request) -> Answer:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         return Response(200, HTML, bytes(500_000))
 
     async def story() -> None:
@@ -294,18 +294,18 @@ def test_answers_never_read_stop_the_reading_of_requests(run: Run) -> None:
             cast("asyncio.Transport", client.writer.transport).pause_reading()
             client.send(GET * 20_000)
             await until(lambda: world.server.connections == 0)
-            assert asked < 100
+            assert requests < 100
 
     run(story())
 
 
 def test_one_connection_too_many_takes_an_idle_ones_place_or_is_refused(run: Run) -> None:
     release = asyncio.Event()
-    asked = 0
+    requests = 0
 
     async def wait(request: Request) -> Answer:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         await release.wait()
         return Response(200, HTML, b"done")
 
@@ -313,11 +313,11 @@ def test_one_connection_too_many_takes_an_idle_ones_place_or_is_refused(run: Run
         async with served(wait, limits=Limits(connections=2)) as world:
             idle, busy = await world.client(), await world.client()
             busy.send(GET)
-            await until(lambda: asked == 1)
+            await until(lambda: requests == 1)
             third = await world.client()
             third.send(GET)
             assert await idle.rest() == b""
-            await until(lambda: asked == 2)
+            await until(lambda: requests == 2)
             fourth = await world.client()
             code, headers, _ = await fourth.answer()
             assert (code, headers["connection"]) == (429, "close")

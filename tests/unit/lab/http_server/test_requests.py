@@ -107,8 +107,8 @@ def test_head_and_not_modified_and_no_content_have_no_body(run: Run) -> None:
             assert (await client.answer(body=False))[1]["content-length"] == "12"
             for code in (304, 204):
                 client.send(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % code)
-                told, headers = await client.head()
-                assert told == code
+                status, headers = await client.head()
+                assert status == code
                 assert "content-length" not in headers
                 assert "transfer-encoding" not in headers
             client.send(b"GET /200 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -141,7 +141,7 @@ def test_what_follows_a_closing_request_is_nobodys(run: Run) -> None:
     run(story())
 
 
-def test_a_client_that_expects_to_be_told_is_told_to_continue(run: Run) -> None:
+def test_expect_100_continue_is_answered(run: Run) -> None:
     async def story() -> None:
         async with served() as world:
             client = await world.client()
@@ -176,7 +176,7 @@ def test_to_continue_waits_for_its_turn(run: Run) -> None:
     run(story())
 
 
-def test_a_wish_for_another_http_is_overheard(run: Run) -> None:
+def test_a_request_for_another_http_version_is_ignored(run: Run) -> None:
     async def story() -> None:
         async with served() as world:
             client = await world.client()

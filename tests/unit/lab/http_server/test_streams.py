@@ -13,7 +13,7 @@ WATCH = b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Written:
-    """A sink that remembers each write."""
+    """A sink that records each write."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -168,28 +168,28 @@ def test_a_stop_ends_streams_in_order_and_lets_answers_be_finished(run: Run) -> 
         await asyncio.Event().wait()
 
     async def story() -> None:
-        asked, release = asyncio.Event(), asyncio.Event()
+        requested, release = asyncio.Event(), asyncio.Event()
 
         async def by_path(request: Request) -> Answer:
             if request.path == "/watch":
                 return Streaming(200, HTML, endless())
-            asked.set()
+            requested.set()
             await release.wait()
             return Response(200, HTML, b"done")
 
         async with served(by_path) as world:
-            watching, asking, silent = [await world.client() for _ in range(3)]
+            watching, requesting, silent = [await world.client() for _ in range(3)]
             watching.send(WATCH)
             await watching.head()
             assert await watching.chunk() == b"first\n"
-            asking.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+            requesting.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
             await until(lambda: world.server.connections == 3)
-            await asked.wait()
+            await requested.wait()
             stopping = asyncio.create_task(world.server.stop(30))
             assert await watching.chunk() == b""
             assert await silent.rest() == b""
             release.set()
-            code, headers, body = await asking.answer()
+            code, headers, body = await requesting.answer()
             assert (code, headers["connection"], body) == (200, "close", b"done")
             await stopping
             assert world.server.connections == 0
@@ -199,17 +199,17 @@ def test_a_stop_ends_streams_in_order_and_lets_answers_be_finished(run: Run) -> 
 
 def test_a_stop_cuts_off_what_does_not_end(run: Run) -> None:
     async def story() -> None:
-        asked = asyncio.Event()
+        requested = asyncio.Event()
 
         async def never(request: Request) -> Answer:
-            asked.set()
+            requested.set()
             await asyncio.Event().wait()
             raise AssertionError
 
         async with served(never) as world:
             client = await world.client()
             client.send(WATCH)
-            await asked.wait()
+            await requested.wait()
             await world.server.stop(0.1)
             assert await client.rest() == b""
             assert world.server.connections == 0

@@ -42,7 +42,7 @@ async def ask(world: World, tls: ssl.SSLContext, name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
-def test_a_client_certificate_says_who_asks(run: Run, made: certificates.Certificates, name: str) -> None:
+def test_a_client_certificate_identifies_the_user(run: Run, made: certificates.Certificates, name: str) -> None:
     async def story() -> None:
         async with served(who, tls=context(made)) as world:
             answer = await ask(world, client_context(made, made.admin), name)
@@ -51,7 +51,7 @@ def test_a_client_certificate_says_who_asks(run: Run, made: certificates.Certifi
     run(story())
 
 
-def test_a_client_without_certificate_is_let_in_as_nobody(run: Run, made: certificates.Certificates) -> None:
+def test_a_client_without_certificate_is_accepted_as_anonymous(run: Run, made: certificates.Certificates) -> None:
     async def story() -> None:
         async with served(who, tls=context(made)) as world:
             assert await ask(world, client_context(made, None), "localhost") == b"None"
@@ -73,9 +73,7 @@ def test_a_certificate_of_another_authority_is_not_let_in(
     run(story())
 
 
-def test_who_speaks_no_tls_or_breaks_off_the_handshake_disturbs_nobody(
-    run: Run, made: certificates.Certificates
-) -> None:
+def test_a_failed_handshake_does_not_affect_others(run: Run, made: certificates.Certificates) -> None:
     async def story() -> None:
         async with served(who, tls=context(made)) as world:
             for data in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01", b""):
@@ -103,6 +101,6 @@ def test_a_large_body_and_answer_pass_through_tls(run: Run, made: certificates.C
     run(story())
 
 
-def test_a_certificate_without_a_name_is_nobody() -> None:
+def test_a_certificate_without_a_name_is_anonymous() -> None:
     assert peer_of(None) is None
     assert peer_of({"subject": ((("organizationName", "system:masters"),),)}) is None

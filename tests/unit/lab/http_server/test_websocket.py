@@ -129,7 +129,7 @@ def test_either_side_may_close_and_the_other_answers(run: Run) -> None:
         (bytes((0x82, 0xFF)) + (1 << 40).to_bytes(8), 1009),
     ],
 )
-def test_who_breaks_the_rules_is_told_which(run: Run, data: bytes, code: int) -> None:
+def test_a_protocol_error_is_reported_in_the_close_code(run: Run, data: bytes, code: int) -> None:
     async def story() -> None:
         async with served(upgrade) as world:
             client = await world.client()
@@ -158,8 +158,8 @@ def test_an_upgrade_that_cannot_be_is_refused(run: Run, request_bytes: bytes, co
             client = await world.client()
             for _ in range(2):
                 client.send(request_bytes)
-                told, _, body = await client.answer()
-                assert told == code
+                status, _, body = await client.answer()
+                assert status == code
                 assert text in body.decode()
 
     run(story())
@@ -180,7 +180,7 @@ def test_spdy_gets_the_raw_bytes(run: Run) -> None:
     run(story())
 
 
-def test_messages_that_nobody_takes_stop_the_reading(run: Run) -> None:
+def test_unreceived_messages_pause_reading(run: Run) -> None:
     go_on = asyncio.Event()
     taken = 0
 
@@ -208,7 +208,7 @@ def test_messages_that_nobody_takes_stop_the_reading(run: Run) -> None:
     run(story())
 
 
-def test_a_talk_is_cancelled_when_the_client_is_gone_and_told_when_the_server_stops(run: Run) -> None:
+def test_a_session_is_cancelled_on_disconnect_and_closed_on_shutdown(run: Run) -> None:
     ended: list[str] = []
 
     async def long(socket: Socket) -> None:

@@ -9,7 +9,7 @@ from allotment.node_fit.filters import run_filters
 from allotment.node_fit.nodes import CachedNode, NodeCache
 from allotment.scheduler.preemption.victims import Preemption, select_victims
 from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL
-from tests.unit.scheduler.machines import nodes_named, assigned_pod
+from tests.unit.scheduler.machines import assigned_pod, nodes_named
 
 
 def _place_pod(machines: NodeCache, node: str, name: str, cpu: str, **more: Any) -> None:
@@ -51,7 +51,9 @@ def test_the_node_with_the_lowest_cost_is_chosen() -> None:
 def test_of_equal_costs_the_pods_started_last_are_evicted() -> None:
     machines = nodes_named("a", "b", "c")
     for node, started in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-03T00:00:00Z"), ("c", "2026-01-02T00:00:00Z")):
-        machines.assign_pod(assigned_pod(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=started), node)
+        machines.assign_pod(
+            assigned_pod(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=started), node
+        )
     assert _names(_choose(machines, "4")) == ("b", ["on-b"])
 
 

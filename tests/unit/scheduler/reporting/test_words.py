@@ -11,7 +11,7 @@ from allotment.node_fit.nodes import NodeCache
 from allotment.scheduler.reporting import fit_error, resource_shortage
 from allotment.scheduler.reporting.reporter import condition_patch
 from allotment.tools.explain import messages
-from tests.unit.scheduler.machines import requirements_of, nodes_named, assigned_pod, tree_of
+from tests.unit.scheduler.machines import assigned_pod, nodes_named, requirements_of, tree_of
 from tests.unit.scheduler.world import node
 
 
@@ -41,7 +41,13 @@ def test_event_stays_within_its_size_limit_and_keeps_first_and_last_line(reasons
 def test_event_keeps_the_fix_and_the_nearest_miss_rather_than_the_search_steps() -> None:
     way = [f"      {n}  device.attributes['gpu.example.com'].model == 'a-long-name-of-a-model'" for n in range(40)]
     remedy = ["  to make it fit on a: request 1 device", "    ResourceClaim ns/c", "    spec:", "      1"]
-    reasons = ["3 devices requested; the node has 1 (too-few-devices)", *way, "  nearest miss: gpu-0", *remedy, "  b: no"]
+    reasons = [
+        "3 devices requested; the node has 1 (too-few-devices)",
+        *way,
+        "  nearest miss: gpu-0",
+        *remedy,
+        "  b: no",
+    ]
     words = "0/2 nodes are available: 2 cannot allocate all claims."
     noted = messages.event_note(reasons, words).splitlines()
     first, some = noted[0], noted[1 : noted.index("  …")]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from allotment.fleet.catalog.instance_type import InstanceType, Room
+from allotment.fleet.catalog.instance_type import InstanceType, NodeCapacity
 from allotment.fleet.hardware import hardware
 from allotment.model.core import Node, Pod
 from allotment.model.features import Features
@@ -88,7 +88,7 @@ def instance(
         zones=zones,
         vcpu=Decimal(cpus),
         memory_gib=Decimal(gib),
-        room=Room(cpus * 1000, gib * 1024, slots),
+        room=NodeCapacity(cpus * 1000, gib * 1024, slots),
         gpus=gpus,
         accelerator=hardware(model).accelerator if model else None,
         gpu_model=model,

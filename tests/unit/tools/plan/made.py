@@ -86,7 +86,7 @@ def mixed() -> ProvisioningPlan:
                 instance="gcp/g2-standard-48", code="selector-matches-nothing",
                 text="L4 is Ada Lovelace, Ampere asked", per_hour=Decimal("4.0"), borderline=True,
             ),
-            TypeVerdict(instance="aws/p5e.48xlarge", code="price-unknown", text="its price is not known"),
+            TypeVerdict(instance="aws/p5e.48xlarge", code="price-unknown", text="its price is unknown"),
         ),
     )  # fmt: skip
     huge = UnservedPod(
@@ -95,12 +95,12 @@ def mixed() -> ProvisioningPlan:
     )  # fmt: skip
     total = sum((one.usd_per_hour for one in machines), Decimal(0))
     concession = Relaxation(
-        what="Turing allowed too", object="ResourceClaimTemplate default/train", path="spec.spec.devices.requests[0]",
+        what="Turing also allowed", object="ResourceClaimTemplate default/train", path="spec.spec.devices.requests[0]",
         total=total - 12, saves=Decimal(12),
     )  # fmt: skip
     return plan_of(
         machines, existing=(seat("old-1", "node-7", "gpu-3"),), unserved=(huge,), choices=(train,),
-        relaxations=(concession,), notes=("prices are of 2026-07-20",),
+        relaxations=(concession,), notes=("prices as of 2026-07-20",),
     )  # fmt: skip
 
 

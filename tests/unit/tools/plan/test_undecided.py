@@ -42,7 +42,7 @@ def test_a_pod_that_may_fit_is_not_called_impossible() -> None:
     assert (unserved.code, unserved.text) == (
         "undecided", f"whether n1 will do is unknown: the search for devices was given up after {LIMIT} steps"
     )  # fmt: skip
-    assert "search for devices given up on n1; the bound counts it as not fitting" in found.notes
+    assert "the search for devices reached its limit on n1; the bound counts this as not fitting" in found.notes
 
 
 def running(*other: str) -> Running:

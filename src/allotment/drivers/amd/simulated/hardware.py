@@ -19,8 +19,8 @@ from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.simulated.pci_functions import SimulatedFunctions
 from allotment.drivers.amd.simulated.state_file import SimulatedState, StateFile
 from allotment.drivers.amd.simulated.sysfs_tree import DeviceFile, FileTree, SymbolicLink, health_files, sysfs_tree
-from allotment.fleet.amd import Function, Gpu, Part, Setting, functions_of, gpus_of
-from allotment.fleet.description import Machine
+from allotment.fleet.amd import Function, Gpu, GpuPart, PartitionMode, functions_of, gpus_of
+from allotment.fleet.description import FleetMachine
 from allotment.fleet.modes import VirtualMachines
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class SimulatedHardware(KernelHardware):
     It needs no clock, because changes are signalled and not polled.
     """
 
-    def __init__(self, machine: Machine, state: Path | None = None) -> None:
+    def __init__(self, machine: FleetMachine, state: Path | None = None) -> None:
         model = machine.hardware.accelerator
         dies = max((profile.per_gpu for profile in model.partitions), default=1)
         gpus = gpus_of(machine.hardware, machine.node, machine.mode)
@@ -205,10 +205,10 @@ class SimulatedFiles:
         self.changed = asyncio.Event()
 
 
-def _equal_parts(gpu: Gpu, setting: Setting) -> tuple[Part, ...]:
+def _equal_parts(gpu: Gpu, setting: PartitionMode) -> tuple[GpuPart, ...]:
     """The equal partitions of a GPU in a setting. They use the DRM numbers after the GPU's own, which are free."""
     count, first = setting.parts, gpu.parts[0]
-    share = Part(
+    share = GpuPart(
         first.card, first.render, sum(part.compute_units for part in gpu.parts) // count,
         sum(part.simd_units for part in gpu.parts) // count,
         sum(part.memory_bytes or 0 for part in gpu.parts) // count,

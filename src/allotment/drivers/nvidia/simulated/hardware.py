@@ -34,7 +34,7 @@ from allotment.drivers.nvidia.simulated.share import ComputeShare
 from allotment.drivers.nvidia.simulated.state import Card, SimulatedState
 from allotment.drivers.nvidia.simulated.state_file import StateFile
 from allotment.fleet.nvidia import Gpu
-from allotment.fleet.nvidia.mig_devices import Existing
+from allotment.fleet.nvidia.mig_devices import ExistingMigDevice
 
 #: Above the IOMMU group numbers of a real host.
 _FIRST_GROUP: Final = 1000
@@ -56,7 +56,7 @@ class SimulatedHardware:
         gpus: Iterable[Gpu],
         state: Path | None = None,
         *,
-        fixed_mig: Mapping[str, Sequence[Existing]] | None = None,
+        fixed_mig: Mapping[str, Sequence[ExistingMigDevice]] | None = None,
         name: str = "",
         address: Callable[[str], str] | None = None,
         faults: FaultInjector | None = None,

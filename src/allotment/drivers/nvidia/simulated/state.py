@@ -12,7 +12,7 @@ import msgspec
 
 from allotment.drivers.nvidia.hardware import ComputeMode, HardwareError, MigDevice, MpsDaemon
 from allotment.fleet.identity import name_uuid
-from allotment.fleet.mig import DIMENSIONS, Piece, totals
+from allotment.fleet.mig import DIMENSIONS, MigPlacement, totals
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.profiles import Mig, MigProfile
 
@@ -126,10 +126,10 @@ def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> GpuI
 
 
 def _check_placement(card: Card, mig: Mig, profile: MigProfile, start: int, gpu: Gpu, action: str) -> None:
-    slices = set(Piece(profile, start).slices)
+    slices = set(MigPlacement(profile, start).slices)
     others = [(profile_of(gpu, instance.profile_id), instance.start) for instance in card.instances]
     for other, other_start in others:
-        if slices.intersection(Piece(other, other_start).slices):
+        if slices.intersection(MigPlacement(other, other_start).slices):
             raise HardwareError(f"{action}: Insufficient Resources: {other.name} at {other_start} overlaps")
     if sum(other is profile for other, _ in others) >= profile.max_instances:
         raise HardwareError(f"{action}: Insufficient Resources: at most {profile.max_instances} of that profile")

@@ -33,7 +33,7 @@ NODE_CLASSES: Final[Mapping[str, NodeClass]] = {
 }
 
 
-def why_not_karpenter(instance: InstanceType, node_class: NodeClass | None = None) -> str:
+def karpenter_exclusion(instance: InstanceType, node_class: NodeClass | None = None) -> str:
     """Why Karpenter cannot be told of a type; empty if it can."""
     if node_class is None and instance.provider not in NODE_CLASSES:
         return f"no Karpenter for {instance.provider} is known: name its node class"
@@ -48,7 +48,7 @@ def karpenter_objects(
     node_class: NodeClass | None = None,
 ) -> tuple[Tree, ...]:
     """A NodePool for each provider and one overlay for each price; types with ``why_not_karpenter`` are left out."""
-    chosen = [one for one in types if not why_not_karpenter(one, node_class)]
+    chosen = [one for one in types if not karpenter_exclusion(one, node_class)]
     chosen.sort(key=lambda one: one.provider)  # stable
     objects: list[Tree] = []
     for provider, group in groupby(chosen, key=lambda one: one.provider):

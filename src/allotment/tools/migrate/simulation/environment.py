@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from allotment.fleet import Machine, parse_fleet
+from allotment.fleet import FleetMachine, parse_fleet
 from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
@@ -33,7 +33,7 @@ class Scene:
     """
 
     migration: Migration
-    machines: tuple[Machine, ...]
+    machines: tuple[FleetMachine, ...]
     subjects: tuple[Subject, ...]
     others: tuple[Pod, ...]
     asks: tuple[Ask, ...]
@@ -105,7 +105,7 @@ def _required(workload: WorkloadAsk) -> Iterable[Term]:
         yield from terms
 
 
-def _keys(machines: tuple[Machine, ...], workloads: Iterable[WorkloadAsk], terms: tuple[Term, ...]) -> frozenset[str]:
+def _keys(machines: tuple[FleetMachine, ...], workloads: Iterable[WorkloadAsk], terms: tuple[Term, ...]) -> frozenset[str]:
     """The labels that some machine has, in any of its ways; the kubelet's own are not a fleet's to tell."""
     asks = tuple(ask for one in workloads for ask in wants_of(one))
     nodes = fleet_nodes(machines, asks, terms)

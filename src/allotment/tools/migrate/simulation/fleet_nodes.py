@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from allotment.fleet import Machine, node_of
+from allotment.fleet import FleetMachine, node_of
 from allotment.fleet.modes import AutoPartition, ConsumableShares, DynamicMig, Full, Partitioned, Shared, StaticMig
 from allotment.tools.migrate.plugin_requests import Ask, Term
 from allotment.tools.migrate.resource_names import SHARED, mig_profile
@@ -17,7 +17,7 @@ from allotment.tools.migrate.simulation.plugin_supply import Counted, Cut, Fract
 GPU = "nvidia.com/gpu"
 
 
-def fleet_nodes(machines: Iterable[Machine], asks: Sequence[Ask], terms: Sequence[Term]) -> list[PluginNode]:
+def fleet_nodes(machines: Iterable[FleetMachine], asks: Sequence[Ask], terms: Sequence[Term]) -> list[PluginNode]:
     """The nodes; ``asks`` and ``terms`` are those of all workloads, which say how plugins may be set up."""
     shares = tuple(dict.fromkeys((ask.resource, form_of([ask])) for ask in asks if ask.sort == "share"))
     makers = {"nvidia": _nvidia, "amd": _amd}
@@ -28,7 +28,7 @@ def fleet_nodes(machines: Iterable[Machine], asks: Sequence[Ask], terms: Sequenc
     ]
 
 
-def labels_without_plugin(machine: Machine, terms: Sequence[Term]) -> dict[str, str]:
+def labels_without_plugin(machine: FleetMachine, terms: Sequence[Term]) -> dict[str, str]:
     """The labels of a machine's node when its device plugin is gone; discovery goes on without it."""
     model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
     base = node_of(machine).metadata.labels
@@ -48,7 +48,7 @@ def labels_without_plugin(machine: Machine, terms: Sequence[Term]) -> dict[str, 
 # --- NVIDIA ----------------------------------------------------------------------------------------------------------
 
 
-def _nvidia(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
+def _nvidia(machine: FleetMachine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
     model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
     labels = {**node_of(machine).metadata.labels, **discovery_labels.nvidia_labels(model, gpus)}
     labels |= discovery_labels.cloud_labels(terms, model, gpus)
@@ -72,7 +72,7 @@ def _nvidia(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequenc
 
 
 def _static(
-    machine: Machine, labels: dict[str, str], shares: Sequence[tuple[str, Form]], terms: Sequence[Term]
+    machine: FleetMachine, labels: dict[str, str], shares: Sequence[tuple[str, Form]], terms: Sequence[Term]
 ) -> Iterator[Offer]:
     model = machine.hardware.accelerator
     assert isinstance(machine.mode, StaticMig)
@@ -101,7 +101,7 @@ def _static(
                 yield Offer(shared | discovery_labels.cloud_sharing(terms, replicas), supply, (way, replicas))
 
 
-def _pieces(machine: Machine) -> Counter[str]:
+def _pieces(machine: FleetMachine) -> Counter[str]:
     layouts = machine.mode.layouts if isinstance(machine.mode, StaticMig) else ()
     return Counter(piece.profile.name for layout in layouts for piece in layout)
 
@@ -113,7 +113,7 @@ def _resource(profile: str) -> str:
 # --- AMD -------------------------------------------------------------------------------------------------------------
 
 
-def _amd(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
+def _amd(machine: FleetMachine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
     """AMD's plugin calls everything ``amd.com/gpu``, or by the mode (``resource_naming_strategy``)."""
     model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
     if not isinstance(machine.mode, Partitioned | AutoPartition):
@@ -128,7 +128,7 @@ def _amd(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequence[T
         yield Offer(labels, Counted({f"amd.com/{profile}": (gpus * each, kind)}))
 
 
-def _partition(machine: Machine) -> str:
+def _partition(machine: FleetMachine) -> str:
     """The mode that GPUs are in; those that are partitioned on demand begin whole."""
     mode, partitions = machine.mode, machine.hardware.accelerator.partitions
     if isinstance(mode, AutoPartition):

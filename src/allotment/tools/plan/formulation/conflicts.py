@@ -66,7 +66,7 @@ def _excludes(demand: ClusterDemand, pod: PendingPod, other: PendingPod, keys: C
 
 
 def _ports_clash(pod: PendingPod, other: PendingPod) -> bool:
-    return any(wanted.clashes(held) for wanted in pod.requirements.ports for held in other.requirements.ports)
+    return any(wanted.conflicts_with(held) for wanted in pod.requirements.ports for held in other.requirements.ports)
 
 
 def max_items_per_host(kinds: Sequence[ItemKind]) -> tuple[int | None, ...]:

@@ -16,7 +16,7 @@ from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware
 from allotment.fleet.modes import Full, parse_mode
 from allotment.fleet.nvidia.gpu import DRIVER
-from allotment.fleet.nvidia.undecided import undecided
+from allotment.fleet.nvidia.undecided import undecided_layout_devices
 from allotment.fleet.profiles import Accelerator
 from allotment.fleet.slices import slices_of
 from allotment.fleet.splitting import split
@@ -82,7 +82,7 @@ def _undecided(name: str, kube: str) -> tuple[tuple[ResourceSlice, ...], frozens
 
 
 def _slices(hardware_: Hardware, node: str, kube: str) -> tuple[ResourceSlice, ...]:
-    groups, counters = undecided(hardware_, node)
+    groups, counters = undecided_layout_devices(hardware_, node)
     chunks = split(groups, counters, together=kube == "1.34")
     pool = ResourcePool(name=node, generation=1, resource_slice_count=len(chunks))
     return tuple(

@@ -96,9 +96,9 @@ def _never_reason(fit: ItemFit, candidate: CandidateNode, nearest: tuple[str, ..
     if fit.code == "undecided":
         return UnservedReason("undecided", f"it is unknown whether {name} fits: {fit.text}", nearest)
     text = {
-        "resources": f"no type has enough resources: {name}: {fit.text}",
+        "resources": f"no type has enough resources: {name} has too little {fit.text}",
         "devices": "no type of the catalog has devices for its claims in any mode",
-    }.get(fit.code, f"no type fits: {name}: {fit.text}")
+    }.get(fit.code, f"no type fits; {name}: {fit.text}")
     return UnservedReason("never", text, nearest if fit.code != "devices" else ())
 
 

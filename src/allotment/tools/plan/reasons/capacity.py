@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from allotment.fleet.catalog.allocatable import disk_of
-from allotment.fleet.catalog.instance_type import InstanceType, Room
+from allotment.fleet.catalog.instance_type import InstanceType, NodeCapacity
 from allotment.node_fit.pod_requirements import PodRequirements
 from allotment.tools.plan.pending_pods.demand import ClusterDemand
 from allotment.tools.plan.pending_pods.grouping import Item
@@ -49,7 +49,7 @@ def _sum(requirements: list[PodRequirements], name: str) -> int:
     return sum(each.requests.get(name, 0) for each in requirements)
 
 
-def capacity_shortfall(required: ItemRequirements, instance: InstanceType, room: Room) -> Shortfall | None:
+def capacity_shortfall(required: ItemRequirements, instance: InstanceType, room: NodeCapacity) -> Shortfall | None:
     """The first resource of which a node of the type has too little; None if an item fits."""
     if required.other:
         return Shortfall("resources", f"no node publishes {required.other[0]}", OTHER)
@@ -71,7 +71,7 @@ def capacity_shortfall(required: ItemRequirements, instance: InstanceType, room:
     return None
 
 
-def max_items(required: ItemRequirements, instance: InstanceType, room: Room) -> int:
+def max_items(required: ItemRequirements, instance: InstanceType, room: NodeCapacity) -> int:
     """The maximum number of items on a node of the type, by resources."""
     count = (room.pods - required.daemons) // max(required.pods, 1)
     if required.cpu_milli:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from allotment.fleet.description import Machine, parse_fleet
+from allotment.fleet.description import FleetMachine, parse_fleet
 from allotment.fleet.errors import FleetError
 from allotment.fleet.modes import Partitioned, StaticMig
 from allotment.fleet.slices import slices_of
@@ -128,7 +128,7 @@ def _users_by_device(placements: Iterable[PodPlacement]) -> dict[str, _DeviceUse
 
 
 def _gpu(
-    parsed: Machine, number: int, users_by_device: dict[str, _DeviceUsers], sizes: dict[str, dict[str, Quantity]]
+    parsed: FleetMachine, number: int, users_by_device: dict[str, _DeviceUsers], sizes: dict[str, dict[str, Quantity]]
 ) -> GpuLayout:
     cut = _static_parts(parsed, number)
     parts = list(cut)
@@ -187,7 +187,7 @@ def _with_free_parts(parts: list[GpuPart]) -> list[GpuPart]:
     return result
 
 
-def _static_parts(parsed: Machine, number: int) -> list[GpuPart]:
+def _static_parts(parsed: FleetMachine, number: int) -> list[GpuPart]:
     """The static partitions of a GPU."""
     if not isinstance(parsed.mode, StaticMig | Partitioned):
         return []
@@ -196,7 +196,7 @@ def _static_parts(parsed: Machine, number: int) -> list[GpuPart]:
     return [GpuPart(position[0], position[1], name, position[2]) for name, position in placed if position is not None]
 
 
-def _partition_position(parsed: Machine, device: str) -> tuple[Fraction, Fraction, str] | None:
+def _partition_position(parsed: FleetMachine, device: str) -> tuple[Fraction, Fraction, str] | None:
     """The start, size and kind of a partition on its GPU; None for a whole GPU."""
     match = _NVIDIA.fullmatch(device)
     mig = parsed.hardware.accelerator.mig
@@ -219,7 +219,7 @@ def _device_name_of(profile: str) -> str:
     return profile.replace(".", "").replace("+", "-")
 
 
-def _gpu_of(parsed: Machine, device: str) -> int:
+def _gpu_of(parsed: FleetMachine, device: str) -> int:
     """The index of the GPU that a device is or is on; -1 if its name does not contain it."""
     if (parts := _NVIDIA.fullmatch(device)) is not None:
         return int(parts["gpu"])
@@ -231,14 +231,14 @@ def _gpu_of(parsed: Machine, device: str) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(form: str) -> Machine | None:
+def _parsed(form: str) -> FleetMachine | None:
     try:
         return parse_fleet([form])[0] if form else None
     except FleetError:
         return None
 
 
-def _devices(parsed: Machine) -> tuple[str, ...]:
+def _devices(parsed: FleetMachine) -> tuple[str, ...]:
     return tuple(_capacities(parsed.form))
 
 

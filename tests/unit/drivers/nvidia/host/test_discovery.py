@@ -10,7 +10,7 @@ import pytest
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware
 from allotment.fleet.hardware import hardware as hardware_of
 from allotment.fleet.modes import DynamicMig, Full, Mode, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
-from allotment.fleet.nvidia import Fabric, Gpu, gpu_uuid, gpus_of, made_of, offering, offering_of
+from allotment.fleet.nvidia import Fabric, Gpu, gpu_uuid, gpus_of, fixed_mig_devices, offering, offering_of
 from tests.nvml.library import A100, H100, T4
 from tests.nvml.machine import Machine
 from tests.unit.drivers.nvidia.host.hosting import run_on_host
@@ -41,7 +41,7 @@ def test_a_fixed_mig_layout_is_published_like_that_of_the_profile(host: Machine)
     mode: Mode = parse_mode("static-mig=3g.20gb+2g.10gb+1g.5gb/full", machine)
     assert isinstance(mode, StaticMig)
     two_a100s(host, mig=(True, False))
-    layout = made_of(gpus_of(machine, "n", mode), "n", mode)
+    layout = fixed_mig_devices(gpus_of(machine, "n", mode), "n", mode)
 
     async def make(hardware: Hardware) -> None:
         for pci, mig_devices in layout.items():

@@ -11,7 +11,7 @@ from allotment.drivers.nvidia.hardware import GpuLost, GpusChanged, HardwareErro
 from allotment.drivers.nvidia.simulated.declared_faults import DeclaredFaults
 from allotment.drivers.nvidia.simulated.fault_injection import Crash
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
-from allotment.fleet.mig import Piece
+from allotment.fleet.mig import MigPlacement
 from allotment.fleet.profiles import MIB
 from tests.unit.drivers.nvidia.nodes import SimulatedNode, simulated_node
 
@@ -94,7 +94,7 @@ def test_what_exists_fits_on_the_gpu(moves: list[tuple[int, bool]]) -> None:
                 assert {device.uuid for device in await n.hardware.mig_devices(gpu.pci)} == before
             mig_devices = await n.hardware.mig_devices(gpu.pci)
             profiles = {profile.gi_id: profile for profile in gpu.mig.profiles}
-            taken = [n for each in mig_devices for n in Piece(profiles[each.profile_id], each.start).slices]
+            taken = [n for each in mig_devices for n in MigPlacement(profiles[each.profile_id], each.start).slices]
             assert len(taken) == len(set(taken))
             assert len({each.gpu_instance for each in mig_devices}) == len(mig_devices)
             assert sum(profiles[each.profile_id].multiprocessors for each in mig_devices) <= gpu.multiprocessors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allotment.fleet.catalog import merged, read_catalog
-from allotment.fleet.catalog.csv_format import written
+from allotment.fleet.catalog.csv_format import to_csv
 from allotment.model.core import Taint
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import read_demand
@@ -41,7 +41,7 @@ def test_a_catalogue_says_them() -> None:
     (one,), problems = read_catalog(text, "own.csv")
     assert not problems
     assert one.taints == (GKE, Taint(key="example.com/x", effect="NoExecute"))
-    assert read_catalog(written((one,)), "own.csv")[0][0].taints == one.taints
+    assert read_catalog(to_csv((one,)), "own.csv")[0][0].taints == one.taints
     (over,) = merged((replace(one, taints=()),), (one,))
     assert over.taints == one.taints
     (problem,) = read_catalog(text.replace(":NoExecute", ":Never"), "own.csv")[1]

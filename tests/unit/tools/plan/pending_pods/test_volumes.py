@@ -106,7 +106,7 @@ def test_what_the_scheduler_waits_for_is_told() -> None:
     ]  # fmt: skip
     found = {one.pod.name: (one.code, one.text) for one in planned(values, (T4,)).unserved}
     unbound = "PersistentVolumeClaim ml/unbound is not bound yet, and StorageClass at-once binds at once"
-    static = "PersistentVolumeClaim ml/static is not bound to a volume, and names no StorageClass that would make one"
+    static = "PersistentVolumeClaim ml/static is not bound to a volume and has no StorageClass to provision one"
     assert found == {
         "unbound": ("not-ready", unbound),
         "static": ("not-ready", static),

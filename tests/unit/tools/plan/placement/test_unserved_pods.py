@@ -58,7 +58,7 @@ def test_what_cannot_be_tried_is_named_and_the_rest_is_planned() -> None:
     }  # fmt: skip
     texts = {one.pod.name: one.text for one in found.unserved}
     assert 'Did you mean "any"' in texts["no-template"]
-    assert texts["gated"] == "scheduling gate example.com/wait is not removed yet"
+    assert texts["gated"] == "scheduling gate example.com/wait is not removed"
 
 
 def test_what_no_type_can_ever_serve() -> None:
@@ -73,7 +73,7 @@ def test_what_only_limits_keep_away_is_not_impossible() -> None:
     limited = planned(values, CATALOG, PlanLimits(types=("cloud/t4*",)))
     assert codes(limited) == {"a": "limits"}
     assert limited.unserved[0].nearest == ("cloud/a100",)
-    assert "cloud/a100 (not among the types allowed)" in limited.unserved[0].text
+    assert "cloud/a100 (type is not allowed)" in limited.unserved[0].text
     unpriced = planned(values, (T4, instance("a100", "a100-40gb", 1, "")))
     assert codes(unpriced) == {"a": "limits"}
     assert "price not known" in unpriced.unserved[0].text
@@ -220,9 +220,9 @@ def test_what_pods_write_to_a_nodes_disk_has_room_there() -> None:
 def test_a_resource_that_no_template_has_is_told_as_such(name: str) -> None:
     (one,) = planned([pod("a", cpu="1", requests={name: "4"}), pod("b")], CATALOG).unserved
     assert one.code == "never"
-    assert one.text.endswith(f"nothing publishes {name}")
+    assert one.text.endswith(f"no node publishes {name}")
     (one,) = planned([pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)).unserved
-    assert one.text.endswith(f"nothing publishes {name}")
+    assert one.text.endswith(f"no node publishes {name}")
 
 
 def test_of_pods_that_want_to_be_together_as_many_as_one_machine_takes() -> None:
@@ -263,4 +263,4 @@ def test_nearest_to_enough_room_is_who_has_most_and_a_price_that_is_not_known_co
 
 def test_the_lack_of_devices_is_told_before_the_lack_of_room_where_there_are_none() -> None:
     found = planned([claim_template("big", request(BIG)), pod("a", template="big", cpu="20")], (T4, T4X4, A100))
-    assert found.unserved[0].text == "no type of the catalogue has devices that suit its claims, in any mode"
+    assert found.unserved[0].text == "no type of the catalog has devices for its claims in any mode"

@@ -14,7 +14,7 @@ L4 = instance("l4", "l4", 1, "1")
 def test_prices_of_a_day_and_of_a_year_are_told_apart() -> None:
     types = (replace(L4, as_of="2026"), replace(instance("t4", "t4", 1, "9", cpus=20), as_of="2026-08-03"))
     found = planned([claim_template("any", request()), pod("a", template="any", cpu="3"), pod("b", cpu="18")], types)
-    assert found.notes == ("prices are of 2026-08-03, some of an unknown day in 2026",)
+    assert found.notes == ("prices as of 2026-08-03, some of an unknown day in 2026",)
 
 
 def test_a_disk_that_is_estimated_matters_to_those_who_ask_for_it() -> None:

@@ -46,7 +46,7 @@ def saved(
 def test_the_next_cheaper_architecture_is_allowed_too() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
     found = {one.what: one for one in saved(values)}
-    turing = found["Turing allowed too"]
+    turing = found["Turing also allowed"]
     assert (turing.total, turing.saves) == (Decimal("0.5"), Decimal("0.5"))
     assert turing.object == "ResourceClaimTemplate ml/one"
     assert turing.path == "spec.spec.devices.requests[0].exactly.selectors[0].cel.expression"
@@ -54,15 +54,15 @@ def test_the_next_cheaper_architecture_is_allowed_too() -> None:
 
 def test_the_smaller_step_is_told_beside_the_one_that_saves_most() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    assert [one.what for one in saved(values)] == ["Turing allowed too", "Ada Lovelace allowed too"]
+    assert [one.what for one in saved(values)] == ["Turing also allowed", "Ada Lovelace allowed too"]
 
 
 def test_an_amount_is_loosened_to_what_cheaper_gpus_have() -> None:
     values = [claim_template("one", request(MEMORY)), pod("a", template="one")]
     found = {one.what: one.total for one in saved(values)}
     # The A10G's figure, which lets the L4 in as well.
-    assert found["memory 23028Mi allowed too, instead of 30Gi"] == Decimal("0.7")
-    assert found["memory 15Gi allowed too, instead of 30Gi"] == Decimal("0.5")
+    assert found["memory 23028Mi instead of 30Gi"] == Decimal("0.7")
+    assert found["memory 15Gi instead of 30Gi"] == Decimal("0.5")
 
 
 def test_a_claim_without_a_template_is_edited_itself() -> None:
@@ -160,7 +160,7 @@ def test_claims_that_a_template_has_made_already_are_thought_of_as_made_anew() -
     status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="gpu", resource_claim_name="a-gpu-x1"),))
     waiting = replace(waiting, metadata=replace(waiting.metadata, uid="u1"), status=status)
     found = saved([template, made, waiting])
-    assert [one.what for one in found][:1] == ["Turing allowed too"]
+    assert [one.what for one in found][:1] == ["Turing also allowed"]
     assert found[0].object == "ResourceClaimTemplate ml/one"
 
 
@@ -173,7 +173,7 @@ def test_one_condition_is_loosened_and_the_others_stay() -> None:
     assert first.without().expression == MEMORY
     assert second.without().expression == AMPERE
     alone = conditions(AMPERE, FEATURES)[0].without()
-    assert (alone.expression, alone.what) == ("", f"without the condition {AMPERE}")
+    assert (alone.expression, alone.what) == ("", f"without condition {AMPERE}")
 
 
 def test_a_selector_that_does_not_compile_has_no_conditions() -> None:
