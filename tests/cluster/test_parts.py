@@ -75,7 +75,7 @@ def test_a_leader_whose_lease_another_has_stops(backend: Backend) -> None:
         task = asyncio.create_task(election.lead(lead))
         await leads.wait()
         await here.client.patch(LEASES, "it", {"spec": {"holderIdentity": "second"}}, here.namespace)
-        with pytest.raises(LeaseLost, match="second has its Lease"):
+        with pytest.raises(LeaseLost, match="second holds the Lease"):
             await task
 
     backend.run(story)

@@ -94,7 +94,7 @@ def test_who_has_lost_the_lease_ends_with_an_error(lab: Lab) -> None:
         scheduler.leads()
         lab.client.patch(LEASES, LEASE, {"spec": {"holderIdentity": "thief"}}, "kube-system")
         assert scheduler.ends() == 1
-        assert "leads no longer: thief has its Lease" in scheduler.said[-1]
+        assert "is no longer the leader: thief holds the Lease" in scheduler.said[-1]
     assert holder(lab) == "thief"
     lab.client.delete(LEASES, LEASE, "kube-system")
 

@@ -77,7 +77,7 @@ def test_metrics_are_for_whom_the_cluster_lets(cluster: ApiServer, kubeconfig: P
         scheduler.leads()
         port = scheduler.says(r"metrics: https://0\.0\.0\.0:(\d+)/metrics")[1]
         url, trusts = f"https://127.0.0.1:{port}/metrics", ssl.create_default_context(cafile=str(cluster.authority))
-        assert get(url, context=trusts) == (401, "a bearer token is wanted\n")
+        assert get(url, context=trusts) == (401, "a bearer token is required\n")
         assert get(url, "made-up", trusts) == (401, "the cluster does not know this token\n")
         stranger = cluster.token_of("allotment-exporter", NAMESPACE)
         assert get(url, stranger, trusts) == (403, "this user may not get /metrics\n")
@@ -110,5 +110,5 @@ def test_who_is_not_let_in_ends_with_one_line(cluster: ApiServer) -> None:
     stranger = cluster.kubeconfig_of("stranger", "made-up")
     scheduler = Component(*words(stranger))
     assert scheduler.ends() == 1
-    assert "does not let us in: Unauthorized" in scheduler.said[-1]
+    assert "denied access: Unauthorized" in scheduler.said[-1]
     assert "Traceback" not in scheduler.log

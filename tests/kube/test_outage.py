@@ -114,7 +114,7 @@ def test_a_server_that_hangs_costs_the_leader_its_lease_in_time_and_the_others_n
         with kube.hanging():
             # Another may be there that can be reached by others.
             assert leader.ends() == 1
-            assert "leads no longer" in leader.said[-1]
+            assert "is no longer the leader" in leader.said[-1]
         create(kube, pod("after-it-hung"))
         wait_until(lambda: settled(kube))
         quiet(claims, 20)

@@ -46,5 +46,5 @@ def test_what_comes_after_a_backup_was_restored_is_seen(kube: ApiServer) -> None
         assert [one["metadata"]["name"] for one in items(kube, PODS)] == ["kept"]
         create(kube, pod("next"))
         wait_until(lambda: owners(kube) == ["kept", "next"], told=lambda: claims.log)
-        assert "it was restored from a backup, and is read anew" in claims.log
+        assert "it was restored from a backup; listing again" in claims.log
         assert claims.stop() == 0

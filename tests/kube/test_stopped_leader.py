@@ -86,7 +86,7 @@ def test_a_leader_that_stood_still_writes_nothing_when_it_wakes(kube: ApiServer,
             second.leads()
             first.process.send_signal(signal.SIGCONT)
             assert first.ends() == 1
-            assert "leads no longer" in first.said[-1]
+            assert "is no longer the leader" in first.said[-1]
             assert written(audit, token) == before
             wait_until(lambda: not waiting(kube))
             assert len(items(kube, CLAIMS)) == 1 + MANY

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from allotment.autoscaler.options import AutoscalerOptions
 from allotment.autoscaler.program import autoscaler
-from allotment.autoscaler.provider import OrderRejected, MachineStatus
+from allotment.autoscaler.provider import MachineStatus, OrderRejected
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.caches import Caches
 from allotment.cluster.errors import StatusError
@@ -191,7 +191,7 @@ async def test_a_machine_from_order_to_end() -> None:
                 await asyncio.sleep(0.01)
         # Another autoscaler process, which remembers nothing, finds it.
         again = Karpenter(on.client)
-        assert [(s.name, s.state) for s in await again.standing()] == [("g5-1", "running")]
+        assert [(s.name, s.state) for s in await again.list_machines()] == [("g5-1", "running")]
         await provider.delete("g5-1")
         await provider.delete("g5-1")
         await until(provider, lambda found: not found)

@@ -21,7 +21,7 @@ from typing import Any, Final
 from allotment.cli.check.github import commands
 from allotment.cli.check.json_output import data
 from allotment.cli.check.sarif import log
-from allotment.cli.check.text_output import Told, tell
+from allotment.cli.check.text_output import CheckReport, print_report
 from allotment.cli.output.console import Screen
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import find_comments, load_text
@@ -36,8 +36,8 @@ from tests.unit.tools.check.bundles import world_of
 FILE: Final = "mutated.yaml"
 FLEET: Final = "1xa100-40gb/dynamic-mig,1xh100,1xmi300x"
 
-_FORMATS: Final[tuple[Callable[[Told], Any], ...]] = (
-    lambda told: tell(Screen(io.StringIO(), 80, colour=True), told),
+_FORMATS: Final[tuple[Callable[[CheckReport], Any], ...]] = (
+    lambda told: print_report(Screen(io.StringIO(), 80, colour=True), told),
     lambda told: to_json(data(told)),
     lambda told: to_json(log(told)),
     lambda told: list(commands(told.findings)),
@@ -53,7 +53,7 @@ def attempt(text: str, settings: CheckSettings, world: TargetCluster | None, men
     findings = CheckPolicy().evaluate(bundle, {FILE: text}).findings
     for finding in findings:
         assert finding.fix is None or rules_by_code()[finding.code].fixable, f"{finding.code} says that it has no fix"
-    _FORMATS[form](Told(findings, {FILE: text}, objects=len(bundle.documents)))
+    _FORMATS[form](CheckReport(findings, {FILE: text}, objects=len(bundle.documents)))
     return Counter(finding.code for finding in findings)
 
 

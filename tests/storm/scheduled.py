@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from allotment.cel.validation_context import validation_context
-from allotment.cli.inputs.objects import judge
+from allotment.cli.inputs.objects import validate
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
 from allotment.fleet import CLASSES, FleetCluster, cluster_of, parse_fleet
@@ -54,7 +54,7 @@ def values_of(trees: Iterable[Tree]) -> tuple[Object, ...]:
 def _judged(trees: Iterable[Tree]) -> tuple[Object, ...]:
     # The namespace's labels say what claims in it may ask for.
     text = "\n---\n".join(json.dumps(tree) for tree in (_NAMESPACE, *trees))
-    values, problems = judge(load_text(text, "scenario.yaml"), validation_context(FEATURES))
+    values, problems = validate(load_text(text, "scenario.yaml"), validation_context(FEATURES))
     assert not problems, problems
     return tuple(values)
 

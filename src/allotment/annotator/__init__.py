@@ -1,1 +1,1 @@
-"""Why pods wait for devices, told as events of theirs, in clusters whose own scheduler says too little."""
+"""Annotator: events that explain pending pods, for clusters with another scheduler."""

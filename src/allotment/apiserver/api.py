@@ -1,7 +1,7 @@
-"""The API as an application: from a request to an answer, whatever the request is.
+"""The HTTP API: authenticates, authorizes and routes each request, and writes the response.
 
-Who asks, whether he may, what the path names, what the body holds, which verb it is, and in which form the answer
-goes out. Nothing is answered before it is durable, and nothing that a client sends raises: every refusal is a Status.
+Responses are sent only after the revisions they show are durable. Errors caused by a client are returned as a
+``Status``, never raised.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.apiserver.api_description.endpoints import Documents
 from allotment.apiserver.custom_resources.registration import follow_definitions
 from allotment.apiserver.http_messages import Answer, Request, Response, Streaming, Upgrade
 from allotment.apiserver.kinds.kind import ServedKind, User
-from allotment.apiserver.paths import Target
+from allotment.apiserver.paths import ResourcePath
 from allotment.apiserver.reads import paging, representation
 from allotment.apiserver.reads import watch as watching
 from allotment.apiserver.reads.representation import Form, negotiate
@@ -38,7 +38,7 @@ from allotment.apiserver.request_options import (
 from allotment.apiserver.served_kinds import Catalog, is_custom
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.streams import Kubelets
-from allotment.apiserver.verbs import Ask, Ids, Verbs
+from allotment.apiserver.verbs import Ids, Operation, Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.quoting import quote
@@ -50,31 +50,31 @@ _log = logging.getLogger("allotment.apiserver")
 
 _PRIVATE: Final = ("cache-control", "no-cache, private")
 _JSON: Final[Headers] = (_PRIVATE, ("content-type", representation.JSON))
-_TYPED: Final[Mapping[str, Headers]] = {
+_HEADERS_BY_MEDIA: Final[Mapping[str, Headers]] = {
     representation.JSON: _JSON,
     representation.YAML: (_PRIVATE, ("content-type", representation.YAML)),
     representation.PROTOBUF: (_PRIVATE, ("content-type", representation.PROTOBUF)),
 }
-_FRAMED: Final[Headers] = (_PRIVATE, ("content-type", f"{representation.PROTOBUF};stream=watch"))
+_PROTOBUF_STREAM_HEADERS: Final[Headers] = (_PRIVATE, ("content-type", f"{representation.PROTOBUF};stream=watch"))
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
-#: Verbs that objects in namespaces know for one namespace only, not for all.
-_IN_NAMESPACES: Final = frozenset({"create", "deletecollection"})
+#: Verbs that namespaced resources support in one namespace only, not across all namespaces.
+_SINGLE_NAMESPACE: Final = frozenset({"create", "deletecollection"})
 _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
-#: Characters of all warnings of an answer, and of each if they are more.
-_WARNED: Final = 4096
-_WARNED_EACH: Final = 256
-#: Subresources that are the object itself, seen from a side.
-_SIDES: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
+#: Maximum characters of all warnings in a response, and of each warning when the total is exceeded.
+_WARNINGS_MAX: Final = 4096
+_WARNING_MAX: Final = 256
+#: Subresources that read and write the object itself.
+_OBJECT_SUBRESOURCES: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
 
 
-def _none(namespace: str) -> Iterable[Tree]:
+def _no_objects(namespace: str) -> Iterable[Tree]:
     return ()
 
 
 class Api:
-    """See the module. ``kinds`` are the built-in ones; ``server`` is the address that clients are told.
+    """The API server application. ``kinds`` are the built-in kinds; ``server`` is the address shown to clients.
 
-    ``companions``: the objects that come with each new namespace, by its name.
+    ``namespace_objects`` returns the objects to create in each new namespace, given its name.
     """
 
     def __init__(
@@ -88,39 +88,41 @@ class Api:
         access: AccessControl,
         kubelets: Kubelets | None = None,
         server: str = "",
-        companions: Callable[[str], Iterable[Tree]] = _none,
+        namespace_objects: Callable[[str], Iterable[Tree]] = _no_objects,
     ) -> None:
         self.store = store
         self.catalog = Catalog(kinds)
-        self.verbs = Verbs(store, self.catalog, clock=clock, ids=ids, features=features, companions=companions)
+        self.verbs = Verbs(
+            store, self.catalog, clock=clock, ids=ids, features=features, namespace_objects=namespace_objects
+        )
         self.access = access
         self._kubelets = kubelets
         self._lines = watching.Lines()
-        self._unfollow = follow_definitions(store, self.catalog, features.kube)
+        self._stop_following = follow_definitions(store, self.catalog, features.kube)
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
-        self._documented = self.catalog.generation
+        self._documents_generation = self.catalog.generation
         self._features, self._server = features, server
 
     def close(self) -> None:
-        """Stop following the store."""
-        self._unfollow()
+        """Unsubscribe from the store."""
+        self._stop_following()
 
     async def __call__(self, request: Request) -> Answer:
-        """Answer one request."""
+        """Return the response to a request. Never raises."""
         try:
             try:
                 answer = await self._answer(request)
             except StatusError as error:
-                answer = _refusal(error.status, request)
+                answer = _status_response(error.status, request)
             if isinstance(answer, Response) and answer.code >= 400:
-                # A refusal tells of writes, too: a name that is taken, an object that is gone.
+                # A refusal reveals writes, too: a name that is in use, an object that was deleted.
                 await self.store.durable()
             return answer
         except OSError as error:
-            return _refusal(api_errors.unavailable(f"the store has failed: {error}").status, request)
-        except Exception as error:  # noqa: BLE001 - a defect of ours must not cost a client its connection
+            return _status_response(api_errors.unavailable(f"the store has failed: {error}").status, request)
+        except Exception as error:  # noqa: BLE001 - a bug in a handler must not close the client's connection
             _log.exception("%s %s", request.method, request.path)
-            return _refusal(api_errors.internal(f"{type(error).__name__}: {error}").status, request)
+            return _status_response(api_errors.internal(f"{type(error).__name__}: {error}").status, request)
 
     async def _answer(self, request: Request) -> Answer:
         user = self.access.authenticator(request)
@@ -128,70 +130,79 @@ class Api:
             raise api_errors.unauthorized()
         target = paths.parse(request.path)
         if target is None:
-            return await self._elsewhere(request, user)
+            return await self._non_resource(request, user)
         kind = self.catalog.find(target.group, target.version, target.plural)
         verb = _verb(request, target)
-        self._allow(user, verb, target, _sought(request, target, verb))
+        self._allow(user, verb, target, _restricted_name(request, target, verb))
         if kind is None:
-            return self._nothing(target)
-        if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _IN_NAMESPACES):
+            return self._no_such_resource(target)
+        if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _SINGLE_NAMESPACE):
             raise api_errors.unknown_path() if target.namespace or target.name else api_errors.method_not_allowed()
         if target.rest or (target.subresource and target.subresource not in kind.subresources):
             raise api_errors.unknown_path()
-        note = kind.deprecated.get(target.version)
-        if note is None:
-            return await self._served(request, user, kind, target, verb)
+        deprecation = kind.deprecated.get(target.version)
+        if deprecation is None:
+            return await self._dispatch(request, user, kind, target, verb)
         try:
-            answer = await self._served(request, user, kind, target, verb)
+            answer = await self._dispatch(request, user, kind, target, verb)
         except StatusError as error:
-            answer = _refusal(error.status, request)
-        return _warned(answer, note)
+            answer = _status_response(error.status, request)
+        return _with_warning(answer, deprecation)
 
-    async def _served(self, request: Request, user: User, kind: ServedKind, target: Target, verb: str) -> Answer:
-        """What a kind that is served answers."""
-        if target.subresource and target.subresource not in _SIDES:
-            return await self._called(request, user, kind, target)
-        answer = _ANSWERS.get((request.method, bool(target.name)))
+    async def _dispatch(
+        self, request: Request, user: User, kind: ServedKind, target: ResourcePath, verb: str
+    ) -> Answer:
+        """Route a request for a served kind to its handler."""
+        if target.subresource and target.subresource not in _OBJECT_SUBRESOURCES:
+            return await self._call_virtual(request, user, kind, target)
+        answer = _HANDLERS.get((request.method, bool(target.name)))
         if answer is None or (not target.subresource and verb not in kind.verbs):
             raise api_errors.method_not_allowed()
         return await answer(self, request, user, kind, target)
 
-    def _allow(self, user: User, verb: str, target: Target, sought: str = "") -> None:
+    def _allow(self, user: User, verb: str, target: ResourcePath, only_name: str = "") -> None:
         namespace = target.name if target.plural == "namespaces" and not target.group else target.namespace
-        name = target.name or sought
-        why = self.access.authorizer(user, verb, target.group, target.plural, target.subresource, namespace, name)
-        if why is not None:
-            raise api_errors.may_not(target.group, target.plural, name, why)
+        name = target.name or only_name
+        reason = self.access.authorizer(user, verb, target.group, target.plural, target.subresource, namespace, name)
+        if reason is not None:
+            raise api_errors.access_denied(target.group, target.plural, name, reason)
 
     def allow(
-        self, user: User, verb: str, kind: ServedKind, namespace: str, name: str, subresource: str = "", sought: str = ""
+        self,
+        user: User,
+        verb: str,
+        kind: ServedKind,
+        namespace: str,
+        name: str,
+        subresource: str = "",
+        only_name: str = "",
     ) -> None:
-        """Refuse what the user may not do. ``sought``: the name that a list or a watch is limited to."""
-        self._allow(user, verb, Target(kind.group, "", kind.plural, namespace, name, subresource), sought)
+        """Raise 403 if the user lacks the permission. ``only_name``: the one name that a list or watch selects."""
+        self._allow(user, verb, ResourcePath(kind.group, "", kind.plural, namespace, name, subresource), only_name)
 
     def allow_new(self, user: User, kind: ServedKind, namespace: str, name: str) -> None:
-        """Refuse who may write to objects but not create them, where there is none: a write would create it."""
+        """Raise 403 if the object does not exist and the user may not create it: the write would create it."""
         if self.store.get(kind.store_bucket, namespace, name) is None:
             self.allow(user, "create", kind, namespace, name)
 
-    def _nothing(self, target: Target) -> Response:
-        """There is no such resource, or not even such a group."""
+    def _no_such_resource(self, target: ResourcePath) -> Response:
+        """Refuse a resource that is not served; an unknown group gets Go's plain 404 page."""
         if target.group and not self.catalog.serves(target.group, target.version):
             return page_not_found()
         raise api_errors.unknown_path()
 
-    async def _elsewhere(self, request: Request, user: User) -> Answer:
-        """Paths that name no resource: discovery, schemas, health."""
-        why = self.access.authorizer(user, request.method.lower(), path=request.path)
-        if why is not None:
-            raise api_errors.may_not("", "", "", why)
+    async def _non_resource(self, request: Request, user: User) -> Answer:
+        """Answer paths outside the resource API: discovery, OpenAPI documents, health."""
+        reason = self.access.authorizer(user, request.method.lower(), path=request.path)
+        if reason is not None:
+            raise api_errors.access_denied("", "", "", reason)
         if request.method not in ("GET", "HEAD"):
             raise api_errors.method_not_allowed()
-        if self._documented != self.catalog.generation:
+        if self._documents_generation != self.catalog.generation:
             self._documents = Documents(
                 tuple(self.catalog), release=self._features.kube, server=self._server, previous=self._documents
             )
-            self._documented = self.catalog.generation
+            self._documents_generation = self.catalog.generation
         answer = self._documents.answer(request)
         if answer is not None:
             return answer
@@ -200,18 +211,18 @@ class Api:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    async def _get(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _get(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         form = self._form(request, kind)
         if request.query:
-            asked = first(parse_query(request.query), "resourceVersion")
-            if asked and revision(asked) > self.store.revision:
-                await paging.reached(self.store, revision(asked))
+            resource_version = first(parse_query(request.query), "resourceVersion")
+            if resource_version and revision(resource_version) > self.store.revision:
+                await paging.reached(self.store, revision(resource_version))
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
-        return await self._shown(kind, target.version, entry, form)
+        return await self._object_response(kind, target.version, entry, form)
 
-    async def _list(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _list(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         query = parse_query(request.query)
         options = list_options(query, watch=target.watch)
         if options.watch:
@@ -225,19 +236,19 @@ class Api:
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, options, wanted)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable(min(page.revision, self.store.revision))
-        return Response(200, _TYPED[form.media], body)
+        return Response(200, _HEADERS_BY_MEDIA[form.media], body)
 
-    async def _read(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
-        """GET of one object; by the old path of a watch, a watch of it."""
+    async def _read(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+        """GET of one object, or a watch of it under the deprecated ``/watch/`` path."""
         if not target.watch:
             return await self._get(request, user, kind, target)
         options = list_options(parse_query(request.query), watch=True)
         fields = f"metadata.name={target.name}"
         return self._watch(request, kind, target, options._replace(fields=fields))
 
-    def _watch(self, request: Request, kind: ServedKind, target: Target, options: ListOptions) -> Answer:
+    def _watch(self, request: Request, kind: ServedKind, target: ResourcePath, options: ListOptions) -> Answer:
         form = self._form(request, kind, stream=True)
-        headers = _FRAMED if form.media == representation.PROTOBUF else _JSON
+        headers = _PROTOBUF_STREAM_HEADERS if form.media == representation.PROTOBUF else _JSON
         wanted = selection(kind, target.version, options.labels, options.fields)
         try:
             watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, wanted)
@@ -256,7 +267,7 @@ class Api:
             raise api_errors.bad_request(f"Unable to convert to Table as requested: {error}")
         return form._replace(include=include)
 
-    async def _shown(
+    async def _object_response(
         self, kind: ServedKind, version: str, entry: Entry, form: Form, code: int = 200, warnings: Iterable[str] = ()
     ) -> Response:
         body = representation.object_body(
@@ -267,164 +278,171 @@ class Api:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def _ask(
-        self, request: Request, user: User, kind: ServedKind, target: Target, query: Query, dry_run: bool, warnings: list[str]
-    ) -> Ask:
-        manager = first(query, "fieldManager") or _agent(request.headers.get("user-agent", ""))
-        return Ask(
+    def _operation(
+        self,
+        request: Request,
+        user: User,
+        kind: ServedKind,
+        target: ResourcePath,
+        query: Query,
+        dry_run: bool,
+        warnings: list[str],
+    ) -> Operation:
+        manager = first(query, "fieldManager") or _default_manager(request.headers.get("user-agent", ""))
+        return Operation(
             kind, target.version, target.namespace, target.name, user, manager, target.subresource, dry_run,
             warnings.append,
         )  # fmt: skip
 
-    async def _create(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _create(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         if kind.verbs == ("create",):
-            return await self._called(request, user, kind, target)
+            return await self._call_virtual(request, user, kind, target)
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "CreateOptions")
         warnings: list[str] = []
-        ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
+        operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         try:
-            entry = self.verbs.create(ask, _object(request, ask, options))
+            entry = self.verbs.create(operation, _object(request, operation, options))
         except StatusError as error:
-            return _refusal(error.status, request, warnings)
-        return await self._shown(kind, target.version, entry, form, 201, warnings)
+            return _status_response(error.status, request, warnings)
+        return await self._object_response(kind, target.version, entry, form, 201, warnings)
 
-    async def _update(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _update(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "UpdateOptions")
         warnings: list[str] = []
-        ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
+        operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         try:
-            tree = _object(request, ask, options)
-            there = self.store.get(kind.store_bucket, target.namespace, target.name) is not None
+            tree = _object(request, operation, options)
+            exists = self.store.get(kind.store_bucket, target.namespace, target.name) is not None
             if kind.create_on_update:
                 self.allow_new(user, kind, target.namespace, target.name)
-            entry = self.verbs.update(ask, tree)
+            entry = self.verbs.update(operation, tree)
         except StatusError as error:
-            return _refusal(error.status, request, warnings)
-        return await self._shown(kind, target.version, entry, form, 200 if there else 201, warnings)
+            return _status_response(error.status, request, warnings)
+        return await self._object_response(kind, target.version, entry, form, 200 if exists else 201, warnings)
 
-    async def _patch(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _patch(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))
-        patch = patching.form_of(media, kind)
+        patch = patching.patch_type(media, kind)
         options = write_options(query, "PatchOptions", patch=patch)
         warnings: list[str] = []
-        ask = self._ask(request, user, kind, target, query, options.dry_run, warnings)
+        operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)
         try:
             change = patching.read(request.body, patch)
             if patch == "apply":
                 self.allow_new(user, kind, target.namespace, target.name)
-            entry, new = patching.patch(self.verbs, ask, patch, change, options)
+            entry, new = patching.patch(self.verbs, operation, patch, change, options)
         except StatusError as error:
-            return _refusal(error.status, request, warnings)
-        return await self._shown(kind, target.version, entry, form, 201 if new else 200, warnings)
+            return _status_response(error.status, request, warnings)
+        return await self._object_response(kind, target.version, entry, form, 201 if new else 200, warnings)
 
-    async def _delete(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _delete(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         if target.subresource:
             raise api_errors.method_not_allowed()
         form = self._form(request, kind)
         query = parse_query(request.query)
-        options = delete_options(query, self._options_in(request))
-        ask = self._ask(request, user, kind, target, query, options.dry_run, [])
-        entry, gone = deletion.delete(self.verbs, ask, options)
-        status = deletion.outcome(kind, entry, gone)
+        options = delete_options(query, self._delete_options_body(request))
+        operation = self._operation(request, user, kind, target, query, options.dry_run, [])
+        entry, gone = deletion.delete(self.verbs, operation, options)
+        status = deletion.response_body(kind, entry, gone)
         if status is None:
-            return await self._shown(kind, target.version, entry, form)
+            return await self._object_response(kind, target.version, entry, form)
         await self.store.durable()
         return Response(200, _headers(form), representation.written(status, form))
 
-    async def _delete_collection(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _delete_collection(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
-        options = delete_options(query, self._options_in(request))
+        options = delete_options(query, self._delete_options_body(request))
         chosen = list_options(query)
         wanted = selection(kind, target.version, chosen.labels, chosen.fields)
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, wanted)
-        ask = self._ask(request, user, kind, target, query, options.dry_run, [])
-        deletion.delete_all(self.verbs, ask, page.entries, options)
+        operation = self._operation(request, user, kind, target, query, options.dry_run, [])
+        deletion.delete_all(self.verbs, operation, page.entries, options)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable()
         return Response(200, _headers(form), body)
 
-    def _options_in(self, request: Request) -> Tree:
+    def _delete_options_body(self, request: Request) -> Tree:
         if not request.body:
             return {}
         media = bodies.media_type(request.headers.get("content-type", ""))
-        return bodies.read_plain(request.body, media, "DeleteOptions", ())
+        return bodies.read_unstored(request.body, media, "DeleteOptions", ())
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    async def _called(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
-        """Subresources that are no side of the object, and kinds that are not stored."""
+    async def _call_virtual(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+        """Handle subresources with a type of their own, and kinds that are not stored."""
         if target.subresource == "scale":
             return await self._scale(request, user, kind, target)
         if target.subresource in _STREAMS:
-            return await self._streamed(request, user, kind, target)
+            return await self._stream(request, user, kind, target)
         if request.method != "POST":
             raise api_errors.method_not_allowed()
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "CreateOptions")
-        ask = self._ask(request, user, kind, target, query, options.dry_run, [])
+        operation = self._operation(request, user, kind, target, query, options.dry_run, [])
         media = bodies.media_type(request.headers.get("content-type", ""))
-        what, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (ask.api_version,)))
-        tree = bodies.in_namespace(bodies.read_plain(request.body, media, what, versions), target.namespace)
-        answered = self.call(ask, tree)
+        what, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (operation.api_version,)))
+        tree = bodies.in_namespace(bodies.read_unstored(request.body, media, what, versions), target.namespace)
+        result = self.call(operation, tree)
         await self.store.durable()
-        return Response(201, _headers(form), representation.written(answered, form))
+        return Response(201, _headers(form), representation.written(result, form))
 
-    async def _streamed(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
-        """What a pod's node answers: logs, and connections into its containers."""
+    async def _stream(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
+        """Proxy logs, exec, attach and port-forward to the kubelet of the pod's node."""
         if request.method not in ("GET", "POST"):
             raise api_errors.method_not_allowed()
-        if target.subresource != "log":  # a WebSocket begins with GET, and yet to run a command is not to read
+        if target.subresource != "log":  # WebSocket handshakes are GETs, but running a command requires "create"
             self._allow(user, "create", target)
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
         return await streams.answer(target.subresource, request, entry.tree, self._kubelets)
 
-    def call(self, ask: Ask, tree: Tree) -> Tree:
-        """What is written like an object and is none: carried out and answered."""
-        kind = ask.kind
-        if ask.subresource == "binding":
-            return virtual_resources.bind(self.verbs, ask, tree)
+    def call(self, operation: Operation, tree: Tree) -> Tree:
+        """Carry out a create on a virtual resource and return its result."""
+        kind = operation.kind
+        if operation.subresource == "binding":
+            return virtual_resources.bind(self.verbs, operation, tree)
         if kind.bucket == "bindings":
             pods = self.catalog.find("", "v1", "pods")
-            assert pods is not None, "there are always pods"
+            assert pods is not None, "pods are always served"
             name = (tree.get("metadata") or {}).get("name") or ""
-            return virtual_resources.bind(self.verbs, ask._replace(kind=pods, name=name), tree)
-        if ask.subresource == "eviction":
-            return virtual_resources.evict(self.verbs, ask, tree)
-        if ask.subresource == "token":
-            return virtual_resources.issue_token(self.verbs, ask, tree, self.access)
-        if kind.verbs == ("create",) and not ask.subresource:
-            tree = {"kind": kind.kind, "apiVersion": ask.api_version, **tree}
-            return virtual_resources.review(self.verbs, ask, tree, self.access)
+            return virtual_resources.bind(self.verbs, operation._replace(kind=pods, name=name), tree)
+        if operation.subresource == "eviction":
+            return virtual_resources.evict(self.verbs, operation, tree)
+        if operation.subresource == "token":
+            return virtual_resources.issue_token(self.verbs, operation, tree, self.access)
+        if kind.verbs == ("create",) and not operation.subresource:
+            tree = {"kind": kind.kind, "apiVersion": operation.api_version, **tree}
+            return virtual_resources.review(self.verbs, operation, tree, self.access)
         raise api_errors.unknown_path()
 
-    async def _scale(self, request: Request, user: User, kind: ServedKind, target: Target) -> Answer:
+    async def _scale(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         media = bodies.media_type(request.headers.get("content-type", ""))
         if request.method == "GET":
-            ask = self._ask(request, user, kind, target, query, False, [])
-            entry = self.verbs.entry(ask)
+            operation = self._operation(request, user, kind, target, query, False, [])
+            entry = self.verbs.entry(operation)
         elif request.method in ("PUT", "PATCH"):
-            patch = patching.form_of(media, kind) if request.method == "PATCH" else ""
+            patch = patching.patch_type(media, kind) if request.method == "PATCH" else ""
             options = write_options(query, "PatchOptions" if patch else "UpdateOptions", patch=patch)
-            ask = self._ask(request, user, kind, target, query, options.dry_run, [])
+            operation = self._operation(request, user, kind, target, query, options.dry_run, [])
             if patch:
                 wanted = patching.patched_scale(
-                    scale.view(self.verbs.entry(ask), kind), patch, patching.read(request.body, patch)
+                    scale.view(self.verbs.entry(operation), kind), patch, patching.read(request.body, patch)
                 )
             else:
-                wanted = bodies.read_plain(request.body, media, "Scale", (scale.API_VERSION,))
-            entry = scale.write(self.verbs, ask, wanted)
+                wanted = bodies.read_unstored(request.body, media, "Scale", (scale.API_VERSION,))
+            entry = scale.write(self.verbs, operation, wanted)
         else:
             raise api_errors.method_not_allowed()
         body = representation.written(scale.view(entry, kind), form)
@@ -432,7 +450,7 @@ class Api:
         return Response(200, _headers(form), body)
 
 
-_ANSWERS: Final = {
+_HANDLERS: Final = {
     ("GET", True): Api._read,
     ("GET", False): Api._list,
     ("POST", False): Api._create,
@@ -443,15 +461,17 @@ _ANSWERS: Final = {
 }
 
 
-def _object(request: Request, ask: Ask, options: WriteOptions) -> Tree:
-    """The object in a body, checked."""
+def _object(request: Request, operation: Operation, options: WriteOptions) -> Tree:
+    """The decoded and validated object in a request body."""
     media = bodies.media_type(request.headers.get("content-type", ""))
-    tree = bodies.read_object(request.body, media, ask.kind, ask.version, options.validation, ask.warn)
-    return bodies.in_namespace(tree, ask.namespace)
+    tree = bodies.read_object(
+        request.body, media, operation.kind, operation.version, options.validation, operation.warn
+    )
+    return bodies.in_namespace(tree, operation.namespace)
 
 
-def _verb(request: Request, target: Target) -> str:
-    """The verb as access rules know it."""
+def _verb(request: Request, target: ResourcePath) -> str:
+    """The verb for authorization."""
     verb = _VERBS.get(request.method, request.method.lower())
     if target.name:
         return "watch" if target.watch and verb == "get" else verb
@@ -460,36 +480,36 @@ def _verb(request: Request, target: Target) -> str:
     return "deletecollection" if verb == "delete" else verb
 
 
-def _sought(request: Request, target: Target, verb: str) -> str:
-    """The name that a list or a watch is limited to: who may see that one object need not see all."""
+def _restricted_name(request: Request, target: ResourcePath, verb: str) -> str:
+    """The name that a list or watch selects: permission for that one object is enough."""
     if verb not in ("list", "watch") or target.watch or not request.query:
         return ""
     return exact_name(first(parse_query(request.query), "fieldSelector"))
 
 
-def _agent(header: str) -> str:
-    """The field manager that a User-Agent stands for: what is before its first slash."""
+def _default_manager(header: str) -> str:
+    """The default field manager: the User-Agent up to its first slash."""
     name = "".join(character for character in header.partition("/")[0] if character.isprintable())[:128]
     return name or "unknown"
 
 
 def _headers(form: Form, warnings: Iterable[str] = ()) -> Headers:
-    headers = _TYPED[form.media]
+    headers = _HEADERS_BY_MEDIA[form.media]
     if not warnings:
         return headers
-    return (*headers, *(("warning", f"299 - {quote(text)}") for text in _bearable(warnings)))
+    return (*headers, *(("warning", f"299 - {quote(text)}") for text in _limited(warnings)))
 
 
-def _bearable(warnings: Iterable[str]) -> Iterable[str]:
-    """Each warning once; of too many the beginnings, as upstream: clients bear only so much of headers."""
+def _limited(warnings: Iterable[str]) -> Iterable[str]:
+    """Distinct warnings, truncated as upstream does when they exceed the header limit."""
     distinct = tuple(dict.fromkeys(warnings))
-    if sum(map(len, distinct)) <= _WARNED:
+    if sum(map(len, distinct)) <= _WARNINGS_MAX:
         return distinct
-    return [text[:_WARNED_EACH] for text in distinct][: _WARNED // _WARNED_EACH]
+    return [text[:_WARNING_MAX] for text in distinct][: _WARNINGS_MAX // _WARNING_MAX]
 
 
-def _refusal(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Response:
-    """A Status as the answer."""
+def _status_response(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Response:
+    """A response that carries a Status."""
     form = representation.refusal_form(request.headers.get("accept", ""))
     headers = _headers(form, warnings)
     seconds = (status.get("details") or {}).get("retryAfterSeconds")
@@ -499,15 +519,15 @@ def _refusal(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Re
     return Response(int(status["code"]), headers, body)
 
 
-def _warned(answer: Answer, note: str) -> Answer:
-    """An answer with one more warning, the first."""
+def _with_warning(answer: Answer, deprecation: str) -> Answer:
+    """The response with one more Warning header, placed first."""
     if isinstance(answer, Upgrade):
         return answer
     headers = answer.headers
-    return answer._replace(headers=(*headers[:2], ("warning", f"299 - {quote(note)}"), *headers[2:]))
+    return answer._replace(headers=(*headers[:2], ("warning", f"299 - {quote(deprecation)}"), *headers[2:]))
 
 
 def page_not_found() -> Response:
-    """What Go's own server says of paths that nobody knows."""
+    """Go's plain-text 404, which upstream sends for unknown paths."""
     headers = (_PRIVATE, ("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff"))
     return Response(404, headers, b"404 page not found\n")

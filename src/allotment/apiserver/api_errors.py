@@ -30,18 +30,18 @@ def unauthorized() -> StatusError:
     return StatusError(failure_status(401, "Unauthorized", "Unauthorized"))
 
 
-def forbidden(kind: ServedKind, name: str, why: str, causes: Sequence[Tree] = ()) -> StatusError:
+def forbidden(kind: ServedKind, name: str, reason: str, causes: Sequence[Tree] = ()) -> StatusError:
     """403: admission refuses an object."""
     details = _about(kind.group, kind.plural, name)
     if causes:
         details["causes"] = list(causes)
-    return StatusError(failure_status(403, "Forbidden", f"{kind.bucket} {quote(name)} is forbidden: {why}", details))
+    return StatusError(failure_status(403, "Forbidden", f"{kind.bucket} {quote(name)} is forbidden: {reason}", details))
 
 
-def may_not(group: str, plural: str, name: str, why: str) -> StatusError:
+def access_denied(group: str, plural: str, name: str, reason: str) -> StatusError:
     """403: the user has no right to do that."""
     what = _qualified(group, plural) + (f" {quote(name)}" if name else "") + " is " if plural else ""
-    return StatusError(failure_status(403, "Forbidden", f"{what}forbidden: {why}", _about(group, plural, name)))
+    return StatusError(failure_status(403, "Forbidden", f"{what}forbidden: {reason}", _about(group, plural, name)))
 
 
 def unknown_path() -> StatusError:
@@ -67,16 +67,16 @@ def already_exists(kind: ServedKind, name: str) -> StatusError:
     return StatusError(failure_status(409, "AlreadyExists", message, _about(kind.group, kind.plural, name)))
 
 
-def conflict(group: str, resource: str, name: str, why: str) -> StatusError:
+def conflict(group: str, resource: str, name: str, reason: str) -> StatusError:
     """409: the object is not what the writer took it for. ``resource`` is plural, or a kind where upstream has that."""
-    message = f"Operation cannot be fulfilled on {_qualified(group, resource)} {quote(name)}: {why}"
+    message = f"Operation cannot be fulfilled on {_qualified(group, resource)} {quote(name)}: {reason}"
     return StatusError(failure_status(409, "Conflict", message, _about(group, resource, name)))
 
 
 def modified(kind: ServedKind, name: str) -> StatusError:
     """409: somebody else wrote since the object was read."""
-    why = "the object has been modified; please apply your changes to the latest version and try again"
-    return conflict(kind.group, kind.plural, name, why)
+    reason = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(kind.group, kind.plural, name, reason)
 
 
 def expired(message: str, more: Tree | None = None) -> StatusError:
@@ -125,13 +125,13 @@ def unavailable(message: str) -> StatusError:
     return StatusError(failure_status(503, "ServiceUnavailable", message))
 
 
-def revision_too_large(asked: int, current: int) -> StatusError:
-    """504: the revision asked for has not been yet."""
+def revision_too_large(requested: int, current: int) -> StatusError:
+    """504: the revision requested for has not been yet."""
     details = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {requested}, current: {current}"
     return StatusError(failure_status(504, "Timeout", message, details))
 
 

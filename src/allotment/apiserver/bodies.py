@@ -1,7 +1,7 @@
-"""Request bodies: from bytes to a checked tree, or the refusal that the real server gives.
+"""Decodes and validates request bodies, with the errors that kube-apiserver returns.
 
-JSON, YAML and protobuf come out as the same trees. What a body says too much (unknown fields, keys that stand twice)
-is an error, a warning or nothing, as ``fieldValidation`` wants it.
+JSON, YAML and protobuf are decoded to the same trees. Unknown and duplicate fields are an error, a warning or ignored,
+depending on ``fieldValidation``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from allotment.apiserver import api_errors, go_json
 from allotment.apiserver.kinds.kind import ServedKind
-from allotment.apiserver.memo import remembered
+from allotment.apiserver.memo import memoized
 from allotment.apiserver.request_options import Validation
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.model.fields import TypeShape, shape_of, versions_of
@@ -31,7 +31,7 @@ from allotment.model.trees import Tree
 Path = tuple[str | int, ...]
 Warn = Callable[[str], None]
 
-#: What a body may weigh; more is not even looked at.
+#: Maximum size of a body in bytes.
 LIMIT: Final = 3 * 1024 * 1024
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 ACCEPTED: Final = (JSON, YAML, PROTOBUF)
@@ -40,34 +40,34 @@ _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
 _SCHEME: Final = 'in scheme "pkg/api/legacyscheme/scheme.go:30"'
-_WHITE: Final = b" \n\r\t"
+_WHITESPACE: Final = b" \n\r\t"
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Decoded(NamedTuple):
-    """A body as a tree; ``duplicates`` are the paths of keys that stand twice, and ``order`` of all keys then."""
+class DecodedBody(NamedTuple):
+    """A decoded body. ``duplicates`` are the paths of repeated keys; if there are any, ``order`` lists all paths."""
 
     tree: Any
     duplicates: Sequence[Path] = ()
     order: Sequence[Path] = ()
 
 
-@remembered(256)
+@memoized(256)
 def media_type(header: str) -> str:
-    """The media type of a Content-Type header; JSON where there is none."""
+    """The media type of a Content-Type header; JSON if the header is empty."""
     return header.partition(";")[0].strip().lower() or JSON
 
 
-def decode(body: bytes, media: str, kind: str, *, watch_duplicates: bool = True) -> Decoded:
-    """The value in a body. ``kind`` is what it should hold, for the refusal."""
+def decode(body: bytes, media: str, kind: str, *, find_duplicates: bool = True) -> DecodedBody:
+    """Decode a body. ``kind`` is the expected kind, for error messages."""
     if len(body) > LIMIT:
         raise api_errors.too_large(LIMIT)
     if media == JSON:
-        return _from_json(body, kind, watch_duplicates)
+        return _from_json(body, kind, find_duplicates)
     if media == PROTOBUF:
         try:
-            return Decoded(decode_protobuf(body, "", kind))
+            return DecodedBody(decode_protobuf(body, "", kind))
         except ProtobufError as error:
             raise _unrecognized(kind, str(error), body) from None
     if media == YAML:
@@ -75,33 +75,33 @@ def decode(body: bytes, media: str, kind: str, *, watch_duplicates: bool = True)
     raise api_errors.unsupported_media_type(ACCEPTED)
 
 
-def _from_json(body: bytes, kind: str, watch_duplicates: bool) -> Decoded:
+def _from_json(body: bytes, kind: str, find_duplicates: bool) -> DecodedBody:
     try:
         tree = go_json.decode(body)
     except ValueError as error:
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {error}", body) from None
-    if not watch_duplicates:
-        return Decoded(tree)
-    # The same bytes come out again (white space aside) only if no key was lost on the way in. Most clients write what
-    # we would; the others cost a second reading.
-    if body.translate(None, _WHITE) == _encode(tree).translate(None, _WHITE):
-        return Decoded(tree)
-    return Decoded(tree, *_twice(body))
+    if not find_duplicates:
+        return DecodedBody(tree)
+    # The body equals its re-encoding (white space aside) only if it has no duplicate keys. Most clients write the same
+    # compact form; other bodies are parsed a second time.
+    if body.translate(None, _WHITESPACE) == _encode(tree).translate(None, _WHITESPACE):
+        return DecodedBody(tree)
+    return DecodedBody(tree, *_duplicate_keys(body))
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as written."""
+    """The key-value pairs of a JSON object in source order, duplicates included."""
 
 
 _read_pairs: Final = JSONDecoder(object_pairs_hook=_Pairs, strict=False).decode
 
 
-def _twice(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
-    """The paths of keys that stand more than once in their object, and all paths in the order written."""
+def _duplicate_keys(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
+    """The paths of duplicate keys, and if there are any, all paths in source order."""
     try:
         written = _read_pairs(body.decode(errors="replace"))
     except (ValueError, RecursionError):
-        return (), ()  # msgspec could read it, so only Python's depth stands in the way
+        return (), ()  # valid JSON that exceeds only Python's recursion limit
     found: list[Path] = []
     order: list[Path] = []
 
@@ -124,7 +124,7 @@ def _twice(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
     return (found, order) if found else ((), ())
 
 
-def _from_yaml(body: bytes, kind: str) -> Decoded:
+def _from_yaml(body: bytes, kind: str) -> DecodedBody:
     try:
         read = next(iter(yaml_parser.parse(body.decode("utf-8-sig"))), None)
     except UnicodeDecodeError:
@@ -133,35 +133,37 @@ def _from_yaml(body: bytes, kind: str) -> Decoded:
         reason = f"error converting YAML to JSON: yaml: line {fault.line + 1}: {fault.message}"
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {reason}", body) from None
     if read is None:
-        return Decoded({})
-    return Decoded({} if read.tree is None else read.tree, tuple(split_path(twice.path) for twice in read.duplicates))
+        return DecodedBody({})
+    return DecodedBody(
+        {} if read.tree is None else read.tree, tuple(split_path(duplicates.path) for duplicates in read.duplicates)
+    )
 
 
-def _unrecognized(kind: str, why: str, body: bytes) -> Exception:
+def _unrecognized(kind: str, reason: str, body: bytes) -> Exception:
     shown = "<empty>"
     if body:
         start = body[:_SUMMARY]
         shown = start.decode(errors="replace") if body[:1] == b"{" else start.hex()
         shown += " ..." if len(body) > _SUMMARY else ""
-    return api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
+    return api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {reason} ({shown})")
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
 
 
 def read_object(body: bytes, media: str, kind: ServedKind, version: str, validation: Validation, warn: Warn) -> Tree:
-    """The object of a body, for a resource of this kind and version: checked, in that version's shape."""
+    """Decode a body as an object of this kind and version, and validate its fields."""
     if body.startswith(MAGIC) and media == PROTOBUF and is_custom(kind):
         raise api_errors.unsupported_media_type((JSON, YAML))
-    decoded = decode(body, media, kind.kind, watch_duplicates=validation != "Ignore")
+    decoded = decode(body, media, kind.kind, find_duplicates=validation != "Ignore")
     tree = decoded.tree
     if type(tree) is not dict:
         if tree is None:
             tree = {}
         else:
             raise _unrecognized(kind.kind, f"couldn't get version/kind; json parse error: {_not_an_object(tree)}", body)
-    of_kind(tree, kind, version, body)
-    return checked(decoded._replace(tree=tree), kind, version, validation, warn, exact=media == JSON)
+    check_kind(tree, kind, version, body)
+    return validated(decoded._replace(tree=tree), kind, version, validation, warn, exact=media == JSON)
 
 
 def _not_an_object(value: Any) -> str:
@@ -169,8 +171,8 @@ def _not_an_object(value: Any) -> str:
     return f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
 
 
-def of_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") -> None:
-    """Refuse what says that it is of another kind or version; both may be left out."""
+def check_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") -> None:
+    """Raise 400 if the object's kind or version differs; both may be omitted."""
     for key, field in (("apiVersion", "apiVersion"), ("kind", "kind")):
         found = tree.get(key)
         if found is not None and type(found) is not str:
@@ -184,34 +186,34 @@ def of_kind(tree: Tree, kind: ServedKind, version: str, body: bytes = b"") -> No
     if is_custom(kind):
         if found != kind.kind:
             raise api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {found}")
-        raise api_errors.bad_request(_other_version(written, expected))
+        raise api_errors.bad_request(_version_mismatch(written, expected))
     group, _, short = written.rpartition("/")
-    where = f'{found} in version "{short}" cannot be handled as a {kind.kind}'
+    problem = f'{found} in version "{short}" cannot be handled as a {kind.kind}'
     own = found == kind.kind and group == kind.group
     if short not in kind.versions if own else written not in versions_of(found):
-        raise api_errors.bad_request(f'{where}: no kind "{found}" is registered for version "{written}" {_SCHEME}')
+        raise api_errors.bad_request(f'{problem}: no kind "{found}" is registered for version "{written}" {_SCHEME}')
     if own:
-        raise api_errors.bad_request(_other_version(written, expected))
+        raise api_errors.bad_request(_version_mismatch(written, expected))
     internal = (kind.group or "core").partition(".")[0]
     raise api_errors.bad_request(
-        f"{where}: converting ({short}.{found}) to ({internal}.{kind.kind}): unknown conversion"
+        f"{problem}: converting ({short}.{found}) to ({internal}.{kind.kind}): unknown conversion"
     )
 
 
-def _other_version(written: str, expected: str) -> str:
+def _version_mismatch(written: str, expected: str) -> str:
     return f"the API version in the data ({written}) does not match the expected API version ({expected})"
 
 
-def checked(
-    decoded: Decoded, kind: ServedKind, version: str, validation: Validation, warn: Warn, *, exact: bool = True,
+def validated(
+    decoded: DecodedBody, kind: ServedKind, version: str, validation: Validation, warn: Warn, *, exact: bool = True,
     stored: Tree | None = None,
 ) -> Tree:  # fmt: skip
-    """The cleaned tree; what is unknown or stands twice is refused, warned about or passed over."""
-    tree, strays = cleaned(decoded.tree, kind, version, exact=exact, stored=stored)
+    """The tree without unknown fields, which are refused, reported as warnings or ignored, as duplicates are."""
+    tree, violations = pruned(decoded.tree, kind, version, exact=exact, stored=stored)
     if decoded.duplicates:
-        strays = _merged(strays, decoded)
-    if strays and validation != "Ignore":
-        messages = list(dict.fromkeys(stray.message for stray in strays))
+        violations = _in_written_order(violations, decoded)
+    if violations and validation != "Ignore":
+        messages = list(dict.fromkeys(violation.message for violation in violations))
         if validation == "Strict":
             raise _cannot_be_handled(kind, version, f"strict decoding error: {', '.join(messages)}")
         for message in messages:
@@ -219,51 +221,53 @@ def checked(
     return tree
 
 
-def cleaned(
+def pruned(
     tree: Tree, kind: ServedKind, version: str, *, exact: bool = True, stored: Tree | None = None
 ) -> tuple[Tree, list[SchemaViolation]]:
-    """The tree without what its kind does not know, and that; a value of a wrong type is refused.
+    """The tree without unknown fields, and the violations found. Raises 400 for a value of the wrong type.
 
-    ``stored`` is what was found right before, in that version: parts that it shares need no second look.
+    ``stored`` is an already validated tree in the same version: subtrees shared with it are not checked again.
     """
-    result = strict_decode(tree, api_version(kind, version), kind.kind, shape_in(kind, version), exact=exact, previous=stored)
-    misfits = result.violations
-    for sort in ("value", "type") if misfits else ():
-        for misfit in misfits:
-            if misfit.category == sort:
-                raise _cannot_be_handled(kind, version, misfit.message)
-    return result.tree, misfits
+    result = strict_decode(
+        tree, api_version(kind, version), kind.kind, shape_in(kind, version), exact=exact, previous=stored
+    )
+    violations = result.violations
+    for category in ("value", "type") if violations else ():
+        for violation in violations:
+            if violation.category == category:
+                raise _cannot_be_handled(kind, version, violation.message)
+    return result.tree, violations
 
 
-def _cannot_be_handled(kind: ServedKind, version: str, why: str) -> Exception:
-    return api_errors.bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+def _cannot_be_handled(kind: ServedKind, version: str, reason: str) -> Exception:
+    return api_errors.bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {reason}')
 
 
-def _merged(strays: Iterable[SchemaViolation], decoded: Decoded) -> list[SchemaViolation]:
-    """Unknown and duplicate fields in the order in which they were written."""
-    place = {path: index for index, path in enumerate(decoded.order)}
-    unknown = {stray.path for stray in strays}
-    twice = (
+def _in_written_order(violations: Iterable[SchemaViolation], decoded: DecodedBody) -> list[SchemaViolation]:
+    """Unknown and duplicate fields in source order."""
+    position = {path: index for index, path in enumerate(decoded.order)}
+    unknown = {violation.path for violation in violations}
+    duplicates = (
         SchemaViolation("unknown", f"duplicate field {quote(_text(path))}", path)
         for path in dict.fromkeys(decoded.duplicates)
         if path not in unknown
     )
-    return sorted(chain(strays, twice), key=lambda stray: place.get(stray.path, len(place)))
+    return sorted(chain(violations, duplicates), key=lambda violation: position.get(violation.path, len(position)))
 
 
 def _text(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
 
 
-def read_plain(body: bytes, media: str, kind: str, api_versions: Sequence[str]) -> Tree:
-    """A body that is no object of the store but of a kind of its own: options, bindings, evictions, reviews.
+def read_unstored(body: bytes, media: str, kind: str, api_versions: Sequence[str]) -> Tree:
+    """Decode a body of a kind that is not stored: options, bindings, evictions, reviews.
 
-    Empty bodies are empty objects. The kind and version may be left out; unknown fields do not matter. No
-    ``api_versions``: any will do.
+    An empty body is an empty object. Kind and version may be omitted; unknown fields are dropped. Empty
+    ``api_versions`` accepts any version.
     """
     if not body:
         return {}
-    tree = decode(body, media, kind, watch_duplicates=False).tree
+    tree = decode(body, media, kind, find_duplicates=False).tree
     if type(tree) is not dict:
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {_not_an_object(tree)}", body)
     written, found = tree.get("apiVersion") or (*api_versions, "v1")[0], tree.get("kind") or kind
@@ -273,33 +277,33 @@ def read_plain(body: bytes, media: str, kind: str, api_versions: Sequence[str]) 
             f'{found} in version "{short}" cannot be handled as a {kind}: no kind "{found}" is registered for version '
             f'"{written}" {_SCHEME}'
         )
-    return fitting(tree, str(written), kind, exact=media == JSON)
+    return prune_unstored(tree, str(written), kind, exact=media == JSON)
 
 
-def fitting(tree: Tree, written: str, kind: str, *, exact: bool = True) -> Tree:
-    """The tree of a kind that is not stored, without what it does not know; a value of a wrong type is refused."""
-    shape = plain_shape(written, kind)
+def prune_unstored(tree: Tree, written: str, kind: str, *, exact: bool = True) -> Tree:
+    """The tree of an unstored kind without unknown fields. Raises 400 for a value of the wrong type."""
+    shape = unstored_shape(written, kind)
     if shape is None:
         return tree
     result = strict_decode(tree, written, kind, shape, exact=exact)
-    for misfit in result.violations:
-        if misfit.category != "unknown":
+    for violation in result.violations:
+        if violation.category != "unknown":
             short = written.rpartition("/")[2]
-            message = f'{kind} in version "{short}" cannot be handled as a {kind}: {misfit.message}'
+            message = f'{kind} in version "{short}" cannot be handled as a {kind}: {violation.message}'
             raise api_errors.bad_request(message)
     return result.tree
 
 
 @lru_cache(maxsize=64)
-def plain_shape(written: str, kind: str) -> TypeShape | None:
-    """The shape of a kind that is not stored."""
+def unstored_shape(written: str, kind: str) -> TypeShape | None:
+    """The schema of an unstored kind."""
     return shape_of(written, kind) or shape_of("meta.k8s.io/v1", kind)
 
 
 def in_namespace(tree: Tree, namespace: str) -> Tree:
-    """An object for the namespace of a request; one with another namespace is refused.
+    """Set the request's namespace as the object's default; raises 400 if the object has another one.
 
-    For a cluster-scoped object (``namespace`` is empty) its own namespace is cleared, as kube-apiserver does it.
+    For a cluster-scoped object (``namespace`` is empty) its namespace is cleared, as kube-apiserver does.
     """
     meta = tree.get("metadata") or {}
     found = meta.get("namespace")
@@ -312,6 +316,6 @@ def in_namespace(tree: Tree, namespace: str) -> Tree:
     )
 
 
-def unknown_fields(misfits: Iterable[SchemaViolation]) -> Iterator[str]:
-    """The texts of what a tree has too much, each once."""
-    yield from dict.fromkeys(misfit.message for misfit in misfits)
+def unknown_fields(violations: Iterable[SchemaViolation]) -> Iterator[str]:
+    """The distinct messages for unknown fields."""
+    yield from dict.fromkeys(violation.message for violation in violations)

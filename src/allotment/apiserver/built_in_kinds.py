@@ -39,7 +39,12 @@ from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError
 
-TABLES: Final[Mapping[str, TableConverter]] = {"pods": PODS, **workload_rows.TABLES, **cluster_rows.TABLES, **device_rows.TABLES}
+TABLES: Final[Mapping[str, TableConverter]] = {
+    "pods": PODS,
+    **workload_rows.TABLES,
+    **cluster_rows.TABLES,
+    **device_rows.TABLES,
+}
 
 _CREATE_ONLY: Final = ("create",)
 #: A namespace is deleted with all that is in it, so nobody may delete them by the dozen.
@@ -68,7 +73,7 @@ def _fields(*paths: str) -> Mapping[str, Callable[[Tree], str]]:
     return {path: _field(*path.split(".")) for path in paths}
 
 
-def _or(read: Callable[[Tree], str], default: str) -> Callable[[Tree], str]:
+def _with_default(read: Callable[[Tree], str], default: str) -> Callable[[Tree], str]:
     """Booleans and counts have a value even where nothing is written."""
 
     def reading(tree: Tree) -> str:
@@ -89,7 +94,7 @@ _POD_FIELDS: Final = {
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase",
         "status.podIP", "status.nominatedNodeName",
     ),
-    "spec.hostNetwork": _or(_field("spec", "hostNetwork"), "false"),
+    "spec.hostNetwork": _with_default(_field("spec", "hostNetwork"), "false"),
 }  # fmt: skip
 _EVENT_FIELDS: Final = {
     **_fields(*(f"involvedObject.{name}" for name in _REGARDING), "reason", "reportingComponent", "type"),
@@ -101,7 +106,7 @@ _NEW_EVENT_FIELDS: Final = {
     **_fields("reason", "type"),
     "reportingController": _field("reportingComponent"),
 }
-_REPLICAS_FIELD: Final = {"status.replicas": _or(_field("status", "replicas"), "0")}
+_REPLICAS_FIELD: Final = {"status.replicas": _with_default(_field("status", "replicas"), "0")}
 
 
 _ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
@@ -123,7 +128,7 @@ def _core() -> tuple[ServedKind, ...]:
         ),
         kind(
             "Node", "nodes", "no", namespaced=False, subresources=("status",),
-            fields={"spec.unschedulable": _or(_field("spec", "unschedulable"), "false")},
+            fields={"spec.unschedulable": _with_default(_field("spec", "unschedulable"), "false")},
         ),
         kind("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=("status",)),
         kind("PersistentVolume", "persistentvolumes", "pv", namespaced=False, subresources=("status",)),
@@ -177,51 +182,55 @@ def _workloads() -> tuple[ServedKind, ...]:
         ),
         _grouped("batch", "CronJob", "cronjobs", "cj", **watched),
         _grouped(
-            "batch", "Job", "jobs", fields={"status.successful": _or(_field("status", "succeeded"), "0")}, **watched
+            "batch",
+            "Job",
+            "jobs",
+            fields={"status.successful": _with_default(_field("status", "succeeded"), "0")},
+            **watched,
         ),
     )
 
 
 def _reviews() -> tuple[ServedKind, ...]:
     authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
-    alone: Any = {"namespaced": False, "verbs": _CREATE_ONLY}
+    cluster_scoped: Any = {"namespaced": False, "verbs": _CREATE_ONLY}
     return (
-        _grouped(authentication, "SelfSubjectReview", "selfsubjectreviews", **alone),
-        _grouped(authentication, "TokenReview", "tokenreviews", **alone),
+        _grouped(authentication, "SelfSubjectReview", "selfsubjectreviews", **cluster_scoped),
+        _grouped(authentication, "TokenReview", "tokenreviews", **cluster_scoped),
         _grouped(authorization, "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE_ONLY),
-        _grouped(authorization, "SelfSubjectAccessReview", "selfsubjectaccessreviews", **alone),
-        _grouped(authorization, "SelfSubjectRulesReview", "selfsubjectrulesreviews", **alone),
-        _grouped(authorization, "SubjectAccessReview", "subjectaccessreviews", **alone),
+        _grouped(authorization, "SelfSubjectAccessReview", "selfsubjectaccessreviews", **cluster_scoped),
+        _grouped(authorization, "SelfSubjectRulesReview", "selfsubjectrulesreviews", **cluster_scoped),
+        _grouped(authorization, "SubjectAccessReview", "subjectaccessreviews", **cluster_scoped),
     )
 
 
 def _cluster() -> tuple[ServedKind, ...]:
     admission, storage = "admissionregistration.k8s.io", "storage.k8s.io"
     rbac, networking = "rbac.authorization.k8s.io", "networking.k8s.io"
-    alone: Any = {"namespaced": False}
+    cluster_scoped: Any = {"namespaced": False}
     extension: Any = {"namespaced": False, "categories": _EXTENSIONS, "rules": KindRules(has_generation=True)}
     status: Any = {"subresources": ("status",)}
     return (
         _grouped(
-            "certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", "csr", **alone,
+            "certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", "csr", **cluster_scoped,
             subresources=("approval", "status"), fields=_fields("spec.signerName"),
         ),
-        _grouped(networking, "IngressClass", "ingressclasses", **alone),
+        _grouped(networking, "IngressClass", "ingressclasses", **cluster_scoped),
         _grouped(networking, "Ingress", "ingresses", "ing", **status),
-        _grouped(networking, "IPAddress", "ipaddresses", "ip", **alone),
+        _grouped(networking, "IPAddress", "ipaddresses", "ip", **cluster_scoped),
         _grouped(networking, "NetworkPolicy", "networkpolicies", "netpol"),
-        _grouped(networking, "ServiceCIDR", "servicecidrs", **alone, **status),
+        _grouped(networking, "ServiceCIDR", "servicecidrs", **cluster_scoped, **status),
         _grouped("policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", **status),
-        _grouped(rbac, "ClusterRoleBinding", "clusterrolebindings", **alone),
-        _grouped(rbac, "ClusterRole", "clusterroles", **alone),
+        _grouped(rbac, "ClusterRoleBinding", "clusterrolebindings", **cluster_scoped),
+        _grouped(rbac, "ClusterRole", "clusterroles", **cluster_scoped),
         _grouped(rbac, "RoleBinding", "rolebindings"),
         _grouped(rbac, "Role", "roles"),
-        _grouped(storage, "CSIDriver", "csidrivers", rules=KindRules(has_generation=True), **alone),
-        _grouped(storage, "CSINode", "csinodes", **alone),
+        _grouped(storage, "CSIDriver", "csidrivers", rules=KindRules(has_generation=True), **cluster_scoped),
+        _grouped(storage, "CSINode", "csinodes", **cluster_scoped),
         _grouped(storage, "CSIStorageCapacity", "csistoragecapacities"),
-        _grouped(storage, "StorageClass", "storageclasses", "sc", **alone),
-        _grouped(storage, "VolumeAttachment", "volumeattachments", **alone, **status),
-        _grouped(storage, "VolumeAttributesClass", "volumeattributesclasses", "vac", **alone),
+        _grouped(storage, "StorageClass", "storageclasses", "sc", **cluster_scoped),
+        _grouped(storage, "VolumeAttachment", "volumeattachments", **cluster_scoped, **status),
+        _grouped(storage, "VolumeAttributesClass", "volumeattributesclasses", "vac", **cluster_scoped),
         _grouped(admission, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", **extension),
         _grouped(admission, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", **extension),
         _grouped(admission, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", **extension),
@@ -232,9 +241,9 @@ def _cluster() -> tuple[ServedKind, ...]:
             "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", "crd", "crds",
             **extension, **status,
         ),
-        _grouped("scheduling.k8s.io", "PriorityClass", "priorityclasses", "pc", **alone),
+        _grouped("scheduling.k8s.io", "PriorityClass", "priorityclasses", "pc", **cluster_scoped),
         _grouped("coordination.k8s.io", "Lease", "leases"),
-        _grouped("node.k8s.io", "RuntimeClass", "runtimeclasses", **alone),
+        _grouped("node.k8s.io", "RuntimeClass", "runtimeclasses", **cluster_scoped),
         _grouped("discovery.k8s.io", "EndpointSlice", "endpointslices"),
     )  # fmt: skip
 
@@ -268,30 +277,34 @@ _CONDITIONAL: Final = frozenset(
 )  # fmt: skip
 
 
-def _counted(kind: ServedKind) -> ServedKind:
+def _with_quota(kind: ServedKind) -> ServedKind:
     """Every new object of a namespace counts for its quotas, once nothing else is wrong with it."""
     if not kind.namespaced or "create" not in kind.verbs or kind.verbs == _CREATE_ONLY:
         return kind
-    judge, create, bucket = kind.rules.validate_create, kind.rules.create, kind.store_bucket
+    validate_create, create, bucket = kind.rules.validate_create, kind.rules.create, kind.store_bucket
 
-    def validate(tree: Tree, write: Write) -> Errors:
-        errors = list(judge(tree, write))
+    def validate_within_quota(tree: Tree, write: Write) -> Errors:
+        errors = list(validate_create(tree, write))
         if not errors:
             check_quotas(bucket, tree, write)
         return errors
 
-    def made(tree: Tree, write: Write) -> tuple[Tree, Sequence[FieldError]]:
+    def create_within_quota(tree: Tree, write: Write) -> tuple[Tree, Sequence[FieldError]]:
         assert create is not None
         tree, errors = create(tree, write)
         if not errors:
             check_quotas(bucket, tree, write)
         return tree, errors
 
-    rules = kind.rules._replace(validate_create=validate) if create is None else kind.rules._replace(create=made)
+    rules = (
+        kind.rules._replace(validate_create=validate_within_quota)
+        if create is None
+        else kind.rules._replace(create=create_within_quota)
+    )
     return kind._replace(rules=rules)
 
 
-def _ruled(kind: ServedKind) -> ServedKind:
+def _with_rules(kind: ServedKind) -> ServedKind:
     bucket = kind.bucket
     core = kind.stored_as or not kind.group  # events are stored as core writes them
     stored = "v1" if core else f"{kind.group}/{kind.versions[0]}"
@@ -311,6 +324,6 @@ def built_in_kinds(features: Features) -> tuple[ServedKind, ...]:
         to_version=events.to_events_v1, from_version=events.from_events_v1,
     )  # fmt: skip
     gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
-    mine = (*_core(), new_events, *_workloads(), *_reviews(), *_cluster(), *gang)
-    ruled = (*map(_ruled, mine), *dra_kinds(features))
-    return tuple(_counted(kind._replace(table=kind.table or TABLES.get(kind.bucket))) for kind in ruled)
+    kinds = (*_core(), new_events, *_workloads(), *_reviews(), *_cluster(), *gang)
+    with_rules = (*map(_with_rules, kinds), *dra_kinds(features))
+    return tuple(_with_quota(kind._replace(table=kind.table or TABLES.get(kind.bucket))) for kind in with_rules)

@@ -37,26 +37,26 @@ _LONE_SURROGATE: Final = re.compile(
 )
 
 
-class _Wrong(Exception):
+class _ScanError(Exception):
     """Raised where the scanner stops."""
 
 
 def syntax_error(body: bytes) -> str:
-    """Go's text for what is wrong with ``body``; empty when nothing is."""
+    """Go's text for what is error with ``body``; empty when nothing is."""
     try:
-        end = _space(body, _value(body, _space(body, 0)))
+        end = _skip_space(body, _value(body, _skip_space(body, 0)))
         if end < len(body):
-            _stop(body, end, "after top-level value")
-    except _Wrong as wrong:
-        return str(wrong)
+            _fail(body, end, "after top-level value")
+    except _ScanError as error:
+        return str(error)
     return ""
 
 
-def _stop(body: bytes, at: int, where: str) -> None:
-    raise _Wrong(END if at >= len(body) else f"invalid character {_shown(body[at])} {where}")
+def _fail(body: bytes, at: int, where: str) -> None:
+    raise _ScanError(END if at >= len(body) else f"invalid character {_quoted(body[at])} {where}")
 
 
-def _shown(byte: int) -> str:
+def _quoted(byte: int) -> str:
     """A byte as ``quoteChar`` shows it: as the character of that number."""
     if byte == 0x27:
         return r"'\''"
@@ -69,7 +69,7 @@ def _shown(byte: int) -> str:
     return f"'{character}'" if character.isprintable() else f"'\\x{byte:02x}'" if byte < 0x80 else f"'\\u{byte:04x}'"
 
 
-def _space(body: bytes, at: int) -> int:
+def _skip_space(body: bytes, at: int) -> int:
     while at < len(body) and body[at] in _SPACE:
         at += 1
     return at
@@ -79,47 +79,47 @@ def _value(body: bytes, at: int) -> int:
     """The end of the value that starts here. Containers are a stack, so that hostile nesting ends in a message."""
     closing: list[int] = []
     while True:
-        at, opened = _start(body, at)
+        at, opened = _value_start(body, at)
         if opened:
             closing.append(opened)
             if len(closing) > _DEPTH:
-                raise _Wrong("exceeded max depth")
-            at = _space(body, at)
+                raise _ScanError("exceeded max depth")
+            at = _skip_space(body, at)
             if at < len(body) and body[at] == opened:
                 closing.pop()
                 at += 1
             else:
-                at = _space(body, _key(body, at) if opened == 0x7D else at)
+                at = _skip_space(body, _key(body, at) if opened == 0x7D else at)
                 continue
         while True:
             if not closing:
                 return at
-            at = _space(body, at)
+            at = _skip_space(body, at)
             if at < len(body) and body[at] == closing[-1]:
                 closing.pop()
                 at += 1
                 continue
             if at >= len(body) or body[at] != 0x2C:
-                _stop(body, at, "after object key:value pair" if closing[-1] == 0x7D else "after array element")
-            at = _space(body, at + 1)
+                _fail(body, at, "after object key:value pair" if closing[-1] == 0x7D else "after array element")
+            at = _skip_space(body, at + 1)
             if closing[-1] == 0x7D:
-                at = _space(body, _key(body, at))
+                at = _skip_space(body, _key(body, at))
             break
 
 
 def _key(body: bytes, at: int) -> int:
     if at >= len(body) or body[at] != 0x22:
-        _stop(body, at, "looking for beginning of object key string")
-    at = _space(body, _string(body, at + 1))
+        _fail(body, at, "looking for beginning of object key string")
+    at = _skip_space(body, _string(body, at + 1))
     if at >= len(body) or body[at] != 0x3A:
-        _stop(body, at, "after object key")
+        _fail(body, at, "after object key")
     return at + 1
 
 
-def _start(body: bytes, at: int) -> tuple[int, int]:
+def _value_start(body: bytes, at: int) -> tuple[int, int]:
     """Where a value (or, of a container, its opening) ends, and the byte that will close the container."""
     if at >= len(body):
-        raise _Wrong(END)
+        raise _ScanError(END)
     byte = body[at]
     if byte in b"{[":
         return at + 1, byte + 2
@@ -131,9 +131,9 @@ def _start(body: bytes, at: int) -> tuple[int, int]:
         if byte == literal[0]:
             for index, wanted in enumerate(literal[1:], 1):
                 if at + index >= len(body) or body[at + index] != wanted:
-                    _stop(body, at + index, f"in literal {literal.decode()} (expecting {_shown(wanted)})")
+                    _fail(body, at + index, f"in literal {literal.decode()} (expecting {_quoted(wanted)})")
             return at + len(literal), 0
-    _stop(body, at, "looking for beginning of value")
+    _fail(body, at, "looking for beginning of value")
     raise AssertionError("the scanner has stopped")
 
 
@@ -143,18 +143,18 @@ def _string(body: bytes, at: int) -> int:
         assert match is not None, "the pattern matches the empty text"
         at = match.end()
         if at >= len(body):
-            raise _Wrong(END)
+            raise _ScanError(END)
         if body[at] == 0x22:
             return at + 1
         if body[at] != 0x5C:
-            _stop(body, at, "in string literal")
+            _fail(body, at, "in string literal")
         at += 1
         if at >= len(body) or body[at] not in b'"\\/bfnrtu':
-            _stop(body, at, "in string escape code")
+            _fail(body, at, "in string escape code")
         if body[at] == 0x75:
             for index in range(1, 5):
                 if at + index >= len(body) or body[at + index] not in b"0123456789abcdefABCDEF":
-                    _stop(body, at + index, "in \\u hexadecimal character escape")
+                    _fail(body, at + index, "in \\u hexadecimal character escape")
             at += 4
         at += 1
 
@@ -173,5 +173,5 @@ def _number(body: bytes, at: int) -> int:
         where = "after decimal point in numeric literal"
     else:
         where = "in exponent of numeric literal"
-    _stop(body, end, where)
+    _fail(body, end, where)
     return end

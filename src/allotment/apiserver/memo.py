@@ -13,20 +13,20 @@ from typing import Final, TypeVar, TypeVarTuple, cast
 T = TypeVar("T")
 More = TypeVarTuple("More")
 
-#: Characters of a text that is still kept.
-_SHORT: Final = 2048
+#: Characters of a text that is still cached.
+_MAX_LENGTH: Final = 2048
 
 
-def remembered(most: int) -> Callable[[Callable[[str, *More], T]], Callable[[str, *More], T]]:
-    """Keep the last ``most`` results of a pure function of a text (and little else), unless the text is long."""
+def memoized(maxsize: int) -> Callable[[Callable[[str, *More], T]], Callable[[str, *More], T]]:
+    """Keep the last ``maxsize`` results of a pure function of a text (and little else), unless the text is long."""
 
-    def keeping(read: Callable[[str, *More], T]) -> Callable[[str, *More], T]:
-        kept = cast("Callable[[str, *More], T]", lru_cache(most)(read))
+    def decorate(read: Callable[[str, *More], T]) -> Callable[[str, *More], T]:
+        cached = cast("Callable[[str, *More], T]", lru_cache(maxsize)(read))
 
-        def found(text: str, *more: *More) -> T:
-            return kept(text, *more) if len(text) <= _SHORT else read(text, *more)
+        def call(text: str, *more: *More) -> T:
+            return cached(text, *more) if len(text) <= _MAX_LENGTH else read(text, *more)
 
-        update_wrapper(found, read)
-        return found
+        update_wrapper(call, read)
+        return call
 
-    return keeping
+    return decorate

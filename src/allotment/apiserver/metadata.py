@@ -33,8 +33,8 @@ _SET_BY_SERVER: Final = (
     "deletionGracePeriodSeconds",
 )
 #: What an update may change.
-_OPEN: Final = ("labels", "annotations", "ownerReferences", "finalizers")
-_LITTLE: Final = 4096
+_MUTABLE: Final = ("labels", "annotations", "ownerReferences", "finalizers")
+_SMALL_ANNOTATIONS: Final = 4096
 
 
 def ordered(fields: Mapping[str, Any]) -> Tree:
@@ -72,7 +72,7 @@ def updated(given: Tree, old: Tree) -> Tree:
 
 def create_problems(meta: Tree, kind: ServedKind) -> Iterable[FieldError]:
     """What is wrong with the metadata of a new object."""
-    if _plain(meta) and not kind.rules.name(meta.get("name") or "") and "generateName" not in meta:
+    if _is_known_valid(meta) and not kind.rules.name(meta.get("name") or "") and "generateName" not in meta:
         return ()
     value = to_value(meta, ObjectMeta)
     return rules.object_meta(value, namespaced=kind.namespaced, name_problems=kind.rules.name)
@@ -80,30 +80,32 @@ def create_problems(meta: Tree, kind: ServedKind) -> Iterable[FieldError]:
 
 def update_problems(new: Tree, old: Tree, kind: ServedKind) -> Iterable[FieldError]:
     """What is wrong with the metadata of a changed object. Upstream checks twice, and so mistakes show twice."""
-    same = all(new.get(key) == old.get(key) for key in (*_OPEN, "deletionTimestamp", "deletionGracePeriodSeconds"))
-    if same or (_plain(new) and "deletionTimestamp" not in new):
+    same = all(new.get(key) == old.get(key) for key in (*_MUTABLE, "deletionTimestamp", "deletionGracePeriodSeconds"))
+    if same or (_is_known_valid(new) and "deletionTimestamp" not in new):
         return ()
     value, before = to_value(new, ObjectMeta), to_value(old, ObjectMeta)
     return (*rules.common_update(value, before, namespaced=kind.namespaced), *rules.object_meta_update(value, before))
 
 
-def _plain(meta: Tree) -> bool:
+def _is_known_valid(meta: Tree) -> bool:
     """Whether labels and annotations are known to be right, and nothing else is there that could be wrong."""
     if "ownerReferences" in meta or "finalizers" in meta or meta.get("generation", 0) < 0 or not meta.get("name"):
         return False
     labels, annotations = meta.get("labels"), meta.get("annotations")
-    if labels and not all(map(_right_label, labels.items())):
+    if labels and not all(map(_is_valid_label, labels.items())):
         return False
     return not annotations or (
-        all(map(_right_key, annotations)) and sum(map(len, annotations.values())) < _LITTLE and len(annotations) < 64
+        all(map(_is_valid_key, annotations))
+        and sum(map(len, annotations.values())) < _SMALL_ANNOTATIONS
+        and len(annotations) < 64
     )
 
 
 @lru_cache(maxsize=8192)
-def _right_label(label: tuple[str, str]) -> bool:
+def _is_valid_label(label: tuple[str, str]) -> bool:
     return not label_key_problems(label[0]) and not label_value_problems(label[1])
 
 
 @lru_cache(maxsize=2048)
-def _right_key(key: str) -> bool:
+def _is_valid_key(key: str) -> bool:
     return not label_key_problems(key.lower())

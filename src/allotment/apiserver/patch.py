@@ -1,4 +1,4 @@
-"""Changing an object by a patch, in the four forms: from the object as its version shows it to what is written."""
+"""Patches an object with JSON patch, merge patch, strategic merge patch or server-side apply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.request_options import Validation, WriteOptions
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Ask, Verbs
+from allotment.apiserver.verbs import Operation, Verbs
 from allotment.apiserver.writes import json_patch
 from allotment.apiserver.writes.go_maps import shown
 from allotment.apiserver.writes.merge_patch import apply_merge_patch
@@ -36,8 +36,8 @@ _FRACTION: Final = re.compile(r"json: cannot unmarshal number -?\d*\.\d\S* .* of
 _ACCEPTED: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY, "application/apply-patch+cbor")
 
 
-def form_of(media: str, kind: ServedKind) -> str:
-    """Which form of patch a media type is. Raises StatusError 415; custom resources have no merge keys."""
+def patch_type(media: str, kind: ServedKind) -> str:
+    """The patch type for a media type. Raises StatusError 415; custom resources do not support strategic merge patch."""
     accepted = (JSON_PATCH, MERGE, APPLY) if is_custom(kind) else _ACCEPTED
     if media not in FORMS or media not in accepted:
         raise api_errors.unsupported_media_type(accepted)
@@ -45,7 +45,7 @@ def form_of(media: str, kind: ServedKind) -> str:
 
 
 def read(body: bytes, form: str) -> Any:
-    """The patch in a body."""
+    """Decode a patch."""
     if len(body) > bodies.LIMIT:
         raise api_errors.too_large(bodies.LIMIT)
     if form == "apply":
@@ -67,12 +67,12 @@ def _read_yaml(body: bytes) -> Any:
     return document.tree if document is not None else None
 
 
-def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions) -> tuple[Entry, bool]:
-    """Patch an object; gives its new state, and whether it is a new object (only an apply creates)."""
+def patch(verbs: Verbs, operation: Operation, form: str, change: Any, options: WriteOptions) -> tuple[Entry, bool]:
+    """Patch an object. Returns its new state, and whether it was created (possible with apply only)."""
     if form == "apply":
-        return _apply(verbs, ask, change, options)
-    entry = verbs.entry(ask)
-    kind, version = ask.kind, ask.version
+        return _apply(verbs, operation, change, options)
+    entry = verbs.entry(operation)
+    kind, version = operation.kind, operation.version
     live = in_version(kind, version, entry.tree)
     shape = shape_in(kind, version)
     if form == "json":
@@ -82,85 +82,93 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
     else:
         patched = apply_strategic(live, change, shape)
 
-    def refused(why: str) -> StatusError:
-        told = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
-        return api_errors.invalid("", "", "", (invalid("patch", told, why),))
+    def rejection(reason: str) -> StatusError:
+        shown_patch = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
+        return api_errors.invalid("", "", "", (invalid("patch", shown_patch, reason),))
 
-    tree = bodies.in_namespace(_checked(patched, live, ask, options.validation, refused), ask.namespace)
+    tree = bodies.in_namespace(_validated(patched, live, operation, options.validation, rejection), operation.namespace)
     uid = (tree.get("metadata") or {}).get("uid")
     if uid and uid != entry.tree["metadata"]["uid"]:
-        # Of whole objects the storage says so, as a conflict; a patched one is compared with what it was made from.
-        raise api_errors.invalid(kind.group, kind.kind, ask.name, (invalid("metadata.uid", uid, "field is immutable"),))
-    return verbs.update(ask, tree), False
+        # kube-apiserver: a changed uid is a conflict in an update (storage check), but invalid in a patch (validation).
+        raise api_errors.invalid(
+            kind.group, kind.kind, operation.name, (invalid("metadata.uid", uid, "field is immutable"),)
+        )
+    return verbs.update(operation, tree), False
 
 
 def patched_scale(view: Tree, form: str, change: Any) -> Tree:
-    """A Scale after a patch."""
+    """The Scale that results from a patch."""
     if form == "json":
         patched: Any = json_patch.apply_json_patch(view, change)
     else:
         patched = apply_merge_patch(view, change)
-    return bodies.fitting(patched if type(patched) is dict else {}, scale.API_VERSION, "Scale")
+    return bodies.prune_unstored(patched if type(patched) is dict else {}, scale.API_VERSION, "Scale")
 
 
-def _checked(
-    patched: Any, live: Tree | None, ask: Ask, validation: Validation, refused: Callable[[str], StatusError]
+def _validated(
+    patched: Any,
+    live: Tree | None,
+    operation: Operation,
+    validation: Validation,
+    rejection: Callable[[str], StatusError],
 ) -> Tree:
-    """The patched object if its kind can hold it; what it cannot hold is the patch's fault, which is ``refused``."""
+    """The patched object without unknown fields. Values that do not fit the schema raise ``rejection``."""
     if type(patched) is not dict:
         patched = {}
-    kind, version = ask.kind, ask.version
+    kind, version = operation.kind, operation.version
     expected = api_version(kind, version)
     if (patched.get("apiVersion"), patched.get("kind")) != (expected, kind.kind):
-        bodies.of_kind(patched, kind, version)
+        bodies.check_kind(patched, kind, version)
     result = strict_decode(patched, expected, kind.kind, shape_in(kind, version), exact=True, previous=live)
-    for sort in ("value", "type") if result.violations else ():
-        for misfit in result.violations:
-            if misfit.category == sort:
-                raise refused(misfit.message)
+    for category in ("value", "type") if result.violations else ():
+        for violation in result.violations:
+            if violation.category == category:
+                raise rejection(violation.message)
     unknown = list(bodies.unknown_fields(result.violations))
     if unknown and validation == "Strict":
-        raise refused(f"strict decoding error: {', '.join(unknown)}")
+        raise rejection(f"strict decoding error: {', '.join(unknown)}")
     if validation == "Warn":
         for message in unknown:
-            ask.warn(message)
+            operation.warn(message)
     return result.tree
 
 
-def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple[Entry, bool]:
-    kind, version = ask.kind, ask.version
-    entry = verbs.store.get(kind.store_bucket, ask.namespace, ask.name)
-    if entry is None and ask.subresource:
-        raise api_errors.not_found(kind.group, kind.plural, ask.name)
+def _apply(verbs: Verbs, operation: Operation, applied: Any, options: WriteOptions) -> tuple[Entry, bool]:
+    kind, version = operation.kind, operation.version
+    entry = verbs.store.get(kind.store_bucket, operation.namespace, operation.name)
+    if entry is None and operation.subresource:
+        raise api_errors.not_found(kind.group, kind.plural, operation.name)
     live = in_version(kind, version, entry.tree) if entry is not None else None
     tree = apply(
         live,
         applied,
         shape_in(kind, version),
-        manager=ask.manager,
-        api_version=ask.api_version,
+        manager=operation.manager,
+        api_version=operation.api_version,
         kind=kind.kind,
-        subresource=ask.subresource,
+        subresource=operation.subresource,
         force=bool(options.force),
         now=verbs.now(),
         custom_status=is_custom(kind) and "status" in kind.subresources,
         versions=verbs.versions(kind),
     )
-    tree = bodies.in_namespace(tree, ask.namespace)
+    tree = bodies.in_namespace(tree, operation.namespace)
     found = (applied.get("metadata") or {}).get("name")
-    if found and found != ask.name:
-        message = f"the name of the object ({found}) does not match the name on the URL ({ask.name})"
+    if found and found != operation.name:
+        message = f"the name of the object ({found}) does not match the name on the URL ({operation.name})"
         raise api_errors.bad_request(message)
-    tree = _checked(tree, live, ask, "Ignore", lambda why: not_convertible(applied, _unstructured(why)))
+    tree = _validated(
+        tree, live, operation, "Ignore", lambda reason: not_convertible(applied, _unstructured_message(reason))
+    )
     if entry is None:
-        tree["metadata"] = {**tree["metadata"], "name": ask.name}
-        return verbs.create(ask, tree, applied=True), True
-    return verbs.update(ask, tree, applied=True), False
+        tree["metadata"] = {**tree["metadata"], "name": operation.name}
+        return verbs.create(operation, tree, is_apply=True), True
+    return verbs.update(operation, tree, is_apply=True), False
 
 
-def _unstructured(why: str) -> str:
-    """Upstream decodes what was applied in another way than bodies, and says so of bytes and numbers."""
-    if why.startswith("illegal base64"):
-        return f"error decoding from json: {why}"
-    number = _FRACTION.match(why)
-    return f"cannot convert float64 to {number[1]}" if number else why
+def _unstructured_message(reason: str) -> str:
+    """Upstream decodes applied objects with another decoder, whose messages for bytes and numbers differ."""
+    if reason.startswith("illegal base64"):
+        return f"error decoding from json: {reason}"
+    number = _FRACTION.match(reason)
+    return f"cannot convert float64 to {number[1]}" if number else reason

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from allotment.apiserver.memo import remembered
+from allotment.apiserver.memo import memoized
 
 #: What may follow a namespace's name without being a resource in it.
-_OF_NAMESPACES: Final = frozenset({"status", "finalize"})
+_NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 #: Rather short: a client that asks a new path each time (events, pods) must not fill the memory.
-_REMEMBERED: Final = 8192
+_CACHE_SIZE: Final = 8192
 
 
-class Target(NamedTuple):
+class ResourcePath(NamedTuple):
     """The resource that a path names. ``watch``: it is the old path of a watch. ``rest`` is behind the subresource."""
 
     group: str
@@ -29,8 +29,8 @@ class Target(NamedTuple):
     watch: bool = False
 
 
-@remembered(_REMEMBERED)
-def parse(path: str) -> Target | None:
+@memoized(_CACHE_SIZE)
+def parse(path: str) -> ResourcePath | None:
     """The resource that a percent-encoded path names; None for discovery, health and all else.
 
     >>> parse("/apis/apps/v1/namespaces/shop/deployments/web/scale")[:6]
@@ -59,9 +59,9 @@ def parse(path: str) -> Target | None:
         return None
     namespace = ""
     if steps[0] == "namespaces" and not group and len(steps) > 1:
-        if len(steps) > 2 and steps[2] not in _OF_NAMESPACES:
+        if len(steps) > 2 and steps[2] not in _NAMESPACE_SUBRESOURCES:
             namespace, steps = steps[1], steps[2:]
     elif steps[0] == "namespaces" and len(steps) > 2:
         namespace, steps = steps[1], steps[2:]
     plural, name, subresource = (*steps, "", "")[:3]
-    return Target(group, version, plural, namespace, name, subresource, "/".join(steps[3:]), watch)
+    return ResourcePath(group, version, plural, namespace, name, subresource, "/".join(steps[3:]), watch)

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qs
 
 from allotment.apiserver import api_errors
-from allotment.apiserver.memo import remembered
+from allotment.apiserver.memo import memoized
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, invalid, not_supported, required, too_long
@@ -26,7 +26,7 @@ _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 
 
 class WriteOptions(NamedTuple):
-    """Of a create, update or patch. ``force`` is None where nothing was said."""
+    """Of a create, update or patch. ``force`` is None where nothing was given."""
 
     dry_run: bool = False
     manager: str = ""
@@ -35,7 +35,7 @@ class WriteOptions(NamedTuple):
 
 
 class DeleteOptions(NamedTuple):
-    """Of a deletion. ``propagation`` is empty where nothing was said; ``orphan`` is its older form."""
+    """Of a deletion. ``propagation`` is empty where nothing was given; ``orphan`` is its older form."""
 
     grace: int | None = None
     uid: str | None = None
@@ -46,7 +46,7 @@ class DeleteOptions(NamedTuple):
 
 
 class ListOptions(NamedTuple):
-    """Of a list or a watch. ``revision`` is None where nothing was said; ``initial`` is sendInitialEvents."""
+    """Of a list or a watch. ``revision`` is None where nothing was given; ``initial`` is sendInitialEvents."""
 
     labels: str = ""
     fields: str = ""
@@ -60,7 +60,7 @@ class ListOptions(NamedTuple):
     timeout: int | None = None
 
 
-@remembered(4096)
+@memoized(4096)
 def parse_query(query: str) -> Query:
     """The values of a query by name; nobody changes them."""
     return parse_qs(query, keep_blank_values=True) if query else {}
@@ -84,7 +84,7 @@ def integer(query: Query, name: str) -> int | None:
     if not text:
         return None
     try:
-        return _whole(text, -(2**63), 2**63)
+        return _parse_integer(text, -(2**63), 2**63)
     except ValueError as error:
         raise api_errors.bad_request(f"strconv.ParseInt: parsing {quote(text)}: {error}") from None
 
@@ -92,13 +92,13 @@ def integer(query: Query, name: str) -> int | None:
 def revision(text: str) -> int:
     """A resourceVersion."""
     try:
-        return _whole(text, 0, 2**64)
+        return _parse_integer(text, 0, 2**64)
     except ValueError as error:
         reason = f"resourceVersion: Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: {error}"
         raise api_errors.unclassified(reason) from None
 
 
-def _whole(text: str, least: int, most: int) -> int:
+def _parse_integer(text: str, least: int, most: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") and least < 0 else text
     if not (digits.isascii() and digits.isdigit()):
         raise ValueError("invalid syntax")
@@ -140,9 +140,9 @@ def write_options(query: Query, kind: str, *, patch: str = "") -> WriteOptions:
 def _manager_errors(manager: str) -> list[FieldError]:
     if len(manager.encode(errors="replace")) > _MANAGER_MAX:
         return [too_long("fieldManager", _MANAGER_MAX)]
-    for place, character in enumerate(manager):
+    for position, character in enumerate(manager):
         if not character.isprintable():
-            found = f"invalid character {quote(character)[1:-1]!r} (at position {place})"
+            found = f"invalid character {quote(character)[1:-1]!r} (at position {position})"
             return [invalid("fieldManager", manager, f"{found}: only printable characters are allowed")]
     return []
 
@@ -153,7 +153,7 @@ def _dry_run_errors(values: Sequence[str]) -> list[FieldError]:
 
 def delete_options(query: Query, body: Tree) -> DeleteOptions:
     """The options of a deletion: those of the body, or where it has none, those of the query."""
-    said = body or {
+    given = body or {
         "gracePeriodSeconds": integer(query, "gracePeriodSeconds"),
         "orphanDependents": boolean(query, "orphanDependents") if query.get("orphanDependents") else None,
         "propagationPolicy": first(query, "propagationPolicy") or None,
@@ -163,7 +163,11 @@ def delete_options(query: Query, body: Tree) -> DeleteOptions:
             "resourceVersion": first(query, "preconditions.resourceVersion") or None,
         },
     }
-    propagation, orphan, dry_run = said.get("propagationPolicy"), said.get("orphanDependents"), said.get("dryRun") or []
+    propagation, orphan, dry_run = (
+        given.get("propagationPolicy"),
+        given.get("orphanDependents"),
+        given.get("dryRun") or [],
+    )
     if body and query.get("dryRun"):
         dry_run = list(query["dryRun"])
     errors: list[FieldError] = []
@@ -175,9 +179,9 @@ def delete_options(query: Query, body: Tree) -> DeleteOptions:
             errors.append(not_supported("propagationPolicy", propagation, (*_PROPAGATIONS, "nil")))
     errors += _dry_run_errors(dry_run)
     _refuse("DeleteOptions", errors)
-    preconditions = said.get("preconditions") or {}
+    preconditions = given.get("preconditions") or {}
     return DeleteOptions(
-        said.get("gracePeriodSeconds"),
+        given.get("gracePeriodSeconds"),
         preconditions.get("uid"),
         preconditions.get("resourceVersion"),
         propagation or "",
@@ -190,13 +194,13 @@ def list_options(query: Query, *, watch: bool = False) -> ListOptions:
     """The options of a list or, told by the query or by the path, a watch."""
     if not query:
         return ListOptions(watch=watch)
-    asked = revision(first(query, "resourceVersion")) if first(query, "resourceVersion") else None
+    requested = revision(first(query, "resourceVersion")) if first(query, "resourceVersion") else None
     options = ListOptions(
         first(query, "labelSelector"),
         first(query, "fieldSelector"),
         integer(query, "limit") or 0,
         first(query, "continue"),
-        asked,
+        requested,
         first(query, "resourceVersionMatch"),
         watch or boolean(query, "watch"),
         boolean(query, "allowWatchBookmarks"),

@@ -11,60 +11,60 @@ from typing import Any, Final
 from allotment.apiserver import api_errors, bodies
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Ask, Verbs, check_name
+from allotment.apiserver.verbs import Operation, Verbs, check_name
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid
 
 API_VERSION: Final = "autoscaling/v1"
-_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def view(entry: Entry, kind: ServedKind) -> Tree:
     """The Scale of an object."""
     tree = entry.tree
-    replicas = _at(tree, kind.scale.spec)
-    status: Tree = {"replicas": _at(tree, kind.scale.status) or 0}
+    replicas = _value_at(tree, kind.scale.spec)
+    status: Tree = {"replicas": _value_at(tree, kind.scale.status) or 0}
     if selector := _selector(tree, kind):
         status["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": API_VERSION,
-        "metadata": {key: tree["metadata"][key] for key in _SHOWN if key in tree["metadata"]},
+        "metadata": {key: tree["metadata"][key] for key in _METADATA if key in tree["metadata"]},
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
 
 
-def write(verbs: Verbs, ask: Ask, scale: Tree) -> Entry:
+def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
     """Change the replicas of an object as a Scale wants; its uid and resourceVersion are preconditions."""
-    given = bodies.in_namespace(scale, ask.namespace).get("metadata") or {}
-    check_name(given.get("name"), ask.name)
-    entry = verbs.entry(ask)
+    given = bodies.in_namespace(scale, operation.namespace).get("metadata") or {}
+    check_name(given.get("name"), operation.name)
+    entry = verbs.entry(operation)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise api_errors.invalid("autoscaling", "Scale", ask.name, (error,))
-    tree = _with(entry.tree, ask.kind.scale.spec, replicas)
+        raise api_errors.invalid("autoscaling", "Scale", operation.name, (error,))
+    tree = _with_value(entry.tree, operation.kind.scale.spec, replicas)
     expected = {key: given[key] for key in ("uid", "resourceVersion") if given.get(key)}
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
-    stored = ask._replace(version=ask.kind.versions[0])
+    stored = operation._replace(version=operation.kind.versions[0])
     return verbs.update(stored, {**tree, "metadata": {**meta, **expected}})
 
 
-def _at(tree: Any, path: tuple[str, ...]) -> Any:
+def _value_at(tree: Any, path: tuple[str, ...]) -> Any:
     for step in path:
         tree = tree.get(step) if isinstance(tree, dict) else None
     return tree
 
 
-def _with(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
+def _with_value(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
     step, rest = path[0], path[1:]
-    return {**tree, step: _with(tree.get(step) or {}, rest, value) if rest else value}
+    return {**tree, step: _with_value(tree.get(step) or {}, rest, value) if rest else value}
 
 
 def _selector(tree: Tree, kind: ServedKind) -> str:
     """The selector as text: label selectors are spelled out, texts are taken as they are."""
-    found = _at(tree, kind.scale.selector) if kind.scale.selector else None
+    found = _value_at(tree, kind.scale.selector) if kind.scale.selector else None
     if not isinstance(found, dict):
         return found if isinstance(found, str) else ""
     if "matchLabels" not in found and "matchExpressions" not in found:

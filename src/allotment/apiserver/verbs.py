@@ -1,8 +1,8 @@
-"""Creating and changing objects: the one way in for everybody, whether over a socket or from within.
+"""Create, update and delete objects in the store: the one write path for HTTP and in-process clients.
 
-A write goes through the same stations always: is it allowed here, defaults, what the server sets, admission,
-validation, who owns which field, and the store. All of it is synchronous, so a write sees the state as it is and no
-other write comes between; what is not yet on disk, whoever answers must wait for.
+Each write runs the same steps: namespace check, defaulting, server-set fields, admission, validation, managed fields,
+storage. All steps are synchronous, so no other write can interleave. Written objects may not be durable yet: callers
+wait for that before they respond.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from allotment.model.validation.errors import FieldError, invalid
 
 _NAMESPACES: Final = "namespaces"
 _CONTROLLERS: Final = "kube-controller-manager"
-_SYSTEM: Final = User("system:kube-controller-manager", ("system:masters",))
-#: What may be written though the namespace goes away: it is not stored.
+_CONTROLLER_USER: Final = User("system:kube-controller-manager", ("system:masters",))
+#: Kinds that can be created in a terminating namespace, because they are not stored.
 _UNSTORED: Final = frozenset({"localsubjectaccessreviews"})
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Ids(Protocol):
-    """Where uids and the ends of generated names come from."""
+    """Generates uids and the suffixes of generated names."""
 
     def uid(self) -> str:
-        """A fresh UUID."""
+        """A new UUID."""
         ...
 
     def suffix(self) -> str:
-        """Five fresh characters."""
+        """Five new random characters."""
         ...
 
 
-def _unheard(text: str) -> None:
-    """A warning that nobody listens to."""
+def _ignore_warning(text: str) -> None:
+    """Discard a warning."""
 
 
-class Ask(NamedTuple):
-    """What is asked, by whom: a write to a kind in one of its versions. ``warn`` adds a Warning header."""
+class Operation(NamedTuple):
+    """A request on an object or kind in one API version. ``warn`` adds a Warning header."""
 
     kind: ServedKind
     version: str
@@ -63,72 +63,72 @@ class Ask(NamedTuple):
     manager: str = "unknown"
     subresource: str = ""
     dry_run: bool = False
-    warn: Callable[[str], None] = _unheard
+    warn: Callable[[str], None] = _ignore_warning
 
     @property
     def api_version(self) -> str:
-        """The version as objects write it."""
+        """The group and version as in ``apiVersion``."""
         return api_version(self.kind, self.version)
 
 
 class Verbs:
-    """Writes to a store, by the rules of the kinds that are served."""
+    """Write operations on a store, following the rules of the served kinds."""
 
     def __init__(
         self, store: Store, catalog: Catalog, *, clock: Callable[[], datetime], ids: Ids, features: Features,
-        companions: Callable[[str], Iterable[Tree]],
+        namespace_objects: Callable[[str], Iterable[Tree]],
     ) -> None:  # fmt: skip
         self.store = store
         self.catalog = catalog
         self.features = features
         self.ids = ids
         self._clock = clock
-        self._companions = companions
+        self._namespace_objects = namespace_objects
 
     def now(self) -> str:
-        """The time, as objects carry it."""
+        """The current time in RFC 3339."""
         return self._clock().isoformat()[:19] + "Z"
 
-    def entry(self, ask: Ask) -> Entry:
-        """The object that is asked about; raises 404."""
-        entry = self.store.get(ask.kind.store_bucket, ask.namespace, ask.name)
+    def entry(self, operation: Operation) -> Entry:
+        """The stored object of an operation; raises 404."""
+        entry = self.store.get(operation.kind.store_bucket, operation.namespace, operation.name)
         if entry is None:
-            raise api_errors.not_found(ask.kind.group, ask.kind.plural, ask.name)
+            raise api_errors.not_found(operation.kind.group, operation.kind.plural, operation.name)
         return entry
 
-    def write(self, ask: Ask, now: str) -> Write:
-        """What rules are told of a write."""
+    def write_context(self, operation: Operation, now: str) -> Write:
+        """The context passed to the kind's rules."""
         return Write(
-            ask.user, self.store, self.features, now, self.ids.suffix, ask.warn, ask.namespace, ask.version,
-            ask.subresource, ask.dry_run,
+            operation.user, self.store, self.features, now, self.ids.suffix, operation.warn, operation.namespace, operation.version,
+            operation.subresource, operation.dry_run,
         )  # fmt: skip
 
     # --- creating ----------------------------------------------------------------------------------------------------
 
-    def create(self, ask: Ask, tree: Tree, *, applied: bool = False) -> Entry:
-        """A new object from a checked tree in the version asked. ``applied``: its managed fields are settled."""
-        kind, rules = ask.kind, ask.kind.rules
-        self._namespace_takes(ask, (tree.get("metadata") or {}).get("name") or "")
+    def create(self, operation: Operation, tree: Tree, *, is_apply: bool = False) -> Entry:
+        """Create an object from a validated tree in the requested version. ``is_apply``: managed fields are already computed."""
+        kind, rules = operation.kind, operation.kind.rules
+        self._check_namespace(operation, (tree.get("metadata") or {}).get("name") or "")
         now = self.now()
-        write = self.write(ask, now)
+        write = self.write_context(operation, now)
         given: Tree = tree.get("metadata") or {}
         meta = metadata.created(
             given,
-            namespace=ask.namespace,
+            namespace=operation.namespace,
             uid=self.ids.uid(),
             now=now,
             suffix=self.ids.suffix,
             generation=rules.has_generation,
         )
         shape = _stored_shape(kind)
-        stored = as_stored(kind, ask.version, tree)
+        stored = as_stored(kind, operation.version, tree)
         stored = {"kind": kind.kind, "apiVersion": stored["apiVersion"], "metadata": meta, **_rest(stored)}
         if rules.create is not None:
             stored, problems = rules.create(stored, write)
             owned = stored
         else:
-            if "name" not in meta:  # rules take it for granted
-                _refuse(kind, "", metadata.create_problems(meta, kind))
+            if "name" not in meta:  # the rules require a name
+                _raise_if_invalid(kind, "", metadata.create_problems(meta, kind))
             stored = normalize(rules.default(stored, None), shape)
             owned = stored
             fresh = stored if rules.keeps_status_on_create else _without_status(stored, kind)
@@ -136,177 +136,183 @@ class Verbs:
             stored = rules.admit(stored, write)
             problems = (*metadata.create_problems(stored["metadata"], kind), *rules.validate_create(stored, write))
         name = stored["metadata"].get("name") or ""
-        _refuse(kind, name, problems)
-        if given.get("resourceVersion") and not applied:
+        _raise_if_invalid(kind, name, problems)
+        if given.get("resourceVersion") and not is_apply:
             raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
-        if self.store.get(kind.store_bucket, ask.namespace, name) is not None:
+        if self.store.get(kind.store_bucket, operation.namespace, name) is not None:
             raise api_errors.already_exists(kind, name)
-        if applied:
+        if is_apply:
             fields = given.get("managedFields")
         else:
-            fields = self._fields(ask, None, _without_status(owned, kind), given, now)
-        entry = self._put(ask, name, stored, stored["metadata"], fields, owned)
-        if kind.bucket == _NAMESPACES and not ask.dry_run:
-            self._furnish(name)
+            fields = self._managed_fields(operation, None, _without_status(owned, kind), given, now)
+        entry = self._put(operation, name, stored, stored["metadata"], fields, owned)
+        if kind.bucket == _NAMESPACES and not operation.dry_run:
+            self._create_namespace_objects(name)
         return entry
 
-    def _furnish(self, namespace: str) -> None:
-        """What belongs to every namespace comes with it, so that its first pod is admitted at once."""
-        for tree in self._companions(namespace):
+    def _create_namespace_objects(self, namespace: str) -> None:
+        """Create the objects that every namespace has, so that its first pod is admitted immediately."""
+        for tree in self._namespace_objects(namespace):
             version = tree["apiVersion"].rpartition("/")[2]
             kind = self.catalog.named(tree["apiVersion"], tree["kind"])
-            assert kind is not None, "a namespace's own objects are of built-in kinds"
+            assert kind is not None, "objects of a new namespace are of built-in kinds"
             if self.store.get(kind.store_bucket, namespace, tree["metadata"]["name"]) is not None:
-                continue  # left over from a namespace of this name whose finalizers somebody took away
-            self.create(Ask(kind, version, namespace, "", _SYSTEM, _CONTROLLERS), tree)
+                continue  # left over from a namespace of this name whose finalizers were removed by force
+            self.create(Operation(kind, version, namespace, "", _CONTROLLER_USER, _CONTROLLERS), tree)
 
-    def _namespace_takes(self, ask: Ask, name: str) -> None:
-        """Whether there is a namespace, and one that takes new objects."""
-        if not ask.kind.namespaced:
+    def _check_namespace(self, operation: Operation, name: str) -> None:
+        """Raise if the namespace does not exist or is terminating."""
+        if not operation.kind.namespaced:
             return
-        entry = self.store.get(_NAMESPACES, "", ask.namespace)
+        entry = self.store.get(_NAMESPACES, "", operation.namespace)
         if entry is None:
-            raise api_errors.not_found("", _NAMESPACES, ask.namespace)
-        if "deletionTimestamp" in entry.tree["metadata"] and ask.kind.plural not in _UNSTORED:
-            why = f"unable to create new content in namespace {ask.namespace} because it is being terminated"
+            raise api_errors.not_found("", _NAMESPACES, operation.namespace)
+        if "deletionTimestamp" in entry.tree["metadata"] and operation.kind.plural not in _UNSTORED:
+            reason = f"unable to create new content in namespace {operation.namespace} because it is being terminated"
             cause = {
                 "reason": "NamespaceTerminating",
-                "message": f"namespace {ask.namespace} is being terminated",
+                "message": f"namespace {operation.namespace} is being terminated",
                 "field": "metadata.namespace",
             }
-            raise api_errors.forbidden(ask.kind, name, why, (cause,))
+            raise api_errors.forbidden(operation.kind, name, reason, (cause,))
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
-    def update(self, ask: Ask, tree: Tree, *, applied: bool = False) -> Entry:
-        """Replace an object by a checked tree in the version asked. ``applied``: its managed fields are settled."""
-        kind, rules = ask.kind, ask.kind.rules
+    def update(self, operation: Operation, tree: Tree, *, is_apply: bool = False) -> Entry:
+        """Replace an object with a validated tree in the requested version. ``is_apply``: as in ``create``."""
+        kind, rules = operation.kind, operation.kind.rules
         given: Tree = tree.get("metadata") or {}
-        check_name(given.get("name"), ask.name)
-        entry = self.store.get(kind.store_bucket, ask.namespace, ask.name)
+        check_name(given.get("name"), operation.name)
+        entry = self.store.get(kind.store_bucket, operation.namespace, operation.name)
         if entry is None:
-            if kind.create_on_update and not ask.subresource:
-                return self.create(ask, {**tree, "metadata": {**given, "name": ask.name}})
-            raise api_errors.not_found(kind.group, kind.plural, ask.name)
+            if kind.create_on_update and not operation.subresource:
+                return self.create(operation, {**tree, "metadata": {**given, "name": operation.name}})
+            raise api_errors.not_found(kind.group, kind.plural, operation.name)
         old = entry.tree
         before: Tree = old["metadata"]
-        self._preconditions(ask, given, before)
+        self._preconditions(operation, given, before)
         now = self.now()
-        write = self.write(ask, now)
+        write = self.write_context(operation, now)
         meta = metadata.updated(given, before)
-        stored = as_stored(kind, ask.version, tree)
+        stored = as_stored(kind, operation.version, tree)
         new: Tree = {"kind": kind.kind, "apiVersion": old["apiVersion"], "metadata": meta, **_rest(stored)}
         if rules.update is not None:
             new, problems = rules.update(new, old, write)
-            settled = new
+            normalized = new
         else:
-            settled = normalize(rules.default(new, old), _stored_shape(kind), old)
-            new = rules.prepare_update(_reset(settled, old, ask), old, write)
+            normalized = normalize(rules.default(new, old), _stored_shape(kind), old)
+            new = rules.prepare_update(_restore_read_only(normalized, old, operation), old, write)
             new = rules.admit_update(new, old, write)
             problems = (
                 *metadata.update_problems(new["metadata"], before, kind),
                 *rules.validate_update(new, old, write),
             )
-        _refuse(kind, ask.name, problems)
+        _raise_if_invalid(kind, operation.name, problems)
         meta = new["metadata"]
-        if rules.has_generation and ask.subresource != "status" and _grown(new, old, rules.generation_counts):
+        if (
+            rules.has_generation
+            and operation.subresource != "status"
+            and _increments_generation(new, old, rules.generation_counts)
+        ):
             meta = metadata.ordered({**meta, "generation": (before.get("generation") or 0) + 1})
-        fields = given.get("managedFields") if applied else self._fields(ask, old, new, given, now)
-        return self._put(ask, ask.name, new, meta, fields, settled, entry)
+        fields = given.get("managedFields") if is_apply else self._managed_fields(operation, old, new, given, now)
+        return self._put(operation, operation.name, new, meta, fields, normalized, entry)
 
-    def _preconditions(self, ask: Ask, given: Tree, before: Tree) -> None:
-        """The uid and the resourceVersion in an object are what the writer expects."""
-        kind, uid, revision = ask.kind, given.get("uid"), given.get("resourceVersion")
+    def _preconditions(self, operation: Operation, given: Tree, before: Tree) -> None:
+        """Raise a conflict if the uid or the resourceVersion in the object differs from the stored one."""
+        kind, uid, revision = operation.kind, given.get("uid"), given.get("resourceVersion")
         if uid and uid != before["uid"]:
-            where = f"{kind.group}/" if is_custom(kind) else ""
-            key = "/".join(("/registry", f"{where}{kind.plural}", *filter(None, (ask.namespace, ask.name))))
-            why = (
+            prefix = f"{kind.group}/" if is_custom(kind) else ""
+            key = "/".join(
+                ("/registry", f"{prefix}{kind.plural}", *filter(None, (operation.namespace, operation.name)))
+            )
+            reason = (
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
             )
-            raise api_errors.conflict(kind.group, kind.plural, ask.name, why)
+            raise api_errors.conflict(kind.group, kind.plural, operation.name, reason)
         if revision in (None, "", "0"):
-            if not kind.unconditional_update or ask.version in kind.conditional_update:
+            if not kind.unconditional_update or operation.version in kind.conditional_update:
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise api_errors.invalid(kind.group, kind.plural, ask.name, (error,))
+                raise api_errors.invalid(kind.group, kind.plural, operation.name, (error,))
         elif revision != before["resourceVersion"]:
-            raise api_errors.modified(kind, ask.name)
+            raise api_errors.modified(kind, operation.name)
 
-    def remove(self, ask: Ask) -> Entry:
-        """Delete what nothing holds any more. A definition takes the objects of its kind along."""
-        if ask.kind.bucket == DEFINITIONS:
-            delete_objects(self.store, ask.name)
-        return self.store.delete(ask.kind.store_bucket, ask.namespace, ask.name)
+    def remove(self, operation: Operation) -> Entry:
+        """Delete an object from the store. Deleting a definition also deletes the objects of its kind."""
+        if operation.kind.bucket == DEFINITIONS:
+            delete_objects(self.store, operation.name)
+        return self.store.delete(operation.kind.store_bucket, operation.namespace, operation.name)
 
     # --- storing -----------------------------------------------------------------------------------------------------
 
-    def _fields(self, ask: Ask, old: Tree | None, new: Tree, given: Tree, now: str) -> list[Any]:
-        """The managed fields after a write, judged in the version that was written."""
-        kind = ask.kind
-        new = in_version(kind, ask.version, new)
+    def _managed_fields(self, operation: Operation, old: Tree | None, new: Tree, given: Tree, now: str) -> list[Any]:
+        """The managed fields after a write, computed in the version that was written."""
+        kind = operation.kind
+        new = in_version(kind, operation.version, new)
         if "managedFields" in given:
             new = {**new, "metadata": {**new["metadata"], "managedFields": given["managedFields"]}}
         return managed_fields.updated(
-            None if old is None else in_version(kind, ask.version, old),
+            None if old is None else in_version(kind, operation.version, old),
             new,
-            shape_in(kind, ask.version),
-            manager=ask.manager,
-            api_version=ask.api_version,
-            subresource=ask.subresource,
+            shape_in(kind, operation.version),
+            manager=operation.manager,
+            api_version=operation.api_version,
+            subresource=operation.subresource,
             now=now,
             custom_status=is_custom(kind) and "status" in kind.subresources,
             versions=self.versions(kind),
         )
 
     def versions(self, kind: ServedKind) -> managed_fields.Versions | None:
-        """How the same object looks in another version, for owners that wrote that one; None if there is but one."""
+        """A converter to other versions, for managers that wrote in those; None if the kind has one version."""
         if len(kind.versions) == 1:
             return None
 
-        def seen(tree: Tree, written: str) -> tuple[Tree, TypeShape] | None:
-            short = written.rpartition("/")[2]
+        def convert(tree: Tree, api_version_written: str) -> tuple[Tree, TypeShape] | None:
+            short = api_version_written.rpartition("/")[2]
             if short not in kind.versions:
                 return None
             stored = as_stored(kind, str(tree["apiVersion"]).rpartition("/")[2], tree)
             return in_version(kind, short, stored), shape_in(kind, short)
 
-        return seen
+        return convert
 
     def _put(
-        self, ask: Ask, name: str, tree: Tree, meta: Tree, fields: Sequence[Any] | None, settled: Tree,
+        self, operation: Operation, name: str, tree: Tree, meta: Tree, fields: Sequence[Any] | None, normalized: Tree,
         before: Entry | None = None,
     ) -> Entry:  # fmt: skip
-        """Store an object, unless nothing changes, or nothing keeps it any more, or it is only a trial.
+        """Store an object; skipped if nothing changed, in a dry run, or if the write removes the last finalizer.
 
-        Parts that are those of ``settled`` or of the state ``before`` are in their normal form.
+        Parts shared with ``normalized`` or with the state ``before`` are already in normal form.
         """
-        kind = ask.kind
+        kind = operation.kind
         meta = {key: value for key, value in meta.items() if key != "managedFields"}
         if fields:
             meta["managedFields"] = fields
-        known = settled if before is None else {**settled, **_shared(tree, before.tree)}
+        known = normalized if before is None else {**normalized, **_shared_parts(tree, before.tree)}
         tree = normalize({**tree, "metadata": meta}, _stored_shape(kind), known)
         if before is not None:
             if managed_fields.only_times_differ(before.tree, tree):
                 return before
-            if released(tree) and not ask.dry_run:
-                # Whoever takes the last finalizer away sees the object as he left it, under its old revision.
-                self.remove(ask)
-                return unstored(ask.namespace, name, tree)
-        if ask.dry_run:
+            if is_removable(tree) and not operation.dry_run:
+                # The client that removes the last finalizer gets the object as written, with its old revision.
+                self.remove(operation)
+                return transient_entry(operation.namespace, name, tree)
+        if operation.dry_run:
             if before is None:
                 del tree["metadata"]["resourceVersion"]
-            return unstored(ask.namespace, name, tree)
-        return self.store.put(kind.store_bucket, ask.namespace, name, tree)
+            return transient_entry(operation.namespace, name, tree)
+        return self.store.put(kind.store_bucket, operation.namespace, name, tree)
 
 
-def unstored(namespace: str, name: str, tree: Tree) -> Entry:
-    """An answer that looks like an object of the store and is none."""
+def transient_entry(namespace: str, name: str, tree: Tree) -> Entry:
+    """An entry for a response that is not in the store."""
     return Entry(namespace, name, 0, tree, _encode(tree))
 
 
-def released(tree: Tree) -> bool:
-    """Whether an object is being deleted and nothing holds it back any more."""
+def is_removable(tree: Tree) -> bool:
+    """Whether an object is being deleted and has no finalizers or grace period left."""
     meta = tree["metadata"]
     if "deletionTimestamp" not in meta or meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"):
         return False
@@ -325,21 +331,21 @@ def _without_status(tree: Tree, kind: ServedKind) -> Tree:
     return {key: value for key, value in tree.items() if key != "status"}
 
 
-def _reset(new: Tree, old: Tree, ask: Ask) -> Tree:
-    """What a write to an object or to its status cannot touch is as it was."""
-    if ask.subresource == "status":
+def _restore_read_only(new: Tree, old: Tree, operation: Operation) -> Tree:
+    """Restore the fields that a write to this subresource, or to the main resource, cannot change."""
+    if operation.subresource == "status":
         return {**{key: value for key, value in old.items() if key != "status"}, **_only(new, ("metadata", "status"))}
-    if ask.subresource == "finalize":
+    if operation.subresource == "finalize":
         finalizers = _only(new.get("spec") or {}, ("finalizers",))
         kept = {key: value for key, value in (old.get("spec") or {}).items() if key != "finalizers"}
         return {**old, "metadata": new["metadata"], "spec": {**kept, **finalizers}}
-    if not ask.subresource and "status" in ask.kind.subresources:
-        return {**_without_status(new, ask.kind), **_only(old, ("status",))}
+    if not operation.subresource and "status" in operation.kind.subresources:
+        return {**_without_status(new, operation.kind), **_only(old, ("status",))}
     return new
 
 
-def _shared(tree: Tree, other: Tree) -> Tree:
-    """The parts that are the same objects in both."""
+def _shared_parts(tree: Tree, other: Tree) -> Tree:
+    """The fields whose values are identical (``is``) in both."""
     return {name: part for name, part in tree.items() if part is other.get(name)}
 
 
@@ -347,15 +353,15 @@ def _only(tree: Tree, keys: Iterable[str]) -> Tree:
     return {key: tree[key] for key in keys if key in tree}
 
 
-def _grown(new: Tree, old: Tree, counted: tuple[str, ...]) -> bool:
-    """Whether anything changed that the generation counts: all but status and what of the metadata is not counted."""
+def _increments_generation(new: Tree, old: Tree, counted: tuple[str, ...]) -> bool:
+    """Whether a change increments ``metadata.generation``: any outside status and metadata, or in a counted metadata field."""
     if any(new.get(key) != old.get(key) for key in {*new, *old} - {"metadata", "status", "kind", "apiVersion"}):
         return True
     return any(new["metadata"].get(key) != old["metadata"].get(key) for key in counted)
 
 
 def check_name(found: Any, wanted: str) -> None:
-    """Refuse an object that does not have the name of the path."""
+    """Raise 400 if the object's name differs from the name in the path."""
     if not found:
         message = f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
         raise api_errors.bad_request(message)
@@ -364,7 +370,7 @@ def check_name(found: Any, wanted: str) -> None:
         raise api_errors.bad_request(message)
 
 
-def _refuse(kind: ServedKind, name: str, problems: Iterable[FieldError]) -> None:
+def _raise_if_invalid(kind: ServedKind, name: str, problems: Iterable[FieldError]) -> None:
     errors = list(problems)
     if errors:
         group = "" if kind.stored_as else kind.group

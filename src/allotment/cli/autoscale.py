@@ -14,7 +14,7 @@ from allotment.autoscaler.provider import Provider, ProviderUnavailable
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
 from allotment.cli.inputs.durations import duration
 from allotment.cli.inputs.release import features
-from allotment.cli.live.connection import told, way_to
+from allotment.cli.live.connection import cluster_errors, way_to
 from allotment.cli.output.errors import Failure, Mistake
 from allotment.cli.plan.limits import known_types, limits_of
 from allotment.cli.plan.offerings import Offered, offered
@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
     way = way_to(arguments)
     code = found.catalog.complain()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
-    with told(way):
+    with cluster_errors(way):
         return max(code, asyncio.run(_scale(arguments, found, way)))
 
 
@@ -56,7 +56,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
         options = options_of(arguments, found, await features_of(arguments, client))
         if arguments.once:
             return await _once(client, options)
-    _tell_beginning(arguments, options, way)
+    _print_start(arguments, options, way)
     settings = settings_of(arguments)
     while True:
         try:
@@ -80,7 +80,7 @@ async def _once(client: HttpClient, options: AutoscalerOptions) -> int:
     beside = asyncio.create_task(program.run({}, context), name="caches")
     try:
         plan = await once(context, options)
-        _tell(plan, dry_run=options.dry_run)
+        _print_plan(plan, dry_run=options.dry_run)
         await context.events.written()
         return int(bool(plan.unserved))
     except ProviderUnavailable as error:
@@ -162,7 +162,7 @@ def provider_of(
     return lambda context: Karpenter(context.client_for(NAME, NAME), settings, mig)
 
 
-def _tell_beginning(arguments: Namespace, options: AutoscalerOptions, way: Target) -> None:
+def _print_start(arguments: Namespace, options: AutoscalerOptions, way: Target) -> None:
     sold = options.limits.providers
     usable = sum(not one.unusable and (not sold or one.provider in sold) for one in options.catalog)
     where = f"context {way.context!r}" if way.context else way.server
@@ -173,7 +173,7 @@ def _tell_beginning(arguments: Namespace, options: AutoscalerOptions, way: Targe
     sys.stdout.flush()
 
 
-def _tell(plan: ProvisioningPlan, *, dry_run: bool) -> None:
+def _print_plan(plan: ProvisioningPlan, *, dry_run: bool) -> None:
     from allotment.autoscaler.events import describe_machine
     from allotment.tools.plan.reasons.wording import plan_summary
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.cli.arguments.cluster_autoscaler import CLOUD_PROVIDER, EXPANDER
 from allotment.cli.autoscale import provider_of
-from allotment.cli.cluster_autoscaler_config import Files, Place, config, place_of
+from allotment.cli.cluster_autoscaler_config import Files, ListenAddress, config, parse_listen_address
 from allotment.cli.inputs.durations import duration
 from allotment.cli.inputs.release import features
-from allotment.cli.live.connection import told, way_to
+from allotment.cli.live.connection import cluster_errors, way_to
 from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.extras import require
@@ -37,8 +37,8 @@ _NAME = "allotment-cluster-autoscaler"
 class _Served(NamedTuple):
     """The servers and their addresses. ``files``: None without TLS."""
 
-    cloud: Place | None
-    expander: Place | None
+    cloud: ListenAddress | None
+    expander: ListenAddress | None
     names: tuple[str, ...]
     files: Files | None
     plain: bool
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
     _options(arguments, served, types, groups, features("1.36", ()))  # report invalid options before connecting
     way = way_to(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    with told(way):
+    with cluster_errors(way):
         asyncio.run(_serve(arguments, served, types, groups, way))
     return code
 
@@ -160,8 +160,8 @@ def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
 def _served(arguments: Namespace) -> _Served:
     """Return the servers to run: both, unless only one address is given."""
     both = arguments.cloud_provider is None and arguments.expander is None
-    cloud = place_of("--cloud-provider", arguments.cloud_provider or CLOUD_PROVIDER)
-    expander = place_of("--expander", arguments.expander or EXPANDER)
+    cloud = parse_listen_address("--cloud-provider", arguments.cloud_provider or CLOUD_PROVIDER)
+    expander = parse_listen_address("--expander", arguments.expander or EXPANDER)
     wants_cloud = both or arguments.cloud_provider is not None
     wants_expander = both or arguments.expander is not None
     if wants_cloud and not arguments.nodes:
@@ -189,7 +189,7 @@ def _served(arguments: Namespace) -> _Served:
     )
 
 
-def _files(arguments: Namespace, places: list[Place], others: bool) -> Files:
+def _files(arguments: Namespace, places: list[ListenAddress], others: bool) -> Files:
     """Return the given or generated certificate files. ``others``: the cloud provider is not restricted to loopback."""
     client_ca = Path(arguments.client_ca_file) if arguments.client_ca_file else None
     if arguments.tls_cert_file:

@@ -14,7 +14,7 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
-class Place(NamedTuple):
+class ListenAddress(NamedTuple):
     """The address of a server."""
 
     host: str
@@ -29,12 +29,12 @@ class Place(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host or "0.0.0.0"
         return f"{host}:{self.port}"
 
-    def seen(self, names: tuple[str, ...]) -> Place:
+    def seen(self, names: tuple[str, ...]) -> ListenAddress:
         """Return the address for clients; a wildcard host is replaced by one of the names."""
         return self._replace(host=names[0] if names else socket.gethostname()) if self.host in _EVERYWHERE else self
 
 
-def place_of(option: str, text: str) -> Place:
+def parse_listen_address(option: str, text: str) -> ListenAddress:
     """Parse ``HOST:PORT``; without a host the server listens on all addresses. Raises Mistake.
 
     >>> place_of("--expander", "[::1]:80")
@@ -44,7 +44,7 @@ def place_of(option: str, text: str) -> Place:
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise Mistake(f"{option}: expected HOST:PORT, found {text!r}", "for example 127.0.0.1:8086")
-    return Place(host, int(port))
+    return ListenAddress(host, int(port))
 
 
 class Files(NamedTuple):
@@ -58,7 +58,7 @@ class Files(NamedTuple):
     client_key: Path | None = None
 
 
-def config(cloud: Place | None, expander: Place | None, files: Files | None, *, plain: bool) -> Iterator[str]:
+def config(cloud: ListenAddress | None, expander: ListenAddress | None, files: Files | None, *, plain: bool) -> Iterator[str]:
     """Yield the lines of the ``--cloud-config`` file, with the flags as comments: valid YAML."""
     yield "# Start cluster-autoscaler with:"
     if cloud is not None:

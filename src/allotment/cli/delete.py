@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from allotment.cli.inputs.durations import Deadline, seconds
 from allotment.cli.live.connection import announce, namespace_of, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
-from allotment.cli.live.resource_arguments import asked
+from allotment.cli.live.resource_arguments import resource_arguments
 from allotment.cli.output.errors import Failure
 from allotment.cluster.client import Client, Propagation, Resource
 from allotment.cluster.errors import StatusError
@@ -120,7 +120,7 @@ class _Delete:
         arguments = self._arguments
         namespace = namespace_of(arguments, self._way)
         targets: list[_Object] = []
-        for one in asked(discovery, arguments.objects):
+        for one in resource_arguments(discovery, arguments.objects):
             place = one.place(namespace)
             if one.name:
                 if arguments.selector or arguments.all:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allotment.cli.live.connection import told, way_to
+from allotment.cli.live.connection import cluster_errors, way_to
 from allotment.cli.output.errors import Mistake
 from allotment.extras import require
 
@@ -30,7 +30,7 @@ def run_driver(arguments: Namespace) -> int:
     from allotment.drivers.program import run_until_signal
     from allotment.kubelet_plugin.sockets import SocketError
 
-    with told(way):
+    with cluster_errors(way):
         try:
             run_until_signal(driver, place, way)
         except ExceptionGroup as errors:

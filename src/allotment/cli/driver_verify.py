@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allotment.cli.live.connection import announce, connected, told, way_to
+from allotment.cli.live.connection import announce, connected, cluster_errors, way_to
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.extras import require
@@ -51,7 +51,7 @@ def run_verify(arguments: Namespace) -> int:
         async with connected(way) as client, _process(arguments) as process:
             return await _verified(arguments, client, process, shown)
 
-    with told(way):
+    with cluster_errors(way):
         try:
             report = asyncio.run(work())
         except asyncio.CancelledError:  # by SIGTERM
@@ -120,7 +120,7 @@ async def _verified(
     )  # fmt: skip
     try:
         shown.head(trial)
-        rows = await verify(trial, shown.begun, shown.done)
+        rows = await verify(trial, shown.started, shown.done)
     except asyncio.CancelledError:
         shown.cancelled()
         raise
@@ -185,7 +185,7 @@ class _Nothing:
     def head(self, trial: DriverSession) -> None:
         """Nothing."""
 
-    def begun(self, check: DriverCheck) -> None:
+    def started(self, check: DriverCheck) -> None:
         """Nothing."""
 
     def done(self, row: CheckResult) -> None:

@@ -62,9 +62,9 @@ def _live(screen: Screen, arguments: Namespace) -> int:
     from allotment.cli.live.explain import explain_on, explain_once
 
     def answer(inputs: Inputs, by_name: bool) -> Explanation:
-        if not inputs.asked:
+        if not inputs.queried:
             must_know(inputs.cluster, *OF_PODS, "resourceclaims")
-        if not inputs.asked and not any(_asks(value) for value in inputs.cluster) and arguments.object is None:
+        if not inputs.queried and not any(_is_pending(value) for value in inputs.cluster) and arguments.object is None:
             return Explanation()
         return _explained(inputs, arguments, by_name)
 
@@ -76,7 +76,7 @@ def _live(screen: Screen, arguments: Namespace) -> int:
     return EXIT_FITS if explanation.fits else EXIT_DOES_NOT_FIT
 
 
-def _asks(value: Object) -> bool:
+def _is_pending(value: Object) -> bool:
     """Return whether an object of a live cluster waits for devices or a node."""
     if isinstance(value, ResourceClaim):
         return value.status.allocation is None
@@ -84,8 +84,8 @@ def _asks(value: Object) -> bool:
 
 
 def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
-    must_know(inputs.cluster, *OF_DEVICES, *(() if inputs.asked else OF_PODS))
-    values = objects_to_explain(inputs.cluster, inputs.asked)
+    must_know(inputs.cluster, *OF_DEVICES, *(() if inputs.queried else OF_PODS))
+    values = objects_to_explain(inputs.cluster, inputs.queried)
     explanation = narrow(explain(values, inputs.features), inputs, arguments, by_name)
     pods = [value for value in values if isinstance(value, Pod) or template_of(value) is not None]
     notes = dict.fromkeys((*explanation.notes, *containers_without_device(values, pods)))
@@ -148,18 +148,18 @@ def _is_hardware(word: str) -> bool:
 
 def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
     """Return the answers for the objects of ``-f`` or (``by_name``) the named object. Raises Mistake."""
-    asked = {identity(value) for value in inputs.asked}
-    answers = [a for a in explanation.answers if not asked or a.kind == "Pod" or _is_asked(a, asked)]
+    asked = {identity(value) for value in inputs.queried}
+    answers = [a for a in explanation.answers if not asked or a.kind == "Pod" or _is_queried(a, asked)]
     if arguments.object is not None and by_name:
         everything = answers
-        answers = [answer for answer in everything if _is_meant(answer, arguments.object, arguments.namespace)]
+        answers = [answer for answer in everything if _is_selected(answer, arguments.object, arguments.namespace)]
         if not answers:
             raise _nothing_called(arguments.object, everything)
     answers = [_with_note(answer) for answer in answers]
     if not answers:
         where = "in these files" if arguments.files else "is waiting"
         hint = "give manifests with -f FILE"
-        if any(isinstance(value, ResourceSlice) for value in inputs.asked):
+        if any(isinstance(value, ResourceSlice) for value in inputs.queried):
             hint = "allot free -f FILE lists the devices of slices"
         raise Mistake(f"nothing to explain: no pod, workload or claim {where}", hint)
     return Explanation(answers=tuple(answers), notes=explanation.notes)
@@ -171,7 +171,7 @@ def _with_note(answer: Answer) -> Answer:
     return replace(answer, notes=(*answer.notes, "no pod uses the template; evaluated with a generated pod"))
 
 
-def _is_asked(answer: Answer, asked: Iterable[tuple[str, ObjectKey]]) -> bool:
+def _is_queried(answer: Answer, asked: Iterable[tuple[str, ObjectKey]]) -> bool:
     return any(kind == answer.kind and str(key) == answer.name for kind, key in asked)
 
 
@@ -183,7 +183,7 @@ def _names(answer: Answer) -> Iterable[tuple[str, str]]:
     yield from (("ResourceClaim", claim.name) for claim in answer.claims)
 
 
-def _is_meant(answer: Answer, subject: str, namespace: str | None) -> bool:
+def _is_selected(answer: Answer, subject: str, namespace: str | None) -> bool:
     prefix, slash, rest = subject.partition("/")
     kinds = [kind for kind, words in _KINDS.items() if slash and prefix.lower() in words]
     wanted = rest if kinds else subject

@@ -27,9 +27,9 @@ _WIDTH = 80
 
 def only_classes(inputs: Inputs) -> tuple[DeviceClass, ...]:
     """Return the classes of the input if it has no pods or claims, else none."""
-    if any(not isinstance(value, DeviceClass | ResourceSlice | Node | DeviceTaintRule) for value in inputs.asked):
+    if any(not isinstance(value, DeviceClass | ResourceSlice | Node | DeviceTaintRule) for value in inputs.queried):
         return ()
-    return tuple(value for value in inputs.asked if isinstance(value, DeviceClass))
+    return tuple(value for value in inputs.queried if isinstance(value, DeviceClass))
 
 
 def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass], output: str | None) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.printers import Printer, as_list, name_of, printer, shown
-from allotment.cli.live.resource_arguments import Asked, asked, groups, several_kinds
+from allotment.cli.live.resource_arguments import ResourceArgument, resource_arguments, groups, several_kinds
 from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, one, path_of, selection
 from allotment.cli.output.console import visible
 from allotment.cli.output.errors import Failure
@@ -44,7 +44,7 @@ class _Get:
 
     async def run(self) -> int:
         arguments = self._arguments
-        wanted = asked(await discover(self._client), arguments.objects)
+        wanted = resource_arguments(await discover(self._client), arguments.objects)
         if self._query and any(one.name for one in wanted):
             raise Failure("error: name cannot be provided when a selector is specified")
         if arguments.all_namespaces and any(one.name for one in wanted):
@@ -67,7 +67,7 @@ class _Get:
         everywhere = arguments.all_namespaces and served.resource.namespaced
         return Layout(arguments.output == "wide", everywhere, arguments.show_labels, served.label if label else "")
 
-    async def _tables(self, wanted: Sequence[Asked]) -> int:
+    async def _tables(self, wanted: Sequence[ResourceArgument]) -> int:
         """Print a table for each kind with objects, separated by blank lines."""
         label = several_kinds(wanted)
         count = 0
@@ -83,7 +83,7 @@ class _Get:
             self._write(Columns(), table, self._layout(served, label), header=True)
         return count
 
-    async def _add(self, table: Table, each: Asked) -> None:
+    async def _add(self, table: Table, each: ResourceArgument) -> None:
         resource, place = each.served.resource, each.place(self._namespace)
         try:
             if each.name:
@@ -105,7 +105,7 @@ class _Get:
         for line in columns.lines([*head, *table.cells(layout)]):
             sys.stdout.write(visible(line) + "\n")
 
-    async def _objects(self, wanted: Sequence[Asked]) -> int:
+    async def _objects(self, wanted: Sequence[ResourceArgument]) -> int:
         """Print the objects: a single one as is, several as a list."""
         found: list[tuple[Served, Tree]] = []
         for each in wanted:
@@ -130,7 +130,7 @@ class _Get:
             return 1
         return len(found)
 
-    async def _watch(self, wanted: Asked) -> int:
+    async def _watch(self, wanted: ResourceArgument) -> int:
         """Print the present state, then every change, until interrupted."""
         resource, place = wanted.served.resource, wanted.place(self._namespace)
         query = [*self._query, *([("includeObject", "Object")] if self._print else [])]

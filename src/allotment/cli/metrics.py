@@ -9,7 +9,7 @@ from pathlib import Path
 
 from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
 from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
-from allotment.cli.output.console import folded, open_screen, tell
+from allotment.cli.output.console import folded, open_screen, print_notes
 from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import offered
 from allotment.cluster.inspection.snapshot import DEVICES, PODS
@@ -33,8 +33,8 @@ def run(arguments: Namespace) -> int:
     from allotment.components.metrics import text_of
 
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
-    tell(notes)
-    values = (*inputs.cluster, *inputs.asked)
+    print_notes(notes)
+    values = (*inputs.cluster, *inputs.queried)
     sys.stdout.write(text_of(families(values, inputs.features, types, per_claim=arguments.per_claim, max_series=most)))
     return 0
 

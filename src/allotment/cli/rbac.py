@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
 
 EXIT_MISSING: Final = 1
-_USUAL: Final = ("reader",)
+_DEFAULT_COMPONENTS: Final = ("reader",)
 _COLUMNS: Final = 78
 
 
@@ -38,7 +38,7 @@ def run(arguments: Namespace) -> int:
         raise Mistake("--as: requires --check", "manifests are for a service account: use --service-account NAME")
     parts = [
         _part(name, arguments.driver)
-        for name in dict.fromkeys(arguments.parts or (tuple(COMPONENTS) if arguments.list else _USUAL))
+        for name in dict.fromkeys(arguments.parts or (tuple(COMPONENTS) if arguments.list else _DEFAULT_COMPONENTS))
     ]
     if arguments.list:
         return _list(screen, arguments, parts)
@@ -104,11 +104,11 @@ def _comment(text: str) -> str:
 # --- who has them -----------------------------------------------------------------------------------------------------
 
 
-class _Found(NamedTuple):
+class _PermissionReview(NamedTuple):
     """What one part lacks. ``asked``: how many permissions it needs in this cluster."""
 
     part: str
-    asked: int
+    reviewed: int
     missing: Sequence[AccessRequest]
 
 
@@ -121,7 +121,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
     if arguments.service_account:
         user = user or f"system:serviceaccount:{namespace}:{arguments.service_account}"
 
-    async def asked(client: HttpClient, way: Target) -> tuple[str, list[_Found]]:
+    async def asked(client: HttpClient, way: Target) -> tuple[str, list[_PermissionReview]]:
         discovery = await discover(client)
         found = []
         for part in parts:
@@ -135,7 +135,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
                         "ask an administrator; without --as your own permissions are checked",
                     ) from None
                 raise
-            found.append(_Found(part.name, len(needed), lacking))
+            found.append(_PermissionReview(part.name, len(needed), lacking))
         return user or await permissions.who(client), found
 
     name, found = on_cluster(arguments, asked)
@@ -143,17 +143,17 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
         data = _data(name, found)
         screen.data(data, arguments.output)
     else:
-        _tell(screen, name, found, namespace)
+        _print_review(screen, name, found, namespace)
     return EXIT_MISSING if any(one.missing for one in found) else 0
 
 
-def _tell(screen: Screen, name: str, found: Sequence[_Found], namespace: str) -> None:
+def _print_review(screen: Screen, name: str, found: Sequence[_PermissionReview], namespace: str) -> None:
     who = name or "you"
     for one in found:
         if not one.missing:
-            _say(screen, f"{one.part}: {who} has all {one.asked} permissions that it requires.")
+            _say(screen, f"{one.part}: {who} has all {one.reviewed} permissions that it requires.")
             continue
-        _say(screen, f"{one.part}: {who} lacks {len(one.missing)} of {one.asked} permissions that it requires.")
+        _say(screen, f"{one.part}: {who} lacks {len(one.missing)} of {one.reviewed} permissions that it requires.")
         screen.line()
         screen.table(["MISSING", "WHAT"], _rows(one.missing), ("",))
         screen.line()
@@ -180,10 +180,10 @@ def _rows(missing: Iterable[AccessRequest]) -> Iterator[list[str]]:
         yield [",".join(ask.verb for ask in asked), " ".join(filter(None, (str(first), first.name, where)))]
 
 
-def _data(name: str, found: Iterable[_Found]) -> Tree:
+def _data(name: str, found: Iterable[_PermissionReview]) -> Tree:
     return {
         "user": name,
         "parts": [
-            {"part": one.part, "needed": one.asked, "missing": [ask._asdict() for ask in one.missing]} for one in found
+            {"part": one.part, "needed": one.reviewed, "missing": [ask._asdict() for ask in one.missing]} for one in found
         ],
     }

@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> int:
     if arguments.driver is None:
         _list(screen, arguments.output)
         return 0
-    chosen = [_words(driver, arguments.release) for driver in _meant(arguments.driver)]
+    chosen = [_words(driver, arguments.release) for driver in _matching_drivers(arguments.driver)]
     if arguments.name is not None:
         _search(screen, chosen, arguments.name, arguments.output)
     elif arguments.output:
@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _meant(text: str) -> tuple[str, ...]:
+def _matching_drivers(text: str) -> tuple[str, ...]:
     """The drivers of a vendor, or the one of that name. Raises Mistake."""
     by_vendor = vendors()
     if text in drivers():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.inputs.durations import Deadline, seconds
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
-from allotment.cli.live.resource_arguments import Asked, asked
+from allotment.cli.live.resource_arguments import ResourceArgument, resource_arguments
 from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import discover
@@ -104,10 +104,10 @@ class _Wait:
         outcomes = await asyncio.gather(*(self._one(target, deadline) for target in targets))
         return 0 if all(outcomes) else 1
 
-    async def _targets(self) -> list[Asked]:
+    async def _targets(self) -> list[ResourceArgument]:
         arguments = self._arguments
-        targets: list[Asked] = []
-        for one in asked(await discover(self._client), arguments.objects):
+        targets: list[ResourceArgument] = []
+        for one in resource_arguments(await discover(self._client), arguments.objects):
             if one.name:
                 targets.append(one)
                 continue
@@ -115,10 +115,10 @@ class _Wait:
                 raise Failure("error: resource(s) were provided, but no name was specified", "or give --all or -l")
             place = one.place(self._namespace)
             listing = await self._client.list(one.served.resource, place, labels=arguments.selector or "")
-            targets += (Asked(one.served, tree["metadata"]["name"]) for tree in listing.items)
+            targets += (ResourceArgument(one.served, tree["metadata"]["name"]) for tree in listing.items)
         return targets
 
-    async def _one(self, target: Asked, deadline: Deadline) -> bool:
+    async def _one(self, target: ResourceArgument, deadline: Deadline) -> bool:
         seen: Tree | None = None
         looked = False
         may_be_missing = self._test(None) or self._arguments.condition.lower() == "create"

@@ -238,7 +238,7 @@ class Cache(Generic[T]):
         if numbered(listing.revision) >= numbered(self._revision):
             return True
         log.warning(
-            "%s: the cluster is at revision %s, and was at %s before: it was restored from a backup, and is read anew",
+            "%s: the cluster is at revision %s, but was at %s before: it was restored from a backup; listing again",
             self.resource.plural, listing.revision, self._revision,
         )  # fmt: skip
         self._went_back = True

@@ -25,7 +25,7 @@ class Clock:
 
     def __init__(self, speed: float = 1.0) -> None:
         if not speed > 0:
-            raise ValueError(f"speed: wanted a positive number, found {speed}")
+            raise ValueError(f"speed: expected a positive number, found {speed}")
         self.speed = speed
 
     def moment(self) -> datetime:

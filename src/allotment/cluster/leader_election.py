@@ -47,7 +47,7 @@ def identity() -> str:
 
 
 class LeaseLost(Exception):
-    """Raised when a leader leads no longer: its Lease is another's, or could not be renewed in time."""
+    """Raised when a leader is no longer the leader: its Lease is another's, or could not be renewed in time."""
 
 
 class LeaderElection:
@@ -83,7 +83,7 @@ class LeaderElection:
         late = self._clock.seconds() - self._until
         if late < 0:
             return ""
-        return f"{self.identity} has not renewed its Lease in time" if late < inf else f"{self.identity} does not lead"
+        return f"{self.identity} has not renewed its Lease in time" if late < inf else f"{self.identity} is not the leader"
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Lead whenever it is this copy's turn, for ever; ``lead`` is cancelled when the Lease is lost."""
@@ -97,7 +97,7 @@ class LeaderElection:
         """Wait for this copy's turn and lead once, until ``lead`` ends. Raises LeaseLost, with ``lead`` cancelled."""
         while not await self._try(self._terms.renew):
             await self._pause()
-        log.info("%s: %s leads", self.name, self.identity)
+        log.info("%s: %s is the leader", self.name, self.identity)
         self._until = self._asked + self._terms.renew
         self.leading = True
         leading = asyncio.ensure_future(lead())
@@ -112,7 +112,7 @@ class LeaderElection:
         if not leading.cancelled() and (error := leading.exception()) is not None:
             raise error
         if lost:
-            raise LeaseLost(f"{self.identity} leads no longer: {lost}")
+            raise LeaseLost(f"{self.identity} is no longer the leader: {lost}")
 
     async def release(self) -> None:
         """Give the Lease back, so that the next leader need not wait."""
@@ -135,9 +135,9 @@ class LeaderElection:
             if await self._try(max(left, self._terms.renew / 2)):
                 self._until = self._asked + self._terms.renew
             elif self.holder not in (None, self.identity):
-                return f"{self.holder or 'nobody'} has its Lease"
+                return f"{self.holder or 'no copy'} holds the Lease"
             elif self._clock.seconds() >= self._until:
-                return f"its Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no answer'}"
+                return f"the Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no answer'}"
         return ""
 
     async def _pause(self) -> None:

@@ -97,7 +97,7 @@ async def kept_alive(name: str, context: Context, program: Program) -> None:
             await program(context)
             if context.stopping.begun:
                 return
-            log.error("%s: ended, which it must not", name)
+            log.error("%s: ended unexpectedly", name)
         except Exception:
             log.exception("%s: crashed", name)
             result = "crashed"

@@ -203,7 +203,7 @@ class Events:
         except Unreachable as error:
             # That a server is gone is news once: it may be for long.
             level = logging.DEBUG if self._backoff.failures else logging.INFO
-            log.log(level, "event %s/%s waits: %s", series.namespace, series.name, error)
+            log.log(level, "event %s/%s: not written yet: %s", series.namespace, series.name, error)
             return False
         series.refused = 0
         return True

@@ -41,7 +41,7 @@ class RunningTime:
         self._running += min(elapsed, self._step)
         stood = (elapsed - self._step) / self._clock.speed
         if stood >= _NOTICED_SECONDS:
-            log.warning("the process stood still for %.0f s; that does not count against nodes and pods", stood)
+            log.warning("the process did not run for %.0f s; this does not count against nodes and pods", stood)
         return self._running
 
     async def run(self) -> None:

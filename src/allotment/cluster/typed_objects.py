@@ -111,7 +111,7 @@ def value_of(item: Item[Any], type: type[Object], tree: Tree | None = None) -> O
     try:
         return read_value(item.tree if tree is None else tree, type)
     except (msgspec.ValidationError, QuantityError) as error:
-        log.warning("%s %s/%s is left out, for it cannot be read: %s", type.__name__, item.namespace, item.name, error)
+        log.warning("%s %s/%s cannot be decoded and is ignored: %s", type.__name__, item.namespace, item.name, error)
         return None
 
 

@@ -12,7 +12,7 @@ _Stamp = tuple[int, int]
 
 
 class UnusableCertificate(Exception):
-    """Raised when files hold no certificate with its key; the text says which, and why."""
+    """Raised when files hold not a certificate with its key; the text says which, and why."""
 
 
 class Certificate:
@@ -30,9 +30,9 @@ class Certificate:
             if stamps != self._read:
                 self._context = self._loaded()
                 self._read = stamps
-                log.info("%s: read again", self._files[0])
+                log.info("%s: reloaded", self._files[0])
         except UnusableCertificate as error:  # perhaps one of both files is there already
-            log.warning("%s; the one before is used on", error)
+            log.warning("%s; the previous certificate stays in use", error)
         return self._context
 
     def _stamps(self) -> tuple[_Stamp, ...]:
@@ -53,5 +53,5 @@ class Certificate:
             context.load_cert_chain(certificate, key)
         except (ssl.SSLError, OSError) as error:
             why = error.strerror or str(error)
-            raise UnusableCertificate(f"{certificate} and {key}: no certificate with its key: {why}") from None
+            raise UnusableCertificate(f"{certificate} and {key}: not a certificate with its key: {why}") from None
         return context

@@ -86,7 +86,7 @@ _LOOK_SECONDS: Final = 2.0
 _REFUSALS: Final = {
     "unknown": text(HTTPStatus.UNAUTHORIZED, "the cluster does not know this token\n")._replace(authenticate=True),
     "forbidden": text(HTTPStatus.FORBIDDEN, "this user may not get /metrics\n"),
-    "unsure": text(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster does not say whose token this is\n"),
+    "unsure": text(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster could not verify this token\n"),
 }
 
 
@@ -111,7 +111,7 @@ def serving(settings: Serving, health: Health, metrics: Metrics | None, client: 
 
 def _certificate(settings: Serving) -> Certificate:
     if settings.certificate is None or settings.key is None:
-        raise Unusable(f"{settings.metrics}: others can reach it, so a certificate with its key is wanted")
+        raise Unusable(f"{settings.metrics}: other machines can reach it, so a certificate and its key are required")
     return Certificate(settings.certificate, settings.key)
 
 
@@ -141,7 +141,7 @@ def _guarded(handle: Handle, access: Access, loop: asyncio.AbstractEventLoop) ->
     def guarded(path: str, query: str, headers: Message) -> Answer:
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            return text(HTTPStatus.UNAUTHORIZED, "a bearer token is wanted\n")._replace(authenticate=True)
+            return text(HTTPStatus.UNAUTHORIZED, "a bearer token is required\n")._replace(authenticate=True)
         asked = asyncio.run_coroutine_threadsafe(access.of(token.strip()), loop)
         try:
             verdict = asked.result(_REVIEW_SECONDS)

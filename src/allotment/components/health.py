@@ -36,7 +36,7 @@ class Pulse:
     def check(self) -> str:
         """Why the loop is not well."""
         silent = time.monotonic() - self._beat
-        return f"the event loop has stood still for {silent:.0f} s" if silent > self._still else ""
+        return f"the event loop has been blocked for {silent:.0f} s" if silent > self._still else ""
 
 
 class Health:

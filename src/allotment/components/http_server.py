@@ -60,7 +60,7 @@ def served(where: Address, handle: Handle, certificate: Certificate | None = Non
     try:
         server = _Server(where, handle, certificate)
     except OSError as error:
-        why = "something else listens there" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+        why = "the address is already in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
         raise Unusable(f"{where}: {why}") from None
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name=f"endpoint {where}")
     thread.daemon = True
@@ -149,8 +149,8 @@ class _Request(http.server.BaseHTTPRequestHandler):
         try:
             answer = self.server.handle(path, query, self.headers)
         except Exception:
-            log.exception("%s could not be answered", path)
-            answer = text(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of ours: the log says more\n")
+            log.exception("%s: the request failed", path)
+            answer = text(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error: see the log\n")
         self.connection.settimeout(_SECONDS)
         self.send_response(answer.code)
         self.send_header("Content-Type", answer.content_type)

@@ -52,7 +52,7 @@ _AGAIN_SECONDS: Final = 1.0
 
 
 class NoAnswer(Exception):
-    """Raised when the cluster did not answer in time at the start, or does not let us in; the text says why."""
+    """Raised when the cluster did not answer in time at the start, or denied access; the text says why."""
 
 
 async def run_component(component: Component, settings: Settings, target: Target) -> None:
@@ -63,7 +63,7 @@ async def run_component(component: Component, settings: Settings, target: Target
     """
     log.info("%s %s for %s", component.name, __version__, target.server)
     if component.lease and settings.leading is None:
-        log.info("%s: without leader election, so no other copy may run", component.name)
+        log.info("%s: leader election is off, so only one copy may run", component.name)
     observing, stopping = Observing(), Stopping()
     metrics = _metrics(component, settings, observing)
     async with AsyncExitStack() as stack:
@@ -90,7 +90,7 @@ async def run_component(component: Component, settings: Settings, target: Target
         stack.enter_context(serving(settings.serving, process.health, metrics, own))
         stack.enter_context(_signals(stopping))
         await process.run()
-    log.info("%s: ended", component.name)
+    log.info("%s: stopped", component.name)
 
 
 def _metrics(component: Component, settings: Settings, observing: Observing) -> Metrics | None:
@@ -108,10 +108,10 @@ def _signals(stopping: Stopping) -> Iterator[None]:
 
     def heard(number: signal.Signals) -> None:
         if stopping.begun:
-            log.warning("%s again: ended at once", number.name)
+            log.warning("%s again: exiting immediately", number.name)
             logging.shutdown()
             os._exit(128 + number)
-        log.info("%s: ends", number.name)
+        log.info("%s: shutting down", number.name)
         stopping.begin()
 
     with ExitStack() as stack:
@@ -159,7 +159,7 @@ class _Process:
         self.health.ready |= {"cluster": self._no_answer, "caches": self._unsynced, component.name: self._unready}
         if self._election is not None:
             self.health.ready["leader-election"] = self._no_lease
-        self.health.ready["shutdown"] = lambda: "it ends" if stopping.begun else ""
+        self.health.ready["shutdown"] = lambda: "shutting down" if stopping.begun else ""
 
     async def run(self) -> None:
         """From the cluster's first answer to the last event."""
@@ -192,13 +192,13 @@ class _Process:
         done, _ = await asyncio.wait((work, self._ended), timeout=self._settings.patience,
                                      return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         if not done:
-            log.warning("what is under way did not end within %.0f s, and is left", self._settings.patience)
+            log.warning("work in progress did not finish within %.0f s and was cancelled", self._settings.patience)
             await _cancelled((work,))
         await _politely("events", self._context.events.written())
         if self._election is not None and self._election.holder == self._election.identity:
             await _politely("Lease", self._election.release())
         if done:
-            log.info("%s: ended well in %.1f s", self._component.name, time.monotonic() - began)
+            log.info("%s: shut down in %.1f s", self._component.name, time.monotonic() - began)
 
     async def _work(self) -> None:
         features = await self._first_answer()
@@ -223,7 +223,7 @@ class _Process:
                 late = time.monotonic() >= until
                 # 403 is what a server answers to all that has not read its roles yet.
                 if isinstance(error, StatusError) and (error.code == 401 or (late and error.code == 403)):
-                    raise NoAnswer(f"{where} does not let us in: {error}") from None
+                    raise NoAnswer(f"{where} denied access: {error}") from None
                 if late:
                     raise NoAnswer(f"{where} did not answer for {self._settings.answering:g} s: {error}") from None
                 log.info("%s does not answer yet: %s", where, error)
@@ -276,7 +276,7 @@ class _Process:
 
     def _unsynced(self) -> str:
         waiting = sorted(one.resource.plural for one in self._context.caches.known() if not one.synced.is_set())
-        return f"not read yet: {', '.join(waiting)}" if waiting else ""
+        return f"not synced yet: {', '.join(waiting)}" if waiting else ""
 
     def _unready(self) -> str:
         return self._component.unready()

@@ -50,11 +50,11 @@ def take_over() -> None:
     logging.captureWarnings(True)
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        log.critical("nobody caught this", exc_info=(kind, error, trace))
+        log.critical("uncaught exception", exc_info=(kind, error, trace))
 
     def in_thread(told: threading.ExceptHookArgs) -> None:
         if told.exc_type is not SystemExit and told.exc_value is not None:
-            log.error("a thread ended with this", exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+            log.error("uncaught exception in a thread", exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
 
     def ignored(told: sys.UnraisableHookArgs) -> None:
         error = told.exc_value

@@ -40,10 +40,10 @@ def address(text: str) -> Address:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"wanted HOST:PORT (127.0.0.1:8081), found {text!r}")
+        raise ValueError(f"expected HOST:PORT (127.0.0.1:8081), found {text!r}")
     bare = host.removeprefix("[").removesuffix("]")
     if ":" in bare and bare == host:
-        raise ValueError(f"wanted an IPv6 address in brackets ([::1]:8081), found {text!r}")
+        raise ValueError(f"expected an IPv6 address in brackets ([::1]:8081), found {text!r}")
     return Address(bare or "0.0.0.0", int(port))
 
 

@@ -36,7 +36,7 @@ from allotment.fleet.modes import (
     Vocabulary,
     nvidia_mode,
 )
-from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, gpus_of, fixed_mig_devices
+from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, fixed_mig_devices, gpus_of
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 
 #: The names of the drivers that a machine may have, by vendor.

@@ -27,7 +27,7 @@ class Unfit:
 
 
 class AbortCause(Enum):
-    """Why an attempt was aborted; stable codes."""
+    """The cause of an aborted attempt; the values are stable codes."""
 
     FEATURE_OFF = "feature-off"
     """A request uses a field whose feature gate is off."""

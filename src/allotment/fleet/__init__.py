@@ -1,4 +1,4 @@
-"""What hardware publishes: profiles of accelerators and servers, and the ResourceSlices of the drivers on them."""
+"""Hardware profiles of accelerators and servers, and the ResourceSlices that drivers publish for them."""
 
 from allotment.fleet.cluster import FleetCluster, classes_of, cluster_of, node_of
 from allotment.fleet.description import FLEET_SYNTAX, FleetMachine, parse_fleet
@@ -11,12 +11,12 @@ from allotment.fleet.slices import slices_of
 
 __all__ = [
     "CLASSES",
-    "FORM",
+    "FLEET_SYNTAX",
     "Accelerator",
-    "Cluster",
+    "FleetCluster",
     "FleetError",
     "Hardware",
-    "Machine",
+    "FleetMachine",
     "Mode",
     "Server",
     "accelerators",

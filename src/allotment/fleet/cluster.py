@@ -1,4 +1,4 @@
-"""A generated cluster: the nodes, slices and DeviceClasses that the machines of a fleet would bring."""
+"""Generated clusters: the nodes, ResourceSlices and DeviceClasses of a fleet description."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PCI_VENDOR = {"nvidia": "10de", "amd": "1002"}
 
 @dataclass(frozen=True, slots=True)
 class FleetCluster:
-    """What a snapshot of such a cluster would hold. Nothing is allocated."""
+    """The objects of a generated cluster, without any allocations."""
 
     nodes: tuple[Node, ...]
     slices: tuple[ResourceSlice, ...]
@@ -27,7 +27,7 @@ class FleetCluster:
 
 
 def cluster_of(machines: Iterable[FleetMachine], kube: str = "1.36") -> FleetCluster:
-    """The cluster of these machines, with the classes of the vendors that it has.
+    """Return the cluster of these machines, with the DeviceClasses of their vendors.
 
     >>> from allotment.fleet.description import parse_fleet
     >>> [c.metadata.name for c in cluster_of(parse_fleet(["mi300x-8x-oam"])).classes]
@@ -42,7 +42,7 @@ def cluster_of(machines: Iterable[FleetMachine], kube: str = "1.36") -> FleetClu
 
 
 def classes_of(machines: Iterable[FleetMachine]) -> tuple[DeviceClass, ...]:
-    """The classes that the charts of these machines' drivers would install."""
+    """Return the DeviceClasses that the charts of these machines' drivers install."""
     listed = tuple(machines)
     vendors = dict.fromkeys(machine.hardware.accelerator.vendor for machine in listed)
     auto = any(isinstance(machine.mode, AutoPartition) for machine in listed)
@@ -50,14 +50,14 @@ def classes_of(machines: Iterable[FleetMachine]) -> tuple[DeviceClass, ...]:
 
 
 def node_of(machine: FleetMachine) -> Node:
-    """The node of one machine, with the labels that kubelet and feature discovery would set."""
+    """Return the node of a machine, with the labels that the kubelet and feature discovery set."""
     labels = {
         "kubernetes.io/arch": "amd64",
         HOSTNAME_LABEL: machine.node,
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": machine.hardware.id,
     }
-    vendor = _PCI_VENDOR.get(machine.hardware.accelerator.vendor)  # what is made up is on no bus
+    vendor = _PCI_VENDOR.get(machine.hardware.accelerator.vendor)  # example hardware has no PCI address
     if vendor is not None:
         labels[f"feature.node.kubernetes.io/pci-{vendor}.present"] = "true"
     return Node(metadata=ObjectMeta(name=machine.node, labels=labels))

@@ -1,4 +1,4 @@
-"""The DeviceClasses that the vendors' charts install, so that a generated cluster has them."""
+"""The DeviceClasses that the vendors' charts install, for generated clusters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GPU = "gpu.nvidia.com"
 _AMD = "gpu.amd.com"
 _DOMAIN = "compute-domain.nvidia.com"
 
-#: vendor -> classes. AMD's class has no type, so it takes whole GPUs and partitions alike.
+#: vendor -> classes. AMD's class has no type, so it selects both whole GPUs and partitions.
 CLASSES: dict[str, tuple[DeviceClass, ...]] = {
     "nvidia": (
         _device_class("gpu.nvidia.com", _of_type(_GPU, "gpu"), "nvidia.com/gpu"),
@@ -38,7 +38,7 @@ CLASSES: dict[str, tuple[DeviceClass, ...]] = {
         ),
     ),
     "amd": (_device_class("gpu.amd.com", f"device.driver == '{_AMD}'"),),
-    # With the extended resource that the example's own demonstrations ask for.
+    # With the extended resource that the example driver's demos request.
     "example": (
         _device_class("gpu.example.com", "device.driver == 'gpu.example.com'", "example.com/gpu"),
         _device_class("net.example.com", "device.driver == 'net.example.com'"),
@@ -46,7 +46,7 @@ CLASSES: dict[str, tuple[DeviceClass, ...]] = {
     ),
 }
 
-#: Where AMD's driver partitions GPUs by itself, a request for a whole one must not end on a partition.
+#: If AMD's driver partitions GPUs on demand, a request for a whole GPU must not get a partition.
 AMD_WHOLE_GPU = _device_class(
     "gpu.amd.com-spx",
     f"device.driver == '{_AMD}' && 'computePartition' in device.attributes['{_AMD}'] && "

@@ -1,4 +1,4 @@
-"""The one error of this floor: somebody asked for hardware, a mode or a layout that does not exist."""
+"""The error of this package for unknown hardware, modes and layouts, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 class FleetError(ValueError):
     """Raised when a fleet description names something unknown or impossible.
 
-    ``str(error)`` says what was wanted and what was found; ``hint`` says what to do next and may be empty.
+    ``str(error)`` says what was expected and what was found; ``hint`` states how to fix it and may be empty.
     """
 
     def __init__(self, problem: str, hint: str = "") -> None:
@@ -17,7 +17,7 @@ class FleetError(ValueError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``did you mean X or Y?`` for a misspelt name from a closed set, else an empty string."""
+    """Return ``did you mean X or Y?`` for a misspelt name from a closed set, or an empty string."""
     from difflib import SequenceMatcher
 
     wanted, names = name.lower(), list(known)
@@ -28,6 +28,6 @@ def suggestion(name: str, known: Iterable[str]) -> str:
             ((SequenceMatcher(None, wanted, n.lower()).ratio(), n) for n in names), key=lambda pair: -pair[0]
         )
         best = scored[0][0] if scored else 0.0
-        # A second guess only when it is nearly as good as the first.
+        # Add further suggestions only if they are nearly as close as the first.
         close = [candidate for score, candidate in scored if score >= max(0.6, best - 0.05)]
     return f"did you mean {' or '.join(close[:3])}?" if close else ""

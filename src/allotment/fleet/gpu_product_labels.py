@@ -1,7 +1,7 @@
-"""How labels of nodes name GPU models: feature discovery writes dashes for blanks, and every cloud has its own names.
+"""Node labels that name GPU models: feature discovery replaces blanks by dashes, and every cloud has its own names.
 
-The driver publishes ``NVIDIA A100-SXM4-40GB``; the label is ``NVIDIA-A100-SXM4-40GB``, so a dash may have been either.
-For models that are known the published name is looked up.
+The driver publishes ``NVIDIA A100-SXM4-40GB``; the label is ``NVIDIA-A100-SXM4-40GB``, so a dash is
+ambiguous. For known models the published name is looked up.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 
 from allotment.fleet.profiles import Accelerator, accelerators
 
-#: Characters that feature discovery leaves out of a label's value.
+#: Characters that feature discovery drops from a label's value.
 _DROPPED_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9\-_. ]")
-#: What feature discovery adds to the product of GPUs that are cut or shared.
+#: Suffix that feature discovery appends to the product of partitioned or shared GPUs.
 _SHARING_SUFFIX: Final = re.compile(r"(-MIG-.+)?(-SHARED)?$")
 
 # fmt: off
-# Names that clouds give to models, in small letters with dashes -> ids of our profiles, or names as published.
+# Cloud names of models, in lower case with dashes -> ids of profiles, or product names as published.
 
 #: cloud.google.com/gke-accelerator. EKS with the cluster autoscaler uses some of the same.
 _GKE: Final[dict[str, tuple[str, ...]]] = {
@@ -36,7 +36,7 @@ _GKE: Final[dict[str, tuple[str, ...]]] = {
     "nvidia-b200": ("nvidia-b200-180gb",),
     "nvidia-rtx-pro-6000": ("nvidia-rtx-pro-6000-blackwell-server",),
 }
-#: karpenter.k8s.aws/instance-gpu-name. An a100 is of a p4d or of a p4de.
+#: karpenter.k8s.aws/instance-gpu-name. An a100 can be that of a p4d or of a p4de.
 _KARPENTER: Final[dict[str, tuple[str, ...]]] = {
     "k80": ("Tesla K80",),
     "m60": ("Tesla M60",),
@@ -74,7 +74,7 @@ ARCHITECTURES: Final = {
 
 
 def product_label(product: str) -> str:
-    """The value of ``nvidia.com/gpu.product`` for a product as published.
+    """Return the value of ``nvidia.com/gpu.product`` for a product as published.
 
     >>> product_label("NVIDIA H100 80GB HBM3")
     'NVIDIA-H100-80GB-HBM3'
@@ -83,9 +83,9 @@ def product_label(product: str) -> str:
 
 
 def product_of_label(value: str) -> tuple[str, bool]:
-    """The product that a value of ``nvidia.com/gpu.product`` means, and whether that is certain.
+    """Return the product of a value of ``nvidia.com/gpu.product``, and whether that is certain.
 
-    What is not known keeps the label's dashes, and it is not certain.
+    An unknown product keeps the dashes of the label and is not certain.
 
     >>> product_of_label("Tesla-T4-SHARED"), product_of_label("NVIDIA-L2")
     (('Tesla T4', True), ('NVIDIA-L2', False))
@@ -96,7 +96,7 @@ def product_of_label(value: str) -> tuple[str, bool]:
 
 
 def products_of_cloud(value: str) -> tuple[str, ...]:
-    """The products that a cloud's name for a GPU means; empty for a name that is not known.
+    """Return the products of a cloud's name for a GPU; empty for an unknown name.
 
     >>> products_of_cloud("nvidia-tesla-t4"), products_of_cloud("A100_NVLINK_80GB")
     (('Tesla T4',), ('NVIDIA A100-SXM4-80GB',))
@@ -107,17 +107,17 @@ def products_of_cloud(value: str) -> tuple[str, ...]:
 
 
 def gke_name(model: Accelerator) -> str:
-    """What ``cloud.google.com/gke-accelerator`` calls a model; empty if that is not known."""
+    """Return the value of ``cloud.google.com/gke-accelerator`` for a model; empty if unknown."""
     return next((name for name, meant in _GKE.items() if {model.id, model.product} & {*meant}), "")
 
 
 def karpenter_name(model: Accelerator) -> str:
-    """What ``karpenter.k8s.aws/instance-gpu-name`` calls a model; empty if that is not known."""
+    """Return the value of ``karpenter.k8s.aws/instance-gpu-name`` for a model; empty if unknown."""
     return next((name for name, meant in _KARPENTER.items() if {model.id, model.product} & {*meant}), "")
 
 
 def labels_of_gpus(known: Accelerator, gpus: int) -> dict[str, str]:
-    """What feature discovery would label a node with ``gpus`` of a model with.
+    """Return the labels that feature discovery sets on a node with ``gpus`` GPUs of a model.
 
     >>> labels_of_gpus(accelerators()["nvidia-t4-16gb"], 4)["nvidia.com/gpu.product"]
     'Tesla-T4'
@@ -144,13 +144,13 @@ def labels_of_gpus(known: Accelerator, gpus: int) -> dict[str, str]:
 
 
 def marketed_mib(model: Accelerator) -> int:
-    """The memory that a model is sold with, in MiB; more than its driver counts."""
+    """Return the advertised memory of a model in MiB, which is more than its driver reports."""
     found = re.search(r"-([0-9]+)gb", model.id)
     return int(found[1]) * 1024 if found else model.memory_mib
 
 
 def known_models(vendor: str) -> tuple[Accelerator, ...]:
-    """The models of a vendor that are known, least memory first."""
+    """Return the known models of a vendor, by ascending memory."""
     found = (model for model in accelerators().values() if model.vendor == vendor)
     return tuple(sorted(found, key=lambda model: (model.memory_mib, model.id)))
 

@@ -1,6 +1,6 @@
-"""Names to hardware: a known server, or any number of one accelerator on a plain machine.
+"""Hardware by name: a known server, or a generic machine with any number of one accelerator.
 
-A plain machine has no measured topology, so all its GPUs sit under one PCIe root and NUMA node 0, as on cloud virtual
+A generic machine has no measured topology: all its GPUs are under one PCIe root and NUMA node 0, as on cloud virtual
 machines.
 """
 
@@ -13,13 +13,13 @@ from functools import cache
 from allotment.fleet.errors import FleetError, suggestion
 from allotment.fleet.profiles import Accelerator, Server, Slot, accelerators, servers
 
-#: More than any machine has; a module of two GPUs (MI250X) counts twice.
+#: Maximum GPUs of a machine; a module of two GPUs (MI250X) counts twice.
 MAX_GPUS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """One machine: a model of GPU and where each sits. ``order`` lists slot numbers as the driver publishes them."""
+    """A machine: GPU model and slots. ``order`` lists slot numbers in the order in which the driver publishes them."""
 
     id: str
     title: str
@@ -39,12 +39,14 @@ def _accelerator_names() -> dict[str, Accelerator]:
 
 
 def known_names() -> tuple[str, ...]:
-    """Every name that ``hardware`` accepts: servers first, then accelerators and their aliases."""
+    """Return all names that ``hardware`` accepts: servers, then accelerators and their aliases."""
     return (*servers(), *_accelerator_names())
 
 
 def hardware(name: str, gpus: int | None = None) -> Hardware:
-    """The machine called ``name``, with only its first ``gpus`` GPUs when given; an accelerator alone has one.
+    """Return the hardware ``name`` with its first ``gpus`` GPUs (default: all of a server, one of an accelerator).
+
+    Raises FleetError for an unknown name or a number of GPUs that the hardware does not have.
 
     >>> hardware("dgx-a100-40gb", gpus=2).slots[1].pci
     '0000:0f:00.0'
@@ -63,7 +65,7 @@ def hardware(name: str, gpus: int | None = None) -> Hardware:
 
 
 def accelerator_of(name: str) -> Accelerator:
-    """The accelerator with that id or alias.
+    """Return the accelerator with an id or alias. Raises FleetError if there is none.
 
     >>> accelerator_of("a10g").memory_mib
     23028
@@ -76,21 +78,21 @@ def accelerator_of(name: str) -> Accelerator:
 
 def _unknown_hardware(name: str, wanted: str, known: Iterable[str]) -> FleetError:
     return FleetError(
-        f"unknown hardware {name!r}: wanted {wanted}",
-        suggestion(name, known) or "`allot fleet list` names all that are known",
+        f"unknown hardware {name!r}: expected {wanted}",
+        suggestion(name, known) or "run `allot fleet list` for all known names",
     )
 
 
 def _with_first_gpus(whole: Hardware, gpus: int) -> Hardware:
     if not 1 <= gpus <= len(whole.slots):
-        raise FleetError(f"{whole.id} has {len(whole.slots)} GPUs: wanted {gpus} of them")
+        raise FleetError(f"{whole.id} has {len(whole.slots)} GPUs: {gpus} requested")
     order = tuple(slot for slot in whole.order if slot < gpus)
     return replace(whole, slots=whole.slots[:gpus], order=order)
 
 
 def _plain_machine(accelerator: Accelerator, name: str, gpus: int) -> Hardware:
     if not 1 <= gpus <= MAX_GPUS:
-        raise FleetError(f"a machine with {gpus} × {name}: wanted 1 to {MAX_GPUS} GPUs")
+        raise FleetError(f"machine with {gpus} × {name}: expected 1 to {MAX_GPUS} GPUs")
     slots = tuple(
         # The DRM numbering leaves eight places per AMD GPU for its partitions.
         Slot(f"0000:00:{4 + n:02x}.0", 0, "pci0000:00", 1 + 8 * n, 128 + 8 * n)

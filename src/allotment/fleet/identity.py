@@ -1,6 +1,6 @@
-"""Made-up but stable identities: RFC 9562 version 5 UUIDs of names.
+"""Stable generated identities: RFC 9562 version 5 UUIDs of names.
 
-The standard module is not used because it also makes random ones, which no floor below the screens may.
+The standard uuid module is not used because it also generates random UUIDs, which the layers below the CLI must not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _bits(name: str) -> int:
 
 
 def name_uuid(name: str) -> str:
-    """The UUID of a name in the DNS namespace.
+    """Return the UUID of a name in the DNS namespace.
 
     >>> name_uuid("node-a100/0000:07:00.0")
     '7b87886d-1164-5d74-9d38-3ac3c50b31dd'
@@ -28,12 +28,12 @@ def name_uuid(name: str) -> str:
 
 
 def name_number(name: str) -> int:
-    """A 64-bit number for a name: the lower half of its UUID."""
+    """Return a 64-bit number for a name: the lower half of its UUID."""
     return _bits(name) & (1 << 64) - 1
 
 
 def uuid_variable(device: str) -> str:
-    """The variable that tells a simulated container the UUID of a device which has none before it is made.
+    """Return the environment variable with the UUID of a device that is created on demand, for simulated containers.
 
     >>> uuid_variable("gpu-0-mig-1g5gb-19-3")
     'ALLOTMENT_UUID_GPU_0_MIG_1G5GB_19_3'

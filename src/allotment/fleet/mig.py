@@ -1,7 +1,7 @@
-"""MIG arithmetic: what a GPU can be cut into, and what the pieces consume.
+"""MIG placements of a GPU: parsing of layouts, capacity totals, and search for placements that fit.
 
-A GPU is a row of memory slices. A profile covers ``size`` of them, starting at one of its allowed places; beside
-the slices every piece takes engines and multiprocessors. The same totals bound a static layout and, published as
+A GPU is a row of memory slices. A MIG device of a profile covers ``size`` of them, from one of the allowed starts, and
+also uses engines and multiprocessors. The same totals bound a static layout and, published as
 shared counters (KEP-4815), a dynamic one.
 """
 
@@ -25,31 +25,31 @@ DIMENSIONS = (
     ("memory_mib", "memory", "memory"),
 )
 
-#: Suffixes that begin with the sign that also separates the profiles of a layout.
+#: Profile suffixes that follow a ``+``, which also separates the profiles of a layout.
 _SUFFIXES = ("me", "me.all", "gfx")
 
-#: What people write where a layout has ``1g.5gb:7``.
+#: A common mistake for ``1g.5gb:7``: ``7x1g.5gb``.
 _COUNT_FIRST = re.compile(r"([0-9]+)x(.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class MigPlacement:
-    """One MIG device: a profile at a place."""
+    """A MIG device of a layout: a profile and its first memory slice."""
 
     profile: MigProfile
     start: int
 
     @property
     def slices(self) -> range:
-        """The memory slices that it occupies."""
+        """The occupied memory slices."""
         return range(self.start, self.start + self.profile.size)
 
 
 def totals(mig: Mig) -> dict[str, int]:
-    """What the whole GPU has to share, by field of ``DIMENSIONS``.
+    """Return the total capacity of a GPU for its MIG devices, by field of ``DIMENSIONS``.
 
-    NVIDIA's driver takes the largest profile. On B200 every profile has one decoder, so that rule would let one piece
-    use up the GPU; here the total is at least what the largest number of equal pieces takes.
+    NVIDIA's driver takes the largest profile. On B200 every profile has one decoder, so by that rule one MIG device
+    would use up the GPU; here the total is at least what the maximum number of equal MIG devices uses.
     """
     return {
         field: max(profile.max_instances * int(getattr(profile, field)) for profile in mig.profiles)
@@ -58,23 +58,24 @@ def totals(mig: Mig) -> dict[str, int]:
 
 
 def placements(mig: Mig) -> Iterator[MigPlacement]:
-    """Every profile at every place, in the order of the table."""
+    """Yield every profile at every start, in the order of the table."""
     for profile in mig.profiles:
         for start in profile.starts:
             yield MigPlacement(profile, start)
 
 
 def mig_of(accelerator: Accelerator) -> Mig:
-    """The MIG tables of an accelerator that has them."""
+    """Return the MIG tables of an accelerator. Raises FleetError if it has no MIG."""
     if accelerator.mig is None:
-        raise FleetError(f"{accelerator.product} has no MIG", "use mode full")
+        raise FleetError(f"{accelerator.product} does not support MIG", "use mode full")
     return accelerator.mig
 
 
 def parse_layout(text: str, accelerator: Accelerator) -> tuple[MigPlacement, ...]:
-    """Where the pieces of ``PROFILE[:COUNT][+PROFILE[:COUNT]…]`` come to lie, in the order written.
+    """Return the placements of a layout ``PROFILE[:COUNT][+PROFILE[:COUNT]…]``, in the order written.
 
-    Each piece takes the first place that leaves room for the rest. ``full`` means no MIG and gives no pieces.
+    Each takes the first start that leaves room for the rest. ``full`` means no MIG and returns no placements. Raises
+    FleetError for a layout that is malformed or does not fit.
     """
     if text == "full":
         return ()
@@ -85,20 +86,20 @@ def parse_layout(text: str, accelerator: Accelerator) -> tuple[MigPlacement, ...
         name, _, count_text = part.partition(":")
         profile = by_name.get(name)
         if profile is None and (times := _COUNT_FIRST.fullmatch(name)) and times[2] in by_name:
-            raise FleetError(f"MIG layout {text!r}: wanted PROFILE:COUNT", f"write {times[2]}:{times[1]}")
+            raise FleetError(f"MIG layout {text!r}: expected PROFILE:COUNT", f"write {times[2]}:{times[1]}")
         if profile is None:
             raise FleetError(
                 f"MIG layout {text!r}: {accelerator.product} has no profile {name!r}",
                 suggestion(name, by_name) or f"its profiles are {', '.join(by_name)}",
             )
         if count_text and not (count_text.isascii() and count_text.isdigit() and 0 < int(count_text) <= 64):
-            raise FleetError(f"MIG layout {text!r}: wanted a count after {name}:, found {count_text!r}")
+            raise FleetError(f"MIG layout {text!r}: expected a count after {name}:, found {count_text!r}")
         wanted.extend([profile] * int(count_text or 1))
     for profile in by_name.values():
         if wanted.count(profile) > profile.max_instances:
             raise FleetError(
-                f"MIG layout {text!r}: {accelerator.product} holds at most {profile.max_instances} × {profile.name}, "
-                f"wanted {wanted.count(profile)}"
+                f"MIG layout {text!r}: {accelerator.product} fits at most {profile.max_instances} × {profile.name}, "
+                f"{wanted.count(profile)} requested"
             )
     left = {field: amount - sum(getattr(p, field) for p in wanted) for field, amount in totals(mig).items()}
     fits = min(left.values()) >= 0 and sum(p.size for p in wanted) <= mig.memory_slices
@@ -119,7 +120,7 @@ def _layout_parts(text: str) -> list[str]:
 
 
 def _find_placements(wanted: tuple[MigProfile, ...], occupied: int) -> tuple[MigPlacement, ...] | None:
-    """Depth first; the caller has checked that the sizes add up, so there are at most twelve pieces."""
+    """Search depth first. The caller has checked the total size, so there are at most twelve placements."""
     if not wanted:
         return ()
     profile = wanted[0]

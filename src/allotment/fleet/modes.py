@@ -1,6 +1,6 @@
-"""How a machine publishes its GPUs: whole, cut in fixed pieces, cut on demand, shared, or for virtual machines.
+"""Modes of publishing GPUs: whole, statically or dynamically partitioned, shared, or for virtual machines.
 
-A mode is data; ``parse_mode`` reads the form that users write (``static-mig=1g.5gb:7``, ``cpx@v0``) and checks it
+A mode is data; ``parse_mode`` parses the text that users write (``static-mig=1g.5gb:7``, ``cpx@v0``) and checks it
 against the accelerator, so that a bad mode is reported before anything is generated.
 """
 
@@ -28,14 +28,14 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class StaticMig:
-    """NVIDIA: fixed MIG devices. One tuple of pieces per GPU; a GPU with none stays whole."""
+    """NVIDIA: fixed MIG devices. One tuple of placements per GPU; a GPU without placements stays whole."""
 
     layouts: tuple[tuple[MigPlacement, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicMig:
-    """NVIDIA: every MIG device that could be made, bounded by shared counters."""
+    """NVIDIA: every possible MIG device, limited by shared counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Vfio:
 class ConsumableShares:
     """NVIDIA: several claims per GPU, counted but not enforced.
 
-    By memory, where a claim that asks nothing gets all (``memory``) or none (``unlimited``); or as so many shares.
+    By memory, where a claim without a requested amount gets all (``memory``) or none (``unlimited``), or by a number of
+    shares.
     """
 
     shares: Literal["memory", "unlimited"] | int
@@ -55,12 +56,12 @@ class ConsumableShares:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """NVIDIA, ours: several claims per GPU, each held by MPS to the memory it asked for; asking nothing gets all."""
+    """NVIDIA, Allotment's: several claims per GPU, each limited by MPS to its requested memory (default all)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """AMD: every GPU in one partition mode; ``None`` where the GPU has no partition modes."""
+    """AMD: every GPU in one partition mode; None if the GPU has no partition modes."""
 
     partition: Partition | None
     vocabulary: Vocabulary
@@ -68,22 +69,22 @@ class Partitioned:
 
 @dataclass(frozen=True, slots=True)
 class AutoPartition:
-    """AMD: every partition mode of every GPU on offer; a GPU is put into the one that a claim gets."""
+    """AMD: every partition mode of every GPU is published; a GPU is switched to the mode of the allocated device."""
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualMachines:
-    """AMD: GPUs for virtual machines; with ``functions`` each GPU's so many virtual functions instead of it."""
+    """AMD: GPUs for virtual machines; if ``functions`` > 0, that many virtual functions instead of each GPU."""
 
     functions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleMode:
-    """Kubernetes' example driver: GPUs cut into ``partitions`` each (0: whole), ``shared`` by several claims.
+    """Kubernetes' example driver: GPUs with ``partitions`` each (0: whole), ``shared`` by several claims.
 
-    ``binding``: pods wait until something says that their GPU is ready; ``status``: claims are told of their GPUs.
-    ``nics`` and ``numa``: network cards and NUMA nodes that are devices, too.
+    ``binding``: devices have binding conditions (KEP-5007); ``status``: the driver writes the status of allocated
+    devices. ``nics`` and ``numa``: numbers of network cards and NUMA nodes that are published as devices.
     """
 
     partitions: int = 0
@@ -98,18 +99,18 @@ NvidiaMode: TypeAlias = Full | StaticMig | DynamicMig | Vfio | ConsumableShares 
 AmdMode: TypeAlias = Partitioned | AutoPartition | VirtualMachines
 Mode: TypeAlias = NvidiaMode | AmdMode | ExampleMode
 
-#: More shares than this are a typing error.
+#: A larger number of shares is probably a typing error.
 MAX_SHARES = 10_000
-#: AMD's models that have virtual functions: the PCI device id of a GPU, and that of its virtual functions.
+#: AMD models with virtual functions: PCI device id of the GPU -> PCI device id of its virtual functions.
 AMD_VIRTUAL_FUNCTIONS: Final[Mapping[str, str]] = {
     "0x74a1": "0x74b5", "0x74a5": "0x74b9", "0x75a0": "0x75b0", "0x75a3": "0x75b3"
 }  # fmt: skip
-#: How many such a GPU can have: one for each of its dies.
+#: Maximum virtual functions of such a GPU: one per die.
 MAX_VIRTUAL_FUNCTIONS: Final = 8
 
 
 def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
-    """The modes that an accelerator has, without layouts and vocabularies."""
+    """Return the names of the modes of an accelerator, without layouts and driver versions."""
     if accelerator.vendor == "nvidia":
         return (
             "full",
@@ -126,7 +127,7 @@ def mode_names(accelerator: Accelerator) -> tuple[str, ...]:
 
 
 def parse_mode(text: str, machine: Hardware) -> Mode:
-    """The mode written as ``text`` on that machine; an empty text is the vendor's default (whole GPUs)."""
+    """Parse the mode of a machine; an empty text is the vendor's default (whole GPUs). Raises FleetError."""
     if machine.accelerator.vendor == "nvidia":
         return _nvidia(text, machine)
     if machine.accelerator.vendor == "example":
@@ -147,14 +148,14 @@ def _nvidia(text: str, machine: Hardware) -> NvidiaMode:
     return mode
 
 
-#: Modes that say nothing about the GPU.
+#: NVIDIA modes without an argument.
 _NVIDIA_MODES: Final[Mapping[str, NvidiaMode]] = {
     "": Full(), "full": Full(), "dynamic-mig": DynamicMig(), "shared": Shared(), "vfio": Vfio()
 }  # fmt: skip
 
 
 def nvidia_mode(text: str) -> NvidiaMode | None:
-    """The mode written as ``text``, for GPUs that are not known yet; None for what is none. Raises FleetError.
+    """Parse an NVIDIA mode without knowing the GPU; None for an unknown mode. Raises FleetError for a bad number.
 
     >>> nvidia_mode("consumable-shares=4")
     ConsumableShares(shares=4)
@@ -172,17 +173,17 @@ def _shares(argument: str) -> Literal["memory", "unlimited"] | int:
         case _ if argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MAX_SHARES:
             return int(argument[:9])
     raise FleetError(
-        f"mode consumable-shares: wanted memory, unlimited or a number from 1 to {MAX_SHARES}, found {argument!r}",
+        f"mode consumable-shares: expected memory, unlimited or a number from 1 to {MAX_SHARES}, found {argument!r}",
         "for example consumable-shares=4",
     )
 
 
 def _layouts(argument: str, machine: Hardware) -> tuple[tuple[MigPlacement, ...], ...]:
-    """One layout is for every GPU; several are for GPU 0, 1, … and the remaining GPUs stay whole."""
+    """Parse layouts. A single one applies to every GPU; several apply to GPU 0, 1, … and the other GPUs stay whole."""
     profiles = mig_of(machine.accelerator).profiles
     if not argument:
         example = f"{profiles[0].name}:{profiles[0].max_instances}"
-        raise FleetError("mode static-mig: wanted a layout", f"for example static-mig={example}")
+        raise FleetError("mode static-mig: expected a layout", f"for example static-mig={example}")
     texts = argument.split("/")
     if len(texts) > len(machine.slots):
         raise FleetError(f"mode static-mig: {len(texts)} layouts for the {len(machine.slots)} GPUs of {machine.id}")
@@ -194,13 +195,13 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
     name, at, version = text.partition("@")
     if at and version not in ("v0", "v1"):
         raise FleetError(
-            f"mode {text!r}: wanted v0 or v1 after @, found {version!r}",
+            f"mode {text!r}: expected v0 or v1 after @, found {version!r}",
             "v0 is the AMD driver of 2025, v1 that of 2026",
         )
     vocabulary: Vocabulary = "v0" if version == "v0" else "v1"
     if name.partition("=")[0] == "vfio":
         if vocabulary == "v0":
-            raise FleetError(f"mode {text!r}: the AMD driver of 2025 gave no GPUs to virtual machines", "use vfio@v1")
+            raise FleetError(f"mode {text!r}: the AMD driver of 2025 does not support virtual machines", "use vfio@v1")
         return _virtual_machines(name, accelerator)
     compute, _, memory = (name or "spx").replace("_", "-").partition("-")
     compute = "spx" if compute == "full" else compute
@@ -208,11 +209,11 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
         if compute != "spx" or memory:
             raise _unknown_mode(text, compute, accelerator)
         if vocabulary == "v0":
-            raise FleetError(f"mode {text!r}: the AMD driver of 2025 did not publish {accelerator.product}", "use @v1")
+            raise FleetError(f"mode {text!r}: the AMD driver of 2025 does not publish {accelerator.product}", "use @v1")
         return Partitioned(None, vocabulary)
     if name == "auto":
         if vocabulary == "v0":
-            raise FleetError(f"mode {text!r}: the AMD driver of 2025 did not partition by itself", "use auto@v1")
+            raise FleetError(f"mode {text!r}: the AMD driver of 2025 does not partition GPUs on demand", "use auto@v1")
         return AutoPartition()
     same = [p for p in accelerator.partitions if p.compute == compute]
     if not same:
@@ -227,7 +228,7 @@ def _amd(text: str, accelerator: Accelerator) -> AmdMode:
 
 
 def _virtual_machines(text: str, accelerator: Accelerator) -> VirtualMachines:
-    """``vfio``, or ``vfio=8`` where every GPU has so many virtual functions."""
+    """Parse ``vfio``, or ``vfio=N`` with the number of virtual functions of every GPU."""
     _, equals, argument = text.partition("=")
     if not equals:
         return VirtualMachines()
@@ -235,7 +236,7 @@ def _virtual_machines(text: str, accelerator: Accelerator) -> VirtualMachines:
         raise FleetError(f"mode {text!r}: {accelerator.product} has no virtual functions", "use vfio")
     if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= MAX_VIRTUAL_FUNCTIONS):
         raise FleetError(
-            f"mode vfio: wanted a number of virtual functions from 1 to {MAX_VIRTUAL_FUNCTIONS}, found {argument!r}",
+            f"mode vfio: expected a number of virtual functions from 1 to {MAX_VIRTUAL_FUNCTIONS}, found {argument!r}",
             f"for example vfio={MAX_VIRTUAL_FUNCTIONS}",
         )
     return VirtualMachines(int(argument))
@@ -243,12 +244,12 @@ def _virtual_machines(text: str, accelerator: Accelerator) -> VirtualMachines:
 
 _EXAMPLE_FLAGS: Final = ("shared", "binding", "status")
 _EXAMPLE_NUMBERS: Final = ("partitions", "nics", "numa")
-#: More parts of a GPU do not go into one slice, and none is smaller than 1Gi.
+#: Maximum of each number: more partitions do not fit in one slice, and none is smaller than 1Gi.
 _MAX_EXAMPLE_COUNT: Final = 16
 
 
 def _example(text: str, accelerator: Accelerator) -> ExampleMode:
-    """Words joined by ``+``: ``partitions=4+shared``."""
+    """Parse options joined by ``+``: ``partitions=4+shared``."""
     values: dict[str, bool | int] = {}
     for word in filter(None, text.split("+")):
         name, _, argument = word.partition("=")
@@ -256,7 +257,7 @@ def _example(text: str, accelerator: Accelerator) -> ExampleMode:
             values[name] = True
         elif name in _EXAMPLE_NUMBERS:
             if not (argument.isascii() and argument.isdigit() and 0 < int(argument[:9]) <= _MAX_EXAMPLE_COUNT):
-                raise FleetError(f"mode {name}: wanted a number from 1 to {_MAX_EXAMPLE_COUNT}, found {argument!r}")
+                raise FleetError(f"mode {name}: expected a number from 1 to {_MAX_EXAMPLE_COUNT}, found {argument!r}")
             values[name] = int(argument[:9])
         else:
             raise _unknown_mode(text, name, accelerator)
@@ -271,7 +272,7 @@ def _unknown_mode(text: str, kind: str, accelerator: Accelerator) -> FleetError:
 
 
 def mode_label(mode: Mode) -> str:
-    """A short name for node names and lists; empty for the default."""
+    """Return a short name of a mode for node names and lists; empty for the default mode."""
     match mode:
         case Full():
             return ""

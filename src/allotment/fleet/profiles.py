@@ -1,8 +1,8 @@
-"""Hardware facts: what an accelerator is and how a server wires its accelerators.
+"""Hardware profiles: accelerator models and servers with their PCI topology.
 
 The data are two packaged JSON files, edited by hand: one record per accelerator and per server, tables as rows. Every
-record lists in ``unverified`` what no capture from real hardware confirmed. Figures are those that the drivers
-publish (ECC on), not those of the marketing label.
+record lists in ``unverified`` the fields that no capture from real hardware confirmed. Figures are those that drivers
+report (ECC on), not the advertised ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HardwareRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class MigProfile(HardwareRow, frozen=True):
-    """One MIG profile. ``starts`` and ``size`` are in memory slices, the grid that placements live on."""
+    """One MIG profile. ``starts`` and ``size`` are in memory slices, the unit of placements."""
 
     name: str
     gi_id: int
@@ -66,7 +66,7 @@ class Partition(HardwareRow, frozen=True):
 
     @property
     def profile(self) -> str:
-        """The name that the driver publishes, such as ``cpx_nps1``."""
+        """The name as published, such as ``cpx_nps1``."""
         return f"{self.compute}_{self.memory}"
 
 
@@ -83,7 +83,7 @@ class Accelerator(HardwareRecord, frozen=True):
     """One accelerator model. ``memory_mib`` is what NVML or KFD reports; ``product`` is the driver's attribute.
 
     ``memory_bound``: the memory is the smallest figure that is known, and drivers may report more (ECC off, a newer
-    driver, or nobody has seen it).
+    driver, or no capture exists).
     """
 
     id: str
@@ -117,7 +117,7 @@ class Accelerator(HardwareRecord, frozen=True):
 
 
 class Slot(HardwareRow, frozen=True):
-    """Where one GPU sits in a server; ``card`` and ``render`` are DRM numbers, which AMD names devices by."""
+    """The PCI slot of a GPU in a server. AMD names devices by the DRM numbers ``card`` and ``render``."""
 
     pci: str
     numa: int

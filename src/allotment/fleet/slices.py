@@ -1,6 +1,6 @@
-"""Devices to ResourceSlices: one pool per node, cut to the API's limits.
+"""ResourceSlices of a machine: one pool per node, split to the limits of the API.
 
-The index in a slice's name keeps the scheduler's order.
+The index in a slice's name determines the order in which the scheduler reads the slices.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Groups: TypeAlias = tuple[tuple[Device, ...], ...]
 
 
 def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> tuple[ResourceSlice, ...]:
-    """What the driver on ``node`` would publish, in the form that Kubernetes ``kube`` accepts.
+    """Return the slices that the driver on ``node`` publishes, in the form that Kubernetes ``kube`` accepts.
 
     >>> from allotment.fleet.hardware import hardware
     >>> from allotment.fleet.modes import parse_mode
@@ -30,7 +30,7 @@ def slices_of(machine: Hardware, mode: Mode, node: str, kube: str = "1.36") -> t
     ['gpu-0', 'gpu-1', 'gpu-2', 'gpu-3']
     """
     if kube not in RELEASES:
-        raise FleetError(f"Kubernetes release: wanted one of {', '.join(RELEASES)}, found {kube!r}")
+        raise FleetError(f"Kubernetes release: expected one of {', '.join(RELEASES)}, found {kube!r}")
     offered = _offered(machine, mode, node)
     return tuple(one for each in offered for one in _slices(*each, node=node, together=kube == "1.34"))
 
@@ -51,7 +51,7 @@ def _slices(
 
 
 def _offered(machine: Hardware, mode: Mode, node: str) -> tuple[tuple[str, _Groups, tuple[CounterSet, ...]], ...]:
-    """Drivers, devices and counters."""
+    """Return the driver, device groups and counter sets of every driver on the machine."""
     if isinstance(mode, ExampleMode):
         return example.offerings(node, len(machine.slots), mode)
     if isinstance(mode, AmdMode):

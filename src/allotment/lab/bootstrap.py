@@ -12,7 +12,7 @@ from allotment.apiserver.access.bootstrap import cluster_objects
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.served_kinds import Catalog
 from allotment.apiserver.storage.store import Change, Store
-from allotment.apiserver.verbs import Ask, Verbs
+from allotment.apiserver.verbs import Operation, Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
@@ -24,12 +24,12 @@ class FirstObjects:
     """Keeps the initial objects of the cluster and its namespaces, starting with :meth:`begin`."""
 
     def __init__(
-        self, store: Store, verbs: Verbs, catalog: Catalog, companions: Callable[[str], Iterable[Tree]]
+        self, store: Store, verbs: Verbs, catalog: Catalog, namespace_objects: Callable[[str], Iterable[Tree]]
     ) -> None:
         self._store = store
         self._verbs = verbs
         self._catalog = catalog
-        self._companions = companions
+        self._namespace_objects = namespace_objects
         self._stop: list[Callable[[], None]] = []
 
     def begin(self, port: int) -> None:
@@ -65,7 +65,7 @@ class FirstObjects:
     def _of(self, namespace: str) -> Iterable[Tree]:
         entry = self._store.get("namespaces", "", namespace)
         gone = entry is None or "deletionTimestamp" in entry.tree["metadata"]
-        return () if gone else self._companions(namespace)
+        return () if gone else self._namespace_objects(namespace)
 
     def _create(self, tree: Tree) -> None:
         call = self._call(tree)
@@ -77,7 +77,7 @@ class FirstObjects:
             if error.reason != "AlreadyExists":
                 raise
 
-    def _call(self, tree: Tree) -> Ask:
+    def _call(self, tree: Tree) -> Operation:
         kind = self._catalog.named(tree["apiVersion"], tree["kind"])
         if kind is None:
             raise LookupError(f"{tree['kind']} of {tree['apiVersion']} is not served")
@@ -85,4 +85,4 @@ class FirstObjects:
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         # In Kubernetes a controller creates the objects of a namespace, the API server the others.
         manager = "kube-controller-manager" if tree["kind"] in _BUCKETS else "kube-apiserver"
-        return Ask(kind, tree["apiVersion"].rpartition("/")[2], namespace, meta["name"], _SERVER, manager)
+        return Operation(kind, tree["apiVersion"].rpartition("/")[2], namespace, meta["name"], _SERVER, manager)

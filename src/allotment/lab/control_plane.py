@@ -29,7 +29,7 @@ from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.apiserver.kinds.kind import ServedKind, User
-from allotment.apiserver.local_client import LocalClient, Pace
+from allotment.apiserver.local_client import LocalClient, TimeSlice
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster import gc_tuning, program
 from allotment.cluster.caches import Caches
@@ -110,7 +110,7 @@ class Plane:
         self.drivers = Drivers(environment)
         #: In the syntax of ``--fleet``: the requested fleet, or the one stored in the data.
         self.fleet = settings.fleet if settings.fleet is not None else settings.data.fleet() if settings.data else ()
-        self._pace = Pace()
+        self._pace = TimeSlice()
         #: Stops the lab when it has an error: the store cannot be written.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -340,8 +340,10 @@ class Lab:
                     group.create_task(awaited(number))
         except TimeoutError:
             missing = [number for number in range(len(targets)) if number not in found]
-            states = {number: wait_conditions.describe_state(seen.get(number)) for number in missing}
-            lines = [f"{targets[number][0].kind.lower()}/{targets[number][2]}: {states[number]}" for number in missing]
+            descriptions = {number: wait_conditions.describe_state(seen.get(number)) for number in missing}
+            lines = [
+                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {descriptions[number]}" for number in missing
+            ]
             raise TimeoutError(f"not there after {timeout:g} s:\n" + "\n".join(lines)) from None
         return [found[number] for number in range(len(targets))]
 

@@ -1,4 +1,4 @@
-"""Pods that another scheduler leaves waiting are annotator_events why, once, and again when the reason is another one."""
+"""Pending pods of another scheduler are explained once, and again when the reason changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEDULER_MESSAGE = "0/1 nodes are available: 1 cannot allocate all claims."
 
 
 class Line:
-    """A client whose line to the cluster may be cut; what it writes goes another way."""
+    """A client whose reads can be disconnected; its writes use another connection."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class Line:
 
 @asynccontextmanager
 async def annotated(on: Stage, line: Line | None = None, **options: Any) -> AsyncIterator[Caches]:
-    """The annotator runs, beside a scheduler that says no more than Kubernetes' own."""
+    """Run the annotator with a scheduler that reports no more than that of Kubernetes."""
     plane = on.plane
     client: Any = line or plane.client(NAME)
     caches = Caches(client, clock=plane.clock, random=Random(1))
@@ -89,7 +89,7 @@ def pod(name: str, template: str, **spec: Any) -> Tree:
 
 
 async def reject(on: Stage, name: str, message: str = SCHEDULER_MESSAGE) -> None:
-    """What the other scheduler says of a pod."""
+    """Set the PodScheduled condition as the other scheduler does."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     await on.client.patch(
         PODS, name, {"status": {"conditions": [condition]}}, "default", kind="strategic", subresource="status"
@@ -97,7 +97,7 @@ async def reject(on: Stage, name: str, message: str = SCHEDULER_MESSAGE) -> None
 
 
 async def annotator_events(on: Stage, name: str) -> list[Tree]:
-    """The events of ours about a pod, oldest first."""
+    """The annotator's events about a pod, oldest first."""
     fields = f"involvedObject.name={name},reportingComponent={NAME}"
     items = (await on.client.list(EVENTS, "default", fields=fields)).items
     return sorted(items, key=lambda event: int(event["metadata"]["resourceVersion"]))
@@ -110,16 +110,16 @@ async def until(on: Stage, name: str, true: Callable[[list[Tree]], Any]) -> list
             while not true(events := await annotator_events(on, name)):
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        raise AssertionError(f"{name} was annotator_events {[event['message'] for event in events]}") from None
+        raise AssertionError(f"{name} has events {[event['message'] for event in events]}") from None
     return events
 
 
 async def quiet(on: Stage, seconds: float = 3.0) -> None:
-    """Long enough for several looks."""
+    """Wait long enough for several batches."""
     await on.plane.clock.sleep(seconds)
 
 
-def test_the_reason_stands_before_what_the_scheduler_said() -> None:
+def test_the_reason_precedes_the_scheduler_message() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
@@ -136,18 +136,18 @@ def test_the_reason_stands_before_what_the_scheduler_said() -> None:
     asyncio.run(story())
 
 
-def test_a_pod_whose_claim_cannot_be_made_is_told_though_no_scheduler_speaks_of_it() -> None:
+def test_a_pod_without_claim_is_explained_without_a_scheduler_message() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(PODS, pod("lost", "absent"), "default")
             (event,) = await until(on, "lost", bool)
             assert "absent" in event["message"].splitlines()[0]
-            assert event["message"].endswith("The scheduler has said nothing of it.")
+            assert event["message"].endswith("The scheduler has not reported a reason.")
 
     asyncio.run(story())
 
 
-def test_the_same_reason_is_told_once_also_after_a_restart_and_another_reason_anew() -> None:
+def test_a_reason_is_reported_once_across_restarts_and_a_new_reason_again() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on:
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
@@ -167,7 +167,7 @@ def test_the_same_reason_is_told_once_also_after_a_restart_and_another_reason_an
     asyncio.run(story())
 
 
-def test_a_reason_that_came_back_is_not_told_again_after_a_restart() -> None:
+def test_a_recurring_reason_is_not_repeated_after_a_restart() -> None:
     async def cordoned(on: Stage, *, yes: bool) -> None:
         await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": yes}})
 
@@ -188,7 +188,7 @@ def test_a_reason_that_came_back_is_not_told_again_after_a_restart() -> None:
     asyncio.run(story())
 
 
-def test_a_pod_that_would_fit_is_told_only_once_its_scheduler_has_refused_it() -> None:
+def test_a_pod_that_fits_is_reported_only_after_its_scheduler_rejected_it() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(CLAIM_TEMPLATES, template("one"), "default")
@@ -203,7 +203,7 @@ def test_a_pod_that_would_fit_is_told_only_once_its_scheduler_has_refused_it() -
     asyncio.run(story())
 
 
-def test_pods_that_are_not_for_a_scheduler_or_ask_for_no_device_are_left_alone() -> None:
+def test_pods_without_devices_or_not_to_be_scheduled_are_ignored() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on, annotated(on):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
@@ -223,7 +223,7 @@ def test_pods_that_are_not_for_a_scheduler_or_ask_for_no_device_are_left_alone()
     asyncio.run(story())
 
 
-def test_a_pod_is_given_time_to_be_placed() -> None:
+def test_a_pod_is_explained_only_after_the_delay() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",), speed=5.0) as on, annotated(on, patience=10.0):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
@@ -234,7 +234,7 @@ def test_a_pod_is_given_time_to_be_placed() -> None:
     asyncio.run(story())
 
 
-def test_a_pod_is_given_its_time_from_when_it_began_to_wait() -> None:
+def test_the_delay_starts_when_the_pod_becomes_pending() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",), speed=10.0) as on, annotated(on, patience=10.0):
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
@@ -248,7 +248,7 @@ def test_a_pod_is_given_its_time_from_when_it_began_to_wait() -> None:
     asyncio.run(story())
 
 
-def test_time_in_which_the_cluster_could_not_be_seen_is_nobodys_time() -> None:
+def test_time_without_a_connection_does_not_count() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",), speed=10.0) as on:
             line = Line(on.plane.client(NAME))
@@ -268,7 +268,7 @@ def test_time_in_which_the_cluster_could_not_be_seen_is_nobodys_time() -> None:
     asyncio.run(story())
 
 
-def test_of_many_that_wait_each_is_told_some_at_a_time() -> None:
+def test_many_pending_pods_are_explained_in_batches() -> None:
     async def story() -> None:
         async with stage(fleet=("t4-4x-pcie",)) as on:
             await on.client.create(CLAIM_TEMPLATES, template("nine", 9), "default")
@@ -277,7 +277,7 @@ def test_of_many_that_wait_each_is_told_some_at_a_time() -> None:
             async with annotated(on, most=3, every=0.5):
                 for number in range(7):
                     await until(on, f"greedy-{number}", bool)
-                # And each is looked at again, when something has changed.
+                # Each is explained again after a change.
                 await on.client.patch(NODES, "t4-4x-pcie-1", {"spec": {"unschedulable": True}})
                 for number in range(7):
                     await until(on, f"greedy-{number}", lambda events: len(events) == 2)

@@ -16,7 +16,7 @@ from allotment.apiserver.api import Api
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import Answer, Peer, Request, Response, Streaming
 from allotment.apiserver.kinds.kind import User
-from allotment.apiserver.local_client import LocalClient, Pace
+from allotment.apiserver.local_client import LocalClient, TimeSlice
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree
@@ -91,7 +91,7 @@ class Served:
         assert said.code == 201, said
         return self
 
-    def client(self, manager: str = "test", pace: Pace | None = None) -> LocalClient:
+    def client(self, manager: str = "test", pace: TimeSlice | None = None) -> LocalClient:
         return LocalClient(self.api, User("admin", ("system:masters",)), manager, pace)
 
     async def ask(

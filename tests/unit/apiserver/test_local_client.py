@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from allotment.apiserver.local_client import Pace
+from allotment.apiserver.local_client import TimeSlice
 from allotment.cluster.client import Event
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
@@ -151,7 +151,7 @@ def test_other_versions_of_claims() -> None:
 def test_a_program_that_dies_with_the_store_waits_for_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     async def told() -> None:
         served = await Served().started()
-        program = served.client(pace=Pace())
+        program = served.client(pace=TimeSlice())
         revision = (await program.list(CONFIG_MAPS, "shop")).revision
 
         async def never(revision: int | None = None) -> None:
@@ -176,7 +176,7 @@ def test_a_program_that_dies_with_the_store_waits_for_no_disk(monkeypatch: pytes
 def test_a_busy_program_lets_others_have_their_turn() -> None:
     async def told() -> None:
         served = await Served().started()
-        program = served.client(pace=Pace())
+        program = served.client(pace=TimeSlice())
         turns = 0
 
         async def count() -> None:

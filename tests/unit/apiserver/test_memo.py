@@ -1,10 +1,10 @@
-from allotment.apiserver.memo import remembered
+from allotment.apiserver.memo import memoized
 
 
 def test_short_texts_are_read_once_and_long_ones_are_not_kept() -> None:
     read: list[str] = []
 
-    @remembered(8)
+    @memoized(8)
     def size(text: str, unit: int) -> int:
         read.append(text[:1])
         return len(text) * unit

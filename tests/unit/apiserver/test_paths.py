@@ -6,26 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.paths import Target, parse
+from allotment.apiserver.paths import ResourcePath, parse
 
 
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("/api/v1/pods", Target("", "v1", "pods")),
-        ("/api/v1/namespaces", Target("", "v1", "namespaces")),
-        ("/api/v1/namespaces/shop", Target("", "v1", "namespaces", "", "shop")),
-        ("/api/v1/namespaces/shop/finalize", Target("", "v1", "namespaces", "", "shop", "finalize")),
-        ("/api/v1/namespaces/shop/pods/", Target("", "v1", "pods", "shop")),
-        ("/api/v1/namespaces/shop/pods/a/log", Target("", "v1", "pods", "shop", "a", "log")),
-        ("/apis/apps/v1/deployments", Target("apps", "v1", "deployments")),
+        ("/api/v1/pods", ResourcePath("", "v1", "pods")),
+        ("/api/v1/namespaces", ResourcePath("", "v1", "namespaces")),
+        ("/api/v1/namespaces/shop", ResourcePath("", "v1", "namespaces", "", "shop")),
+        ("/api/v1/namespaces/shop/finalize", ResourcePath("", "v1", "namespaces", "", "shop", "finalize")),
+        ("/api/v1/namespaces/shop/pods/", ResourcePath("", "v1", "pods", "shop")),
+        ("/api/v1/namespaces/shop/pods/a/log", ResourcePath("", "v1", "pods", "shop", "a", "log")),
+        ("/apis/apps/v1/deployments", ResourcePath("apps", "v1", "deployments")),
         ("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
-         Target("rbac.authorization.k8s.io", "v1", "clusterroles", "", "system:node")),
-        ("/api/v1/watch/namespaces/shop/pods", Target("", "v1", "pods", "shop", watch=True)),
-        ("/api/v1/namespaces/shop/pods/a/b/c", Target("", "v1", "pods", "shop", "a", "b", "c")),
+         ResourcePath("rbac.authorization.k8s.io", "v1", "clusterroles", "", "system:node")),
+        ("/api/v1/watch/namespaces/shop/pods", ResourcePath("", "v1", "pods", "shop", watch=True)),
+        ("/api/v1/namespaces/shop/pods/a/b/c", ResourcePath("", "v1", "pods", "shop", "a", "b", "c")),
     ],
 )  # fmt: skip
-def test_paths_of_resources(path: str, target: Target) -> None:
+def test_paths_of_resources(path: str, target: ResourcePath) -> None:
     assert parse(path) == target
 
 

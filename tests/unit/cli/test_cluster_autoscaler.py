@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from allotment.cli.cluster_autoscaler_config import Place, place_of
+from allotment.cli.cluster_autoscaler_config import ListenAddress, parse_listen_address
 from allotment.cli.output.errors import Mistake
 from tests.unit.cli.conftest import Ran
 
@@ -114,14 +114,14 @@ def test_mistakes(asked: Allot, words: tuple[str, ...], told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "loopback"),
     [
-        ("127.0.0.1:8086", Place("127.0.0.1", 8086), True),
-        ("[::1]:8086", Place("::1", 8086), True),
-        (":8086", Place("", 8086), False),
-        ("10.0.0.7:0", Place("10.0.0.7", 0), False),
+        ("127.0.0.1:8086", ListenAddress("127.0.0.1", 8086), True),
+        ("[::1]:8086", ListenAddress("::1", 8086), True),
+        (":8086", ListenAddress("", 8086), False),
+        ("10.0.0.7:0", ListenAddress("10.0.0.7", 0), False),
     ],
 )
-def test_addresses(text: str, place: Place, loopback: bool) -> None:
-    found = place_of("--expander", text)
+def test_addresses(text: str, place: ListenAddress, loopback: bool) -> None:
+    found = parse_listen_address("--expander", text)
     assert found == place
     assert found.loopback is loopback
     assert str(found) == (f"0.0.0.0{text}" if text.startswith(":") else text)
@@ -130,4 +130,4 @@ def test_addresses(text: str, place: Place, loopback: bool) -> None:
 @pytest.mark.parametrize("text", ["8086", "host", "host:port", "host:70000", "host:-1"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(Mistake):
-        place_of("--expander", text)
+        parse_listen_address("--expander", text)

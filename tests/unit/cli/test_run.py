@@ -51,9 +51,9 @@ def test_zero_is_off_as_for_other_components() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--health-bind-address", "8081"], "--health-bind-address: wanted HOST:PORT"),
-        (["--health-bind-address", "::1:8081"], "--health-bind-address: wanted an IPv6 address in brackets"),
-        (["--metrics-bind-address", "127.0.0.1:99999"], "--metrics-bind-address: wanted HOST:PORT"),
+        (["--health-bind-address", "8081"], "--health-bind-address: expected HOST:PORT"),
+        (["--health-bind-address", "::1:8081"], "--health-bind-address: expected an IPv6 address in brackets"),
+        (["--metrics-bind-address", "127.0.0.1:99999"], "--metrics-bind-address: expected HOST:PORT"),
         (["--metrics-bind-address", ":8443"], r"0\.0\.0\.0:8443: requires --tls-cert-file and --tls-private-key-file"),
         (["--tls-cert-file", "a.crt"], "give both"),
         (["--otlp-endpoint", "jaeger:4318"], "--otlp-endpoint: expected a URL"),
@@ -120,7 +120,7 @@ def test_a_port_in_use_is_the_users_mistake(tmp_path: Path, form: str) -> None:
         )
     assert ended.returncode == 2
     if form == "text":
-        assert ended.stderr.endswith(f"allot: error: {where}: something else listens there\n")
+        assert ended.stderr.endswith(f"allot: error: {where}: the address is already in use\n")
     else:
         lines = [json.loads(line) for line in ended.stderr.splitlines()]
-        assert lines[-1]["message"] == f"claims: {where}: something else listens there"
+        assert lines[-1]["message"] == f"claims: {where}: the address is already in use"

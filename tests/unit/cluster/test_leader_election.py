@@ -115,7 +115,7 @@ def test_a_leader_that_sees_another_holder_ends_before_its_time_is_up() -> None:
         assert election.leading
         lease = client.objects[LEASES, "kube-system", "controllers"]
         await client.update(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "thief"}})
-        with pytest.raises(LeaseLost, match="first leads no longer: thief has its Lease"):
+        with pytest.raises(LeaseLost, match="first is no longer the leader: thief holds the Lease"):
             await asyncio.wait_for(task, 1.5)  # of the 2 s that it may try
         assert leading == []
         assert not election.leading
@@ -151,7 +151,7 @@ def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
     async def story() -> None:
         client = MemoryClient()
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
-        assert election.barred() == "first does not lead"
+        assert election.barred() == "first is not the leader"
         woke: list[str] = []
 
         async def lead() -> None:
@@ -168,7 +168,7 @@ def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
 
         with pytest.raises(LeaseLost):
             await election.lead(lead)
-        assert woke == ["first has not renewed its Lease in time", "first does not lead"]
+        assert woke == ["first has not renewed its Lease in time", "first is not the leader"]
 
     idle.run(story())
 
@@ -254,7 +254,7 @@ def test_who_finds_that_nobody_has_its_lease_leads_no_longer() -> None:
             await asyncio.Event().wait()
 
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
-        with pytest.raises(LeaseLost, match="nobody has its Lease"):
+        with pytest.raises(LeaseLost, match="no copy holds the Lease"):
             await election.lead(lead)
 
     idle.run(story())

@@ -105,5 +105,5 @@ def test_a_clock_that_runs_faster_waits_less_and_still_stamps_true() -> None:
 
 
 def test_a_clock_does_not_stand_still() -> None:
-    with pytest.raises(ValueError, match="speed: wanted a positive number, found 0"):
+    with pytest.raises(ValueError, match="speed: expected a positive number, found 0"):
         idle.IdleClock(0)

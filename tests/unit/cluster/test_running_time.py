@@ -43,4 +43,4 @@ def test_a_long_pause_is_logged(pause: float, lines: int, caplog: pytest.LogCapt
     caplog.set_level(logging.INFO)
     idle.run(story())
     assert len(caplog.records) == lines
-    assert all("stood still for 50 s" in record.message for record in caplog.records)
+    assert all("did not run for 50 s" in record.message for record in caplog.records)

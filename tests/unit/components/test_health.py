@@ -32,11 +32,11 @@ def test_a_line_for_each_check(health: Health) -> None:
 
 
 def test_not_being_ready_is_no_reason_to_be_killed(health: Health) -> None:
-    health.ready["caches"] = lambda: "not read yet: pods"
+    health.ready["caches"] = lambda: "not synced yet: pods"
     assert health.answer("/livez") == (200, "ok")
     assert health.answer("/readyz") == (
         500,
-        "[+]ping ok\n[+]event-loop ok\n[-]caches failed: not read yet: pods\nreadyz check failed\n",
+        "[+]ping ok\n[+]event-loop ok\n[-]caches failed: not synced yet: pods\nreadyz check failed\n",
     )
 
 
@@ -78,4 +78,4 @@ def test_a_loop_that_stands_still_is_seen_from_outside() -> None:
         beating.cancel()
         return seen
 
-    assert asyncio.run(story()).startswith("the event loop has stood still for")
+    assert asyncio.run(story()).startswith("the event loop has been blocked for")

@@ -85,7 +85,7 @@ def test_a_port_in_use_and_an_address_of_somebody_else_are_said() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        said = f"127.0.0.1:{port}: something else listens there"
+        said = f"127.0.0.1:{port}: the address is already in use"
         with pytest.raises(Unusable, match=said), served(Address("127.0.0.1", port), echo):
             pass
     with pytest.raises(Unusable, match=r"203\.0\.113\.1:0: "), served(Address("203.0.113.1", 0), echo):
@@ -171,5 +171,5 @@ def test_files_that_hold_no_certificate_are_said_at_once(made: tuple[Path, Path,
     _, certificate, key = made
     with pytest.raises(UnusableCertificate, match=r"absent\.crt: No such file or directory"):
         Certificate(tmp_path / "absent.crt", key)
-    with pytest.raises(UnusableCertificate, match="no certificate with its key"):
+    with pytest.raises(UnusableCertificate, match="not a certificate with its key"):
         Certificate(key, certificate)

@@ -121,7 +121,7 @@ def test_work_that_does_not_end_in_time_is_left(lab: Lab, caplog: pytest.LogCapt
         await asyncio.wait_for(running, 40)
 
     asyncio.run(story())
-    assert "what is under way did not end within 0 s, and is left" in caplog.text
+    assert "work in progress did not finish within 0 s and was cancelled" in caplog.text
     assert holder(lab) == ""
 
 
@@ -155,7 +155,7 @@ def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
         await until(lambda: holder(lab) == "first")
         stolen = {"spec": {"holderIdentity": "second"}}
         await asyncio.to_thread(lab.client.patch, LEASES, "allotment-test", stolen, "kube-system")
-        with pytest.raises(LeaseLost, match="first leads no longer: second has its Lease"):
+        with pytest.raises(LeaseLost, match="first is no longer the leader: second holds the Lease"):
             await asyncio.wait_for(running, 40)
         assert ended == ["work"]
 
@@ -240,7 +240,7 @@ def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.Log
 
 def test_an_address_that_others_reach_wants_a_certificate(lab: Lab) -> None:
     settings = Settings(Serving(metrics=Address("0.0.0.0", 0)))
-    with pytest.raises(Unusable, match=r"0\.0\.0\.0:0: others can reach it, so a certificate with its key is wanted"):
+    with pytest.raises(Unusable, match=r"0\.0\.0\.0:0: other machines can reach it, so a certificate and its key are required"):
         asyncio.run(run_component(component(forever), settings, target(lab)))
 
 
@@ -285,9 +285,9 @@ def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pyt
 
     with api(403, 403) as way:
         asyncio.run(asyncio.wait_for(run_component(component(program), Settings(), way), 40))
-    with api(*[403] * 100) as way, pytest.raises(NoAnswer, match="does not let us in"):
+    with api(*[403] * 100) as way, pytest.raises(NoAnswer, match="denied access"):
         asyncio.run(run_component(component(program), Settings(answering=0.3), way))
-    with api(401) as way, pytest.raises(NoAnswer, match="does not let us in"):
+    with api(401) as way, pytest.raises(NoAnswer, match="denied access"):
         asyncio.run(run_component(component(program), Settings(), way))
 
 

@@ -179,10 +179,10 @@ def test_a_claim_stays_reserved_until_its_group_is_deleted() -> None:
 class NewerClient(MemoryClient):
     """A cluster that serves PodGroups only in an unknown version."""
 
-    def _refused(self, resource: Resource | None = None) -> None:
-        if resource == POD_GROUPS:
+    def _refused(self, told: Resource | None = None) -> None:
+        if told == POD_GROUPS:
             raise UnknownVersions("podgroups", "served only in v1beta1")
-        super()._refused(resource)
+        super()._refused(told)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
         self._refused(resource)

@@ -40,15 +40,15 @@ def _claim(name: str, request: dict[str, object]) -> ResourceClaim:
     return to_value({"metadata": {"name": name, "namespace": "ns"}, "spec": spec}, ResourceClaim)
 
 
-@given(form=st.sampled_from(_FORMS), asked=st.lists(st.sampled_from(_REQUESTS), min_size=1, max_size=8))
-def test_predicted_states_equal_the_states_after_allocation(form: str, asked: list[dict[str, object]]) -> None:
+@given(form=st.sampled_from(_FORMS), requested=st.lists(st.sampled_from(_REQUESTS), min_size=1, max_size=8))
+def test_predicted_states_equal_the_states_after_allocation(form: str, requested: list[dict[str, object]]) -> None:
     cluster = cluster_of(parse_fleet([f"node={form}"]))
     inventory = Inventory.of(
         Features(kube="1.36"), nodes=[("node", {})], slices=cluster.slices, classes=cluster.classes
     )
     allocator = Allocator(inventory)
     thought = inventory.view("node").state(inventory.usage)
-    for number, request in enumerate(asked):
+    for number, request in enumerate(requested):
         claim = _claim(f"c{number}", request)
         work, view = allocator.cache_for([claim]), inventory.view("node")
         verdict = work.verdict_in(view, thought)

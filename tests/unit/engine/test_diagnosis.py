@@ -149,13 +149,13 @@ def requests(draw: st.DrawFn, name: str) -> DeviceRequest:
 
 @st.composite
 def claims(draw: st.DrawFn, name: str) -> ResourceClaim:
-    asked = tuple(draw(requests(f"r{i}")) for i in range(draw(st.integers(1, 2))))
+    requested = tuple(draw(requests(f"r{i}")) for i in range(draw(st.integers(1, 2))))
     attribute = draw(st.sampled_from((None, None, f"{DRIVER}/model", f"{DRIVER}/slot", f"{DRIVER}/modle")))
     kind = draw(st.sampled_from(("match_attribute", "distinct_attribute")))
     constraints = (DeviceConstraint(**{kind: attribute}),) if attribute else ()  # type: ignore[arg-type]
     return ResourceClaim(
         metadata=ObjectMeta(name=name, namespace="ns"),
-        spec=ResourceClaimSpec(devices=DeviceClaim(requests=asked, constraints=constraints)),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=requested, constraints=constraints)),
     )
 
 
@@ -197,8 +197,8 @@ def test_reasons_agree_with_the_engine(situation: tuple[Inventory, list[Resource
     outcomes = {node: Allocator(inventory).allocate(node, pod) for node in inventory.nodes}
     diagnosis = diagnose(inventory, pod, allocated)
     refusing = {node for node, outcome in outcomes.items() if not isinstance(outcome, Allocated)}
-    told = [node for row in diagnosis.nodes for node in row.nodes]
-    assert sorted(told) == sorted(refusing)
+    reported = [node for row in diagnosis.nodes for node in row.nodes]
+    assert sorted(reported) == sorted(refusing)
     assert set(diagnosis.fitting) == set(outcomes) - refusing
     for refused in every(diagnosis):
         assert refused.code in CODES
@@ -317,15 +317,15 @@ def claim_for(*expressions: str, count: int = 1) -> ResourceClaim:
 @pytest.fixture
 def engine_calls(monkeypatch: pytest.MonkeyPatch) -> list[Scenario]:
     """The scenarios that the engine evaluated, in order."""
-    asked: list[Scenario] = []
-    ask = TrialCache.__call__
+    requested: list[Scenario] = []
+    call = TrialCache.__call__
 
-    def counted(self: TrialCache, world: Scenario) -> Outcome:
-        asked.append(world)
-        return ask(self, world)
+    def counted(self: TrialCache, scenario: Scenario) -> Outcome:
+        requested.append(scenario)
+        return call(self, scenario)
 
     monkeypatch.setattr(TrialCache, "__call__", counted)
-    return asked
+    return requested
 
 
 def test_five_thousand_equivalent_nodes_are_diagnosed_once(engine_calls: list[Scenario]) -> None:
@@ -364,7 +364,7 @@ def test_diagnosis_is_deterministic() -> None:
 
 def test_a_disabled_feature_is_reported() -> None:
     """Objects of a cluster may be older than the last change of the gate, so the field may still be set."""
-    asked = ResourceClaim(
+    requested = ResourceClaim(
         metadata=ObjectMeta(name="c", namespace="ns"),
         spec=ResourceClaimSpec(
             devices=DeviceClaim(
@@ -381,6 +381,6 @@ def test_a_disabled_feature_is_reported() -> None:
         ),
     )
     off = Features(kube="1.36", gates={"DRAConsumableCapacity": False})
-    refused = diagnose(Inventory.of(off, nodes=[("n", {})], classes=CLASSES), [asked]).headline
+    refused = diagnose(Inventory.of(off, nodes=[("n", {})], classes=CLASSES), [requested]).headline
     assert (refused.code, refused.claim, refused.request) == ("feature-off", "ns/c", "r")
     assert refused.summary.endswith("has capacity requests, but the DRAConsumableCapacity feature is disabled")

@@ -104,7 +104,7 @@ class Cluster(RuleBasedStateMachine):
             self.publish(node, make, tainted)
         self.network(network)
 
-    def anew(self) -> Inventory:
+    def rebuilt(self) -> Inventory:
         """A rebuilt inventory of the same cluster."""
         made = Inventory.of(
             FEATURES, nodes=[(node, {}) for node in self.nodes], slices=self.slices.values(), classes=[class_of()]
@@ -169,11 +169,11 @@ class Cluster(RuleBasedStateMachine):
                 self.inventory.allocate(key, result)
 
     def check_placement(self, claims: list[ResourceClaim], start: int, placed: Placed | NotPlaced | Aborted) -> None:
-        """The fast way gives what node after node gives, on a cluster that was built anew."""
-        made = self.anew()
-        places = [self.inventory.node_at(i) for i in range(self.inventory.index_count)]
-        start %= len(places)
-        for node in [*places[start:], *places[:start]]:
+        """The result of ``place`` equals that of node-by-node allocation on a rebuilt inventory."""
+        made = self.rebuilt()
+        names = [self.inventory.node_at(i) for i in range(self.inventory.index_count)]
+        start %= len(names)
+        for node in [*names[start:], *names[:start]]:
             if node is None:
                 continue
             outcome = Allocator(made).allocate(node, claims)
@@ -233,7 +233,7 @@ TestCluster.settings = settings(max_examples=40, stateful_step_count=25)
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> tuple[list[Device], list[ResourceClaim]]:
+def cases(draw: st.DrawFn) -> tuple[list[Device], list[ResourceClaim]]:
     """Devices of few kinds and claims that nearly fit, without mode All."""
     count = draw(st.integers(2, 6))
     devices = [
@@ -253,12 +253,13 @@ def scenes(draw: st.DrawFn) -> tuple[list[Device], list[ResourceClaim]]:
     return devices, claims
 
 
-@given(scenes(), st.data())
+@given(cases(), st.data())
 def test_removing_a_free_device_never_makes_a_refused_claim_fit(
-    scene: tuple[list[Device], list[ResourceClaim]], data: st.DataObject
+    case: tuple[list[Device], list[ResourceClaim]], data: st.DataObject
 ) -> None:
-    # With mode All it can: one device less to take. So it can if the device is held: its counters come free.
-    devices, claims = scene
+    # With mode All it may fit, because one device less is required.
+    # Likewise if the device is allocated, because its counters become free.
+    devices, claims = case
     if isinstance(Allocator(inventory(slice_of(*devices))).allocate("n1", claims), Allocated):
         return
     gone = data.draw(st.sampled_from(devices))

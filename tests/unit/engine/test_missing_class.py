@@ -23,11 +23,11 @@ OPTIONAL = DeviceRequest(
     [
         pytest.param(True, (claim(request(0), GONE),), id="after all devices of a broken pool"),
         pytest.param(False, (claim(request(9)), claim(GONE, name="d")), id="in a later claim"),
-        pytest.param(False, (claim(OPTIONAL),), id="as an alternative that nobody needs"),
+        pytest.param(False, (claim(OPTIONAL),), id="as an unused alternative"),
         pytest.param(True, (claim(OPTIONAL),), id="as one of several alternatives that fail"),
     ],
 )
-def test_it_is_the_cause_before_all_others(broken: bool, claims: tuple[ResourceClaim, ...]) -> None:
+def test_a_missing_class_takes_precedence(broken: bool, claims: tuple[ResourceClaim, ...]) -> None:
     there = slice_of(device("d"), node="n1", count=2 if broken else 1)
     headline = diagnose(inventory(there), claims).headline
     assert headline.code == "class-missing"

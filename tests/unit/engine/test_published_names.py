@@ -30,7 +30,7 @@ def test_bare_names_are_published_under_the_driver() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "known", "meant"),
+    ("wrong", "known", "expected"),
     [
         ("productname", ["productName", "architecture"], "productName"),
         ("product_name", ["productName", "profile"], "productName"),
@@ -43,8 +43,8 @@ def test_bare_names_are_published_under_the_driver() -> None:
         ("any-nvidia-gpu", ["mig.nvidia.com", "gpu.nvidia.com"], "gpu.nvidia.com"),
     ],
 )
-def test_similar_names(wrong: str, known: list[str], meant: str) -> None:
-    assert similar_names(wrong, known)[0] == meant
+def test_similar_names(wrong: str, known: list[str], expected: str) -> None:
+    assert similar_names(wrong, known)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,6 @@ def test_a_name_without_a_similar_one_gets_no_suggestion(wrong: str, known: list
 
 
 @given(st.text("abcXYZ.-_/019", max_size=12), st.text("abcXYZ.-_/019", max_size=12))
-def test_similarity_is_between_0_and_1_and_1_for_equal_names(one: str, other: str) -> None:
-    assert 0 <= similarity(one, other) <= 1
-    assert similarity(one, one) == 1
+def test_similarity_is_between_0_and_1_and_1_for_equal_names(first: str, second: str) -> None:
+    assert 0 <= similarity(first, second) <= 1
+    assert similarity(first, first) == 1

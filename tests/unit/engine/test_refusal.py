@@ -27,7 +27,7 @@ def test_the_page_is_generated_from_the_table() -> None:
     assert DOCS.read_text() == page()
 
 
-def test_codes_are_kebab_case_and_fully_told() -> None:
+def test_codes_are_kebab_case_and_fully_described() -> None:
     for name, code in CODES.items():
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
         assert code.summary.endswith(".")
@@ -35,12 +35,12 @@ def test_codes_are_kebab_case_and_fully_told() -> None:
         assert code.kubernetes
 
 
-def test_what_waiting_mends_ranks_nearest() -> None:
+def test_codes_that_waiting_fixes_rank_nearest() -> None:
     waiting = ("devices-in-use", "capacity-in-use", "counters-exhausted")
     assert all(RANK[code] < RANK["selector-matches-nothing"] < RANK["driver-missing"] for code in waiting)
 
 
-def test_json_twin_comes_back_as_it_was() -> None:
+def test_json_round_trip() -> None:
     step = FunnelStep(step="in-use", text="in use", left=0, lost=("gpu-0",), by=("claim a/b: gpu-0",))
     funnel = Funnel(claim="a/c", request="gpu", device_class="x", wanted=1, visible=1, steps=(step,))
     refused = AllocationRefusal(

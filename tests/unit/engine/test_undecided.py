@@ -42,23 +42,23 @@ def test_undecided_nodes_are_named_if_no_node_fits() -> None:
     made = cluster("n4", cards=("n1", "n2"))
     made.put_node("n3", {})
     made.allocate(key(claim(name="other")), holding("gpu-0", pool="n4"))
-    asked = allocator(made)
-    assert asked.place([claim_for_eight()]) == NotPlaced(4, undecided=("n1", "n2"))
-    assert asked.place([claim_for_eight()], among=made.node_mask(["n2", "n4"])) == NotPlaced(4, undecided=("n2",))
+    limited = allocator(made)
+    assert limited.place([claim_for_eight()]) == NotPlaced(4, undecided=("n1", "n2"))
+    assert limited.place([claim_for_eight()], among=made.node_mask(["n2", "n4"])) == NotPlaced(4, undecided=("n2",))
 
 
 def test_a_node_is_searched_again_when_its_devices_change() -> None:
     made = cluster("n2")
-    asked = allocator(made)
+    limited = allocator(made)
     made.allocate(key(claim(name="other")), holding("gpu-0", pool="n2"))
-    assert asked.place([claim_for_eight()]) == NotPlaced(2, undecided=("n1",))
+    assert limited.place([claim_for_eight()]) == NotPlaced(2, undecided=("n1",))
     # With fewer candidate devices the search ends with a result, here a refusal.
     made.allocate(key(claim(name="half")), holding(*(f"part-{number:02}" for number in range(4))))
-    assert asked.place([claim_for_eight()]) == NotPlaced(2)
+    assert limited.place([claim_for_eight()]) == NotPlaced(2)
     made.free(key(claim(name="half")))
-    assert asked.place([claim_for_eight()]) == NotPlaced(2, undecided=("n1",))
+    assert limited.place([claim_for_eight()]) == NotPlaced(2, undecided=("n1",))
     made.remove_node("n1")
-    assert asked.place([claim_for_eight()]) == NotPlaced(1)
+    assert limited.place([claim_for_eight()]) == NotPlaced(1)
 
 
 def test_a_fatal_error_on_another_node_still_ends_the_attempt() -> None:
@@ -75,17 +75,22 @@ def test_a_fatal_error_on_another_node_still_ends_the_attempt() -> None:
 def test_the_reason_of_an_undecided_node_is_the_step_limit() -> None:
     made = cluster()
     found = diagnose(made, [claim_for_eight()])
-    told = found.headline
-    assert (told.code, told.node, told.claim, told.request) == ("search-given-up", "n1", "default/c", "r")
-    assert told.summary == "the search for devices was given up after 200000 steps"
-    assert [(funnel.wanted, funnel.left()) for funnel in told.funnels] == [(SLIM, WIDE + SLIM)]
-    assert not told.changes
-    assert not told.alternatives
+    headline = found.headline
+    assert (headline.code, headline.node, headline.claim, headline.request) == (
+        "search-given-up",
+        "n1",
+        "default/c",
+        "r",
+    )
+    assert headline.summary == "the search for devices was given up after 200000 steps"
+    assert [(funnel.wanted, funnel.left()) for funnel in headline.funnels] == [(SLIM, WIDE + SLIM)]
+    assert not headline.changes
+    assert not headline.alternatives
 
 
 def test_a_certain_refusal_is_the_reason_instead_of_an_undecided_claim() -> None:
     # One of the pod's claims is undecided, and another one requests a device that the node does not have.
     pod = [claim_for_eight(), claim(request(1, 'device.driver == "other.example.com"'), name="other")]
     assert isinstance(allocator(cluster()).allocate("n1", pod), Unfit)
-    told = diagnose(cluster(), pod).headline
-    assert (told.code, told.claim) == ("unknown-driver", "default/other")
+    headline = diagnose(cluster(), pod).headline
+    assert (headline.code, headline.claim) == ("unknown-driver", "default/other")

@@ -46,8 +46,8 @@ def test_a_group_counts_the_devices_usable_by_each_request() -> None:
 
 def test_each_request_counts_its_own_distinct_values() -> None:
     devices = [device("d0", model="a", root="x"), device("d1", model="b", root="x"), device("d2", model="b", root="x")]
-    asked = claim(request(1, IS_A, name="l"), request(1, IS_B, name="r"), distinct=ROOT)
-    found = refused(slice_of(*devices), asked)
+    requested = claim(request(1, IS_A, name="l"), request(1, IS_B, name="r"), distinct=ROOT)
+    found = refused(slice_of(*devices), requested)
     assert "2 devices with different pcieRoot requested; only 1 value exists" in found.summary
     assert [(left, lost) for _, left, lost in last_steps(found)] == [(1, ()), (1, ("d2",))]
 
@@ -77,8 +77,8 @@ def test_devices_that_share_a_value_may_consume_the_same_counters() -> None:
 def test_a_request_outside_the_constraint_has_no_constraint_step() -> None:
     devices = [device("d0", root="x"), device("d1", root="y"), device("d2", root="z")]
     constraint = DeviceConstraint(match_attribute=ROOT, requests=("l", "r"))
-    asked = claim(request(name="free"), request(name="l"), request(name="r"))
-    found = refused(slice_of(*devices), with_devices(asked, constraints=(constraint,)))
+    requested = claim(request(name="free"), request(name="l"), request(name="r"))
+    found = refused(slice_of(*devices), with_devices(requested, constraints=(constraint,)))
     assert [funnel.request for funnel in found.funnels] == ["l", "r"]
     assert [left for _, left, _ in last_steps(found)] == [1, 1]
 

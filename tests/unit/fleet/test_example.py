@@ -47,9 +47,9 @@ def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("partitions", "mode partitions: wanted a number from 1 to 16, found ''"),
-        ("partitions=17", "mode partitions: wanted a number from 1 to 16, found '17'"),
-        ("nics=many", "mode nics: wanted a number from 1 to 16, found 'many'"),
+        ("partitions", "mode partitions: expected a number from 1 to 16, found ''"),
+        ("partitions=17", "mode partitions: expected a number from 1 to 16, found '17'"),
+        ("nics=many", "mode nics: expected a number from 1 to 16, found 'many'"),
         ("shared=2", "unknown mode 'shared=2'"),
         ("shard", "unknown mode 'shard'"),
     ],

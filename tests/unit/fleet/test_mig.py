@@ -30,13 +30,13 @@ def test_a_plus_sign_can_belong_to_the_profile() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
-        ("1g.5gb:8", r"holds at most 7 × 1g\.5gb, wanted 8"),
+        ("1g.5gb:8", r"holds at most 7 × 1g\.5gb, expected 8"),
         ("3g.20gb:2+1g.5gb", r"does not fit on one NVIDIA A100-SXM4-40GB"),
         ("1g.6gb", r"has no profile '1g\.6gb'"),
-        ("1g.5gb:x", r"wanted a count after 1g\.5gb:, found 'x'"),
-        ("1g.5gb:0", r"wanted a count after 1g\.5gb:, found '0'"),
+        ("1g.5gb:x", r"expected a count after 1g\.5gb:, found 'x'"),
+        ("1g.5gb:0", r"expected a count after 1g\.5gb:, found '0'"),
         ("", r"has no profile ''"),
     ],
 )

@@ -15,7 +15,7 @@ from allotment.drivers.nvidia.nvml.facts import INSTANCE_PROFILES, profile_name
 from allotment.fleet.hardware import hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
-from allotment.fleet.nvidia import Gpu, FixedMigDevice, domain_devices, gpus_of, offering
+from allotment.fleet.nvidia import FixedMigDevice, Gpu, domain_devices, gpus_of, offering
 from allotment.fleet.profiles import MIB, accelerators, servers
 from allotment.fleet.slices import slices_of
 from allotment.fleet.splitting import split

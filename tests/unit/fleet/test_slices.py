@@ -15,7 +15,7 @@ from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import parse_mode
 from allotment.fleet.profiles import servers
 from allotment.fleet.slices import slices_of
-from allotment.fleet.splitting import MOST_ADVANCED_DEVICES, MOST_DEVICES
+from allotment.fleet.splitting import MAX_ADVANCED_DEVICES, MAX_DEVICES
 from allotment.model.resource import ResourceSlice
 
 RECORDED = [
@@ -76,7 +76,7 @@ def test_every_server_in_every_mode_keeps_the_limits_of_the_api(server: str, kub
             assert len(s.spec.shared_counters or ()) <= 8
             assert all(len(counters.counters) <= 32 for counters in s.spec.shared_counters or ())
             counting = [device for device in s.spec.devices or () if device.consumes_counters]
-            assert len(s.spec.devices or ()) <= (MOST_ADVANCED_DEVICES if counting else MOST_DEVICES)
+            assert len(s.spec.devices or ()) <= (MAX_ADVANCED_DEVICES if counting else MAX_DEVICES)
             if kube != "1.34":
                 assert not (s.spec.devices and s.spec.shared_counters)
             for device in s.spec.devices or ():
@@ -122,5 +122,5 @@ def test_an_amd_gpu_without_partition_modes_has_no_partition_profile() -> None:
 
 def test_an_unknown_release_is_refused() -> None:
     machine = hardware("t4")
-    with pytest.raises(FleetError, match=r"wanted one of 1\.34, .*found '1\.2'"):
+    with pytest.raises(FleetError, match=r"expected one of 1\.34, .*found '1\.2'"):
         slices_of(machine, parse_mode("", machine), "n", "1.2")

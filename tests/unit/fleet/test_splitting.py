@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet.errors import FleetError
-from allotment.fleet.splitting import Part, split
+from allotment.fleet.splitting import SliceContent, split
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
 
@@ -40,8 +40,8 @@ def test_one_device_that_needs_more_room_halves_the_slices_of_its_group(odd: Dev
 
 
 def test_nothing_is_one_empty_slice() -> None:
-    assert split([], (), together=False) == (Part(),)
-    assert split([[]], (), together=True) == (Part(),)
+    assert split([], (), together=False) == (SliceContent(),)
+    assert split([[]], (), together=True) == (SliceContent(),)
 
 
 @given(st.lists(st.integers(0, 200), max_size=5), st.integers(0, 20), st.booleans())
@@ -58,9 +58,9 @@ def test_counters_come_first_and_apart_since_1_35_and_beside_their_devices_in_1_
     groups = [[of_sets("a", 0)], [of_sets("b", 1)]]
     first, second = sets(2)
     apart = split(groups, (first, second), together=False)
-    assert apart == (Part(counters=(first, second)), Part((groups[0][0],)), Part((groups[1][0],)))
+    assert apart == (SliceContent(counters=(first, second)), SliceContent((groups[0][0],)), SliceContent((groups[1][0],)))
     beside = split(groups, (first, second), together=True)
-    assert beside == (Part((groups[0][0],), (first,)), Part((groups[1][0],), (second,)))
+    assert beside == (SliceContent((groups[0][0],), (first,)), SliceContent((groups[1][0],), (second,)))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_detached_labs_come_are_seen_and_go(allot: Allot, environment: dict[str,
     assert down.stdout == "Lab 'one' has stopped; its data remain in ~/share/allotment/labs/one.\n"
     assert allot("down", "one").stdout == "No lab 'one' runs.\n"
     assert [line.split()[0] for line in allot("status").stdout.splitlines()] == ["NAME", "two"]
-    assert allot("down", "--all").stdout == "Lab 'two' stopped.\n"
+    assert allot("down", "--all").stdout == "Lab 'two' has stopped.\n"
     config = load_text(Path(environment["KUBECONFIG"]).read_bytes()).documents[0].tree
     assert config["contexts"] == []
 
@@ -122,7 +122,7 @@ def test_a_killed_lab_leaves_nothing_in_the_way(allot: Allot, tmp_path: Path) ->
         (["--name", "A b"], "a lab's name is"),
         (["--fleet", "tpu-v7"], "tpu-v7"),
         (["--speed", "0"], "--speed: expected a positive number"),
-        (["--port", "70000"], "--port: wanted 0 to 65535"),
+        (["--port", "70000"], "--port: expected 0 to 65535"),
         (["--disable", "garbage,schedular"], "--disable: there is no program 'schedular' in a lab"),
         (["--kube-version", "1.10"], "--kube-version"),
         (["--ephemeral", "--data-dir", "x"], "not allowed with"),

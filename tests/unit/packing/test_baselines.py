@@ -8,7 +8,7 @@ import pytest
 
 from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import BinType, CapacityRow, FeasibilityCheck, PackedBins, Packing, Problem
-from tests.unit.packing.small import ExactCheck
+from tests.unit.packing.random_problems import ExactCheck
 
 
 def _bin(name: str, price: int, cpu: int, memory: int, *needs: tuple[int, int], most: int | None = None) -> BinType:

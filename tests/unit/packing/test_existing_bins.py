@@ -7,7 +7,7 @@ from random import Random
 from allotment.packing.existing_bins import prefilled_bins
 from allotment.packing.problem import BinType, CapacityRow, Problem
 from allotment.packing.solve import lower_bound, solve
-from tests.unit.packing.small import ExactCheck, check_packing
+from tests.unit.packing.random_problems import ExactCheck, check_packing
 
 
 def _problem(seed: int, nodes: int, items: int) -> Problem:

@@ -16,7 +16,7 @@ from allotment.packing.knapsack import valuable_loads
 from allotment.packing.oracle import FeasibilityOracle
 from allotment.packing.pricing import Effort, price_loads
 from allotment.packing.problem import Problem
-from tests.unit.packing.small import ExactCheck, random_problem
+from tests.unit.packing.random_problems import ExactCheck, random_problem
 
 
 def _best(problem: Problem, holds: ExactCheck, values: list[float], bin: int) -> float:

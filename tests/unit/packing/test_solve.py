@@ -16,7 +16,7 @@ from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import BinType, CapacityRow, PackedBins, Packing, Problem, counts_without
 from allotment.packing.simple_bound import simple_bound
 from allotment.packing.solve import lower_bound, solve
-from tests.unit.packing.small import ExactCheck, best_by_enumeration, check_packing, random_problem
+from tests.unit.packing.random_problems import ExactCheck, best_by_enumeration, check_packing, random_problem
 
 
 def counted(steps: int) -> Callable[[], bool]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from allotment.packing.dual_feasible import derived_functions, standard_functions
 from allotment.packing.oracle import fits_units
 from allotment.packing.unit_weights import unit_weights
-from tests.unit.packing.small import fits
+from tests.unit.packing.random_problems import fits
 
 
 @st.composite

@@ -84,7 +84,7 @@ spec:
 {more}"""
 
 
-def told(*documents: str) -> Explanation:
+def explained(*documents: str) -> Explanation:
     loaded = load_text("---".join(documents))
     decoded = decode_all(loaded.documents)
     assert not [*loaded.problems, *decoded.problems]
@@ -96,14 +96,14 @@ def codes(explanation: Explanation) -> list[str]:
 
 
 def test_pods_take_devices_in_the_order_given() -> None:
-    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1), pod("b"), pod("a"), pod("c"))
+    explanation = explained(CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1), pod("b"), pod("a"), pod("c"))
     assert [(a.name, a.node) for a in explanation.answers] == [("ns/b", "n1"), ("ns/a", "n2"), ("ns/c", "")]
     assert codes(explanation) == ["fits", "fits", "devices-in-use"]
     assert not explanation.fits
 
 
 def test_a_shared_claim_is_allocated_once_and_restricts_the_second_pod_to_its_node() -> None:
-    explanation = told(
+    explanation = explained(
         CLASS, slice_("n1", 2), slice_("n2", 2), claim("shared"),
         pod("a", "resourceClaimName: shared"), pod("b", "resourceClaimName: shared"),
     )  # fmt: skip
@@ -114,18 +114,18 @@ def test_a_shared_claim_is_allocated_once_and_restricts_the_second_pod_to_its_no
 
 
 def test_a_claim_tried_alone_holds_nothing() -> None:
-    explanation = told(CLASS, slice_("n1", 1), claim("c1"), claim("c2"))
+    explanation = explained(CLASS, slice_("n1", 1), claim("c1"), claim("c2"))
     assert codes(explanation) == ["fits", "fits"]
 
 
 def test_a_claim_named_by_a_refused_pod_is_not_tried_again() -> None:
-    explanation = told(CLASS, claim("c1"), pod("p", "resourceClaimName: c2"), claim("c2"))
+    explanation = explained(CLASS, claim("c1"), pod("p", "resourceClaimName: c2"), claim("c2"))
     assert [a.name for a in explanation.answers] == ["ns/p", "ns/c1"]
 
 
 def test_pods_without_claims_fit_anywhere() -> None:
     text = "\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
-    explanation = told(text)
+    explanation = explained(text)
     assert explanation.fits
     assert explanation.answers[0].node == ""
 
@@ -154,12 +154,12 @@ def test_pods_without_claims_fit_anywhere() -> None:
     ],
 )
 def test_node_rules_of_the_pod(labels: str, spec: str, code: str) -> None:
-    explanation = told(CLASS, TEMPLATE, node("n1", labels), slice_("n1", 1), pod("p", more=spec))
+    explanation = explained(CLASS, TEMPLATE, node("n1", labels), slice_("n1", 1), pod("p", more=spec))
     assert codes(explanation) == [code]
 
 
 def test_an_excluded_node_with_the_devices_is_reported() -> None:
-    explanation = told(
+    explanation = explained(
         CLASS, TEMPLATE, node("n1", "  labels: {zone: a}\n"), node("n2", "  labels: {zone: b}\n"), slice_("n1", 1),
         pod("p", more="  nodeSelector: {zone: b}\n"),
     )  # fmt: skip
@@ -170,7 +170,7 @@ def test_an_excluded_node_with_the_devices_is_reported() -> None:
 
 def test_a_slice_that_the_api_server_rejects_is_ignored_and_named() -> None:
     bad = slice_("n1", 1).replace("resourceSliceCount: 1", "resourceSliceCount: 0")
-    explanation = told(CLASS, TEMPLATE, bad, pod("p"))
+    explanation = explained(CLASS, TEMPLATE, bad, pod("p"))
     assert codes(explanation) == ["driver-missing"]
     assert "ResourceSlice n1-gpus is ignored" in explanation.notes[0]
     assert "resourceSliceCount" in explanation.notes[0]
@@ -191,7 +191,7 @@ spec:
       resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
       containers: [{name: main, image: pause, resources: {claims: [{name: gpu}]}}]
 """
-    explanation = told(CLASS, TEMPLATE, slice_("n1", 2), replicas)
+    explanation = explained(CLASS, TEMPLATE, slice_("n1", 2), replicas)
     assert codes(explanation) == ["fits", "fits", *["devices-in-use"] * 3]
     text = lines(explanation)
     assert text[0] == "2 of 5 pods fit; Pod ns/web-2 does not (devices-in-use)"
@@ -199,7 +199,7 @@ spec:
 
 
 def test_a_change_of_a_generated_claim_names_its_template() -> None:
-    explanation = told(
+    explanation = explained(
         CLASS, TEMPLATE.replace("deviceClassName: gpu", "deviceClassName: gpuu"), slice_("n1", 1), pod("p")
     )
     reasons = explanation.answers[0].reasons
@@ -211,20 +211,20 @@ def test_a_change_of_a_generated_claim_names_its_template() -> None:
 
 
 def test_json_round_trip() -> None:
-    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1, "b"), pod("a"), pod("b"), pod("c"))
+    explanation = explained(CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1, "b"), pod("a"), pod("b"), pod("c"))
     assert msgspec.json.decode(msgspec.json.encode(explanation), type=Explanation) == explanation
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_lines_are_folded_to_the_width(width: int) -> None:
-    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), pod("a"), pod("b"))
+    explanation = explained(CLASS, TEMPLATE, slice_("n1", 1), pod("a"), pod("b"))
     for line in lines(explanation, width):
         assert len(line) <= width or " " not in line.strip()
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
     documents = (CLASS, TEMPLATE, slice_("n1", 2), slice_("n2", 1, "b"), pod("a"), pod("b"), pod("c"), pod("d"))
-    assert lines(told(*documents)) == lines(told(*documents))
+    assert lines(explained(*documents)) == lines(explained(*documents))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
     ],
 )
 def test_a_misspelled_reference_is_corrected_in_the_pod(reference: str, code: str, meant: str) -> None:
-    explanation = told(CLASS, TEMPLATE, slice_("n1", 1), claim("shared"), pod("p", reference))
+    explanation = explained(CLASS, TEMPLATE, slice_("n1", 1), claim("shared"), pod("p", reference))
     reasons = explanation.answers[0].reasons
     assert reasons is not None
     assert reasons.headline.code == code
@@ -254,7 +254,7 @@ status:
 def test_a_claim_that_is_allocated_on_an_unknown_node_is_on_another_node() -> None:
     """A snapshot is used unchanged, even with an invalid selector."""
     where = "    nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Is, values: [a]}]}]}\n"
-    explanation = told(
+    explanation = explained(
         CLASS, slice_("n1", 1), claim("shared", ALLOCATED + where), pod("p", "resourceClaimName: shared")
     )
     assert codes(explanation) == ["claim-on-other-node"]
@@ -277,7 +277,9 @@ ELSEWHERE = (
 def test_a_missing_class_takes_precedence_over_excluded_nodes(reference: str, more: str) -> None:
     """Kubernetes checks the class first and then examines no node."""
     lost = claim("lost").replace("deviceClassName: gpu", "deviceClassName: gone")
-    explanation = told(CLASS, slice_("n1", 1), claim("shared", ALLOCATED + ELSEWHERE), lost, pod("p", reference, more))
+    explanation = explained(
+        CLASS, slice_("n1", 1), claim("shared", ALLOCATED + ELSEWHERE), lost, pod("p", reference, more)
+    )
     assert codes(explanation) == ["class-missing"]
 
 
@@ -287,14 +289,14 @@ def test_an_error_on_a_node_outside_of_another_claim_ends_the_attempt() -> None:
     broken = slice_("n1", 1).replace("resourceSliceCount: 1", "resourceSliceCount: 2")
     both = pod("p", "resourceClaimName: shared\n  - {name: d, resourceClaimName: all}")
     shared = claim("shared", ALLOCATED.replace("n1", "n2") + ELSEWHERE)
-    assert codes(told(CLASS, slice_("n1", 1), slice_("n2", 2), shared, all_, both)) != ["all-pool-updating"]
-    assert codes(told(CLASS, broken, slice_("n2", 2), shared, all_, both)) == ["all-pool-updating"]
+    assert codes(explained(CLASS, slice_("n1", 1), slice_("n2", 2), shared, all_, both)) != ["all-pool-updating"]
+    assert codes(explained(CLASS, broken, slice_("n2", 2), shared, all_, both)) == ["all-pool-updating"]
 
 
 @pytest.mark.parametrize(("count", "code"), [(255, "fits"), (256, "claim-in-use")])
 def test_a_claim_has_at_most_256_consumers(count: int, code: str) -> None:
     reserved = "".join(f"  - {{resource: pods, name: p{i}, uid: u{i}}}\n" for i in range(count))
-    explanation = told(
+    explanation = explained(
         CLASS,
         slice_("n1", 1),
         claim("shared", f"{ALLOCATED}  reservedFor:\n{reserved}"),
@@ -306,7 +308,7 @@ def test_a_claim_has_at_most_256_consumers(count: int, code: str) -> None:
 def test_excluded_nodes_are_reported_once() -> None:
     n1 = node("n1", "  labels: {zone: b}\nspec:\n  taints: [{key: busy, effect: NoSchedule}]\n")
     n2 = node("n2", "  labels: {zone: a}\n")
-    explanation = told(
+    explanation = explained(
         CLASS, TEMPLATE, n1, n2, slice_("n1", 1), slice_("n2", 1), pod("p", more="  nodeSelector: {zone: b}\n")
     )
     text = " ".join(" ".join(lines(explanation)).split())
@@ -316,20 +318,20 @@ def test_excluded_nodes_are_reported_once() -> None:
 
 
 def test_general_advice_is_printed_if_no_change_helps() -> None:
-    text = "\n".join(lines(told(TEMPLATE, node("a"), slice_("a", 1), pod("p")), 200))
+    text = "\n".join(lines(explained(TEMPLATE, node("a"), slice_("a", 1), pod("p")), 200))
     assert 'DeviceClass "gpu" does not exist. No DeviceClass exists. (class-missing)' in text
     advice = CODES["class-missing"].advice
     assert f"  what to do: {advice}" in text
 
 
 def test_no_advice_without_nodes() -> None:
-    text = "\n".join(lines(told(CLASS, TEMPLATE, pod("p"))))
+    text = "\n".join(lines(explained(CLASS, TEMPLATE, pod("p"))))
     assert "what to do" not in text
     assert "Kubernetes says: no nodes available to schedule pods" in text
 
 
 def test_a_reason_for_all_nodes_is_not_repeated_per_node() -> None:
     nodes = [part for name in "ab" for part in (node(name), slice_(name, 1, name))]
-    text = "\n".join(lines(told(TEMPLATE, *nodes, pod("p"))))
+    text = "\n".join(lines(explained(TEMPLATE, *nodes, pod("p"))))
     assert "(class-missing)" in text
     assert "the same on" not in text

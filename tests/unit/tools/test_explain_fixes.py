@@ -80,7 +80,7 @@ def answer(text: str) -> Answer:
     return explain([m.value for m in decoded.manifests if isinstance(m.value, Value)], Features("1.36")).answers[0]
 
 
-def told(*documents: str) -> list[tuple[str, str]]:
+def explained(*documents: str) -> list[tuple[str, str]]:
     """Object and path of the reported changes, after checking that the pod fits with them."""
     reasons = answer("---".join(documents)).reasons
     assert reasons is not None
@@ -116,15 +116,15 @@ def told(*documents: str) -> list[tuple[str, str]]:
     ],
 )
 def test_changes_that_make_a_node_eligible(on_node: str, in_pod: str, wanted: list[tuple[str, str]]) -> None:
-    assert told(CLASS, TEMPLATE, SLICE, node(on_node), pod(in_pod)) == wanted
+    assert explained(CLASS, TEMPLATE, SLICE, node(on_node), pod(in_pod)) == wanted
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_changes_of_a_pod_are_made_in_its_workload(kind: str) -> None:
-    found = told(CLASS, TEMPLATE, SLICE, node(), workload(kind, "      nodeSelector: {disk: hdd}\n"))
+    found = explained(CLASS, TEMPLATE, SLICE, node(), workload(kind, "      nodeSelector: {disk: hdd}\n"))
     assert found == [(f"{kind} ns/w", "spec.template.spec.nodeSelector")]
     tainted = "spec: {taints: [{key: k, effect: NoSchedule}]}\n"
-    found = told(CLASS, TEMPLATE, SLICE, node(tainted), workload(kind))
+    found = explained(CLASS, TEMPLATE, SLICE, node(tainted), workload(kind))
     assert found == [(f"{kind} ns/w", "spec.template.spec.tolerations")]
 
 
@@ -142,13 +142,13 @@ def test_changes_of_a_pod_are_made_in_its_workload(kind: str) -> None:
 )
 def test_an_expression_that_does_not_compile(condition: str, mended: bool) -> None:
     in_class = CLASS.replace('device.driver == "gpu.example.com"', condition.replace("'", "''"))
-    assert told(in_class, TEMPLATE, SLICE, pod()) == (
+    assert explained(in_class, TEMPLATE, SLICE, pod()) == (
         [("DeviceClass gpu", "spec.selectors[0].cel.expression")] if mended else []
     )
     exactly = json.dumps({"deviceClassName": "gpu", "selectors": [{"cel": {"expression": condition}}]})
     in_template = TEMPLATE.replace("{deviceClassName: gpu}", exactly)
     path = f"{TEMPLATE_AT}.exactly.selectors[0].cel.expression"
-    assert told(CLASS, in_template, SLICE, pod()) == ([("ResourceClaimTemplate ns/one", path)] if mended else [])
+    assert explained(CLASS, in_template, SLICE, pod()) == ([("ResourceClaimTemplate ns/one", path)] if mended else [])
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_an_expression_that_does_not_compile(condition: str, mended: bool) -> No
 def test_a_template_that_the_api_server_rejects(exactly: str, path: str) -> None:
     template = TEMPLATE.replace("exactly: {deviceClassName: gpu}", exactly)
     wanted = [("ResourceClaimTemplate ns/one", f"{TEMPLATE_AT}{path}")] if path else []
-    assert told(CLASS, template, SLICE, pod()) == wanted
+    assert explained(CLASS, template, SLICE, pod()) == wanted
 
 
 def test_a_claim_without_a_pod_is_fixed() -> None:
     claim = TEMPLATE.replace("ResourceClaimTemplate", "ResourceClaim").replace("{spec: {devices", "{devices")
     claim = claim.replace("]}}}", "]}}").replace("deviceClassName: gpu", "deviceClassName: gpu, adminAccess: true")
-    assert told(CLASS, claim, SLICE) == [("Namespace ns", "metadata.labels")]
-    assert told(CLASS.replace("==", "="), claim.replace(", adminAccess: true", ""), SLICE) == [
+    assert explained(CLASS, claim, SLICE) == [("Namespace ns", "metadata.labels")]
+    assert explained(CLASS.replace("==", "="), claim.replace(", adminAccess: true", ""), SLICE) == [
         ("DeviceClass gpu", "spec.selectors[0].cel.expression")
     ]
 
@@ -182,21 +182,21 @@ def test_a_claim_of_a_pod_is_fixed_in_the_claim() -> None:
     )
     user = pod().replace("resourceClaimTemplateName", "resourceClaimName")
     path = "spec.devices.requests[0].exactly.allocationMode"
-    assert told(CLASS, claim, SLICE, user) == [("ResourceClaim ns/one", path)]
+    assert explained(CLASS, claim, SLICE, user) == [("ResourceClaim ns/one", path)]
 
 
 def test_two_removals_at_one_path_are_printed_twice() -> None:
     """The second constraint moves to the index of the first one."""
     constraints = "constraints: [{matchAttribute: a.example.org/zzz}, {matchAttribute: b.example.org/yyy}]"
     documents = (CLASS, TEMPLATE.replace("{devices: {", f"{{devices: {{{constraints}, "), SLICE, pod())
-    assert told(*documents) == [("ResourceClaimTemplate ns/one", "spec.spec.devices.constraints[0]")] * 2
+    assert explained(*documents) == [("ResourceClaimTemplate ns/one", "spec.spec.devices.constraints[0]")] * 2
     shown = lines(Explanation(answers=(answer("---".join(documents)),)))
     assert shown.count("    spec.spec.devices.constraints[0] (remove it)") == 2
 
 
 def test_a_class_is_not_suggested_if_there_are_two() -> None:
     template = TEMPLATE.replace("exactly: {deviceClassName: gpu}", "exactly: {}")
-    assert told(CLASS, CLASS.replace("gpu}", "other}"), template, SLICE, pod()) == []
+    assert explained(CLASS, CLASS.replace("gpu}", "other}"), template, SLICE, pod()) == []
 
 
 def test_a_trial_change_of_a_class_does_not_affect_the_next_pod() -> None:

@@ -60,7 +60,7 @@ spec:
 """
 
 
-def told(*documents: str, features: Features = ON) -> Explanation:
+def explained(*documents: str, features: Features = ON) -> Explanation:
     loaded = load_text("---".join(documents))
     decoded = decode_all(loaded.documents)
     assert not [*loaded.problems, *decoded.problems]
@@ -73,7 +73,7 @@ def given(explanation: Explanation) -> list[tuple[str, str, list[str]]]:
 
 
 def test_pods_of_a_group_share_its_claim() -> None:
-    explanation = told(
+    explanation = explained(
         CLASS, TEMPLATE, slice_("n1", 1), slice_("n2", 1), group("g"), group("h"),
         member("a"), member("b"), member("c", "h"), member("d", "h"), member("e"),
     )  # fmt: skip
@@ -86,26 +86,26 @@ def test_pods_of_a_group_share_its_claim() -> None:
 
 
 def test_an_entry_with_another_name_is_a_claim_of_the_pod() -> None:
-    found = given(told(CLASS, TEMPLATE, slice_("n1", 2), group("g"), member("a"), member("b", entry="mine")))
+    found = given(explained(CLASS, TEMPLATE, slice_("n1", 2), group("g"), member("a"), member("b", entry="mine")))
     assert [claims[0].rpartition("-")[0] for _, _, claims in found] == ["ns/g-gpu", "ns/b-mine"]
 
 
 def test_the_generated_claim_of_the_group_is_used() -> None:
     status = "{resourceClaimStatuses: [{name: gpu, resourceClaimName: was-made}]}"
     documents = (CLASS, TEMPLATE, slice_("n1", 1), group("g", status, "uid-g"), made("was-made", "g", "uid-g"))
-    found = given(told(*documents, member("a"), member("b", status=status)))
+    found = given(explained(*documents, member("a"), member("b", status=status)))
     assert found == [("ns/a", "n1", ["ns/was-made"]), ("ns/b", "n1", ["ns/was-made"])]
 
 
 def test_a_claim_of_another_group_is_not_used() -> None:
     status = "{resourceClaimStatuses: [{name: gpu, resourceClaimName: theirs}]}"
     documents = (CLASS, TEMPLATE, slice_("n1", 1), group("g"), group("h"), made("theirs", "h", "uid-h"))
-    text = "\n".join(lines(told(*documents, member("a", status=status)), width=400))
+    text = "\n".join(lines(explained(*documents, member("a", status=status)), width=400))
     assert "(neither Pod nor PodGroup g is the owner)" in text
 
 
 def test_a_missing_group_is_reported_with_a_similar_name() -> None:
-    [answer] = told(CLASS, TEMPLATE, slice_("n1", 1), group("trainers"), member("a", "trainer")).answers
+    [answer] = explained(CLASS, TEMPLATE, slice_("n1", 1), group("trainers"), member("a", "trainer")).answers
     assert answer.reasons is not None
     assert answer.reasons.headline.code == "group-missing"
     assert answer.reasons.headline.summary == (
@@ -116,13 +116,13 @@ def test_a_missing_group_is_reported_with_a_similar_name() -> None:
 
 def test_a_reason_names_the_group_that_holds_the_devices() -> None:
     text = lines(
-        told(CLASS, TEMPLATE, slice_("n1", 1), group("g"), group("h"), member("a"), member("b", "h")), width=400
+        explained(CLASS, TEMPLATE, slice_("n1", 1), group("g"), group("h"), member("a"), member("b", "h")), width=400
     )
     assert any("claim ns/g-gpu-0 (PodGroup g)" in line for line in text), text
 
 
 def test_without_the_gate_every_pod_has_a_separate_claim() -> None:
     documents = (CLASS, TEMPLATE, slice_("n1", 2), group("g"), member("a"), member("b"), member("c", "absent"))
-    explanation = told(*documents, features=Features("1.36"))
+    explanation = explained(*documents, features=Features("1.36"))
     assert [a.outcome for a in explanation.answers] == ["fits", "fits", "refused"]
     assert [claims[0].rpartition("-")[0] for _, _, claims in given(explanation)[:2]] == ["ns/a-gpu", "ns/b-gpu"]

@@ -7,7 +7,7 @@ import pytest
 from allotment.engine.refusal import AllocationRefusal, SuggestedChange
 from allotment.engine.remedies import REMEDIES
 from allotment.tools.explain import Explanation, lines
-from tests.unit.tools.test_explain import CLASS, TEMPLATE, codes, node, pod, slice_, told
+from tests.unit.tools.test_explain import CLASS, TEMPLATE, codes, explained, node, pod, slice_
 
 
 def selecting(expression: str) -> str:
@@ -32,7 +32,7 @@ def text(explanation: Explanation) -> str:
 
 def test_a_node_with_the_devices_precedes_fewer_devices() -> None:
     """The pod's nodeSelector selects the small node, but only the large one has the requested devices."""
-    explanation = told(
+    explanation = explained(
         CLASS, TEMPLATE.replace("gpu}", "gpu, count: 2}"),
         node("small", "  labels: {pool: small}\n"), slice_("small", 1),
         node("large", "  labels: {pool: large}\n"), slice_("large", 2),
@@ -57,7 +57,7 @@ def test_a_node_with_the_devices_precedes_fewer_devices() -> None:
     ],
 )
 def test_an_excluded_node_precedes_changes_of_the_claim(more: str, first: str, words: str) -> None:
-    explanation = told(
+    explanation = explained(
         CLASS, TEMPLATE, node("bare", ""), node("large", "  labels: {}\n" + more), slice_("large", 1), pod("p")
     )
     assert [change.remedy for change in headline(explanation).changes] == [first]
@@ -65,7 +65,7 @@ def test_an_excluded_node_precedes_changes_of_the_claim(more: str, first: str, w
 
 
 def test_waiting_precedes_another_node() -> None:
-    explanation = told(
+    explanation = explained(
         CLASS, TEMPLATE, node("a", "  labels: {pool: a}\n"), slice_("a", 1), node("b", "  labels: {pool: b}\n"),
         slice_("b", 1), pod("first", more="  nodeSelector: {pool: a}\n"), pod("p", more="  nodeSelector: {pool: a}\n"),
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_an_excluded_node_is_not_suggested_if_another_node_has_an_error() -> Non
     fast = slice_("b", 1).replace("attributes: {", "attributes: {speed: {int: 2}, ")
     taint = "spec: {taints: [{key: gpu, effect: NoSchedule}]}\n"
     wants = selecting('device.attributes["gpu.example.com"].speed > 1')
-    explanation = told(CLASS, wants, node("a"), slice_("a", 1), node("b", taint), fast, pod("p"))
+    explanation = explained(CLASS, wants, node("a"), slice_("a", 1), node("b", taint), fast, pod("p"))
     refused = headline(explanation)
     assert refused.code != "node-not-eligible"
     assert "placement" not in kinds((*refused.changes, *refused.otherwise))
@@ -89,14 +89,14 @@ def test_an_excluded_node_is_not_suggested_if_another_node_has_an_error() -> Non
 
 def test_a_value_of_another_attribute_is_suggested_with_that_attribute() -> None:
     wants = selecting('device.attributes["gpu.example.com"].product == "A100"')
-    explanation = told(CLASS, wants, node("a"), slice_("a", 1, "NVIDIA-A100-SXM4"), pod("p"))
+    explanation = explained(CLASS, wants, node("a"), slice_("a", 1, "NVIDIA-A100-SXM4"), pod("p"))
     assert codes(explanation) == ["unknown-attribute"]
     assert [change.text for change in headline(explanation).changes] == ['request model "NVIDIA-A100-SXM4"']
 
 
 def test_a_template_that_is_referenced_as_a_claim_is_corrected() -> None:
     wrong = pod("p", "resourceClaimName: one")
-    explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), wrong)
+    explanation = explained(CLASS, TEMPLATE, node("a"), slice_("a", 1), wrong)
     assert codes(explanation) == ["claim-missing"]
     (change,) = headline(explanation).changes
     assert change.text == "refer to it as resourceClaimTemplateName"
@@ -105,7 +105,9 @@ def test_a_template_that_is_referenced_as_a_claim_is_corrected() -> None:
 
 
 def test_existing_names_are_listed_if_none_is_similar() -> None:
-    explanation = told(CLASS, TEMPLATE.replace("name: one", "name: single-device"), node("a"), slice_("a", 1), pod("p"))
+    explanation = explained(
+        CLASS, TEMPLATE.replace("name: one", "name: single-device"), node("a"), slice_("a", 1), pod("p")
+    )
     assert codes(explanation) == ["template-missing"]
     assert "Existing: single-device" in text(explanation)
 
@@ -118,7 +120,7 @@ CORDONED = """spec:
 
 def test_a_cordoned_node_is_suggested_to_be_uncordoned() -> None:
     """The node controller adds a taint with its time to the field that kubectl cordon sets."""
-    explanation = told(CLASS, TEMPLATE, node("a", CORDONED), slice_("a", 1), pod("p"))
+    explanation = explained(CLASS, TEMPLATE, node("a", CORDONED), slice_("a", 1), pod("p"))
     (change,) = headline(explanation).changes
     assert (change.text, change.object) == ("uncordon a", "Node a")
     assert "a, which has the devices, is cordoned (node-not-eligible)" in text(explanation)
@@ -126,5 +128,5 @@ def test_a_cordoned_node_is_suggested_to_be_uncordoned() -> None:
 
 def test_the_excluded_node_with_the_devices_is_reported_first() -> None:
     taint = "spec: {taints: [{key: gpu, effect: NoSchedule}]}\n"
-    explanation = told(CLASS, TEMPLATE, node("a", CORDONED), node("b", taint), slice_("b", 1), pod("p"))
+    explanation = explained(CLASS, TEMPLATE, node("a", CORDONED), node("b", taint), slice_("b", 1), pod("p"))
     assert "does not fit: b, which has the devices, has taint gpu:NoSchedule" in text(explanation)

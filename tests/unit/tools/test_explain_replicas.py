@@ -6,7 +6,7 @@ import pytest
 
 from allotment.engine.refusal import AllocationRefusal
 from allotment.tools.explain import Explanation
-from tests.unit.tools.test_explain import CLASS, TEMPLATE, node, slice_, told
+from tests.unit.tools.test_explain import CLASS, TEMPLATE, explained, node, slice_
 
 
 def held(claim: str) -> str:
@@ -38,7 +38,7 @@ spec:
 
 
 def refused(*manifests: str) -> AllocationRefusal:
-    explanation: Explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), *manifests)
+    explanation: Explanation = explained(CLASS, TEMPLATE, node("a"), slice_("a", 1), *manifests)
     reasons = explanation.answers[-1].reasons
     assert reasons is not None
     assert reasons.headline.code == "devices-in-use"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.explain import Explanation, lines
-from tests.unit.tools.test_explain import CLASS, TEMPLATE, node, pod, slice_, told
+from tests.unit.tools.test_explain import CLASS, TEMPLATE, explained, node, pod, slice_
 
 GATE = "  schedulingGates: [{name: kueue.x-k8s.io/admission}]\n"
 UNSCHEDULABLE = """\
@@ -19,7 +19,7 @@ def waits(explanation: Explanation) -> str:
 
 
 def with_room(more: str, devices: int = 1) -> Explanation:
-    return told(CLASS, TEMPLATE, node("a"), slice_("a", devices), pod("p", more=more))
+    return explained(CLASS, TEMPLATE, node("a"), slice_("a", devices), pod("p", more=more))
 
 
 def test_a_pod_blocked_for_another_reason_has_the_message_of_its_scheduler() -> None:
@@ -37,7 +37,7 @@ def test_a_gated_pod_names_its_scheduling_gate() -> None:
 
 def test_a_scheduler_that_does_not_report_is_named() -> None:
     live = pod("p", more="  schedulerName: volcano\n").replace("name: p,", "name: p, uid: u-1,")
-    explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), live)
+    explanation = explained(CLASS, TEMPLATE, node("a"), slice_("a", 1), live)
     assert waits(explanation) == "scheduler volcano has not reported on it yet"
 
 

@@ -57,11 +57,11 @@ def incomplete(values: list[Object]) -> list[Object]:
 
 
 def test_the_reason_ignores_missing_nodes() -> None:
-    told = answered(*incomplete(cluster("b")), claim(2))
-    (answer,) = told.answers
+    explained = answered(*incomplete(cluster("b")), claim(2))
+    (answer,) = explained.answers
     assert answer.reasons is not None
     assert answer.reasons.headline.code == "too-few-devices"
-    assert told.notes == ("slices of b are ignored, because the node does not exist",)
+    assert explained.notes == ("slices of b are ignored, because the node does not exist",)
 
 
 def test_no_device_is_allocated_on_a_missing_node() -> None:

@@ -115,7 +115,7 @@ def test_kinds_that_came_later_are_unknown_to_earlier_releases() -> None:
 
 def test_a_compute_domain_must_be_named() -> None:
     (problem,) = parameters_of("compute-domain.nvidia.com", nvidia("ComputeDomainDaemonConfig", domainID=""))
-    assert str(problem) == "domainID: wanted the uid of a ComputeDomain, found none"
+    assert str(problem) == "domainID: expected the uid of a ComputeDomain, found none"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_a_compute_domain_must_be_named() -> None:
                 "kind": "GpuConfig",
                 "sharing": {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": -1}},
             },
-            "sharing.spacePartitioningConfig.partitionCount: wanted 0 or more, found -1",
+            "sharing.spacePartitioningConfig.partitionCount: expected 0 or more, found -1",
         ),
-        ("net.example.com", {"kind": "NetConfig", "bwBurst": {"egressBurst": -1}}, "bwBurst.egressBurst: wanted 0"),
+        ("net.example.com", {"kind": "NetConfig", "bwBurst": {"egressBurst": -1}}, "bwBurst.egressBurst: expected 0"),
     ],
     ids=["other strategy", "negative", "burst"],
 )

@@ -14,7 +14,7 @@ import msgspec
 from allotment.apiserver import api_errors
 from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.kind import Column, ServedKind, StoreReader, TableConverter
-from allotment.apiserver.memo import remembered
+from allotment.apiserver.memo import memoized
 from allotment.apiserver.reads import protobuf
 from allotment.apiserver.reads.paging import Page
 from allotment.apiserver.served_kinds import api_version, is_custom
@@ -67,7 +67,7 @@ def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> For
     raise api_errors.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}", {})
 
 
-@remembered(512)
+@memoized(512)
 def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
     if not accept:
         return WHOLE
@@ -86,7 +86,7 @@ def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
     return None
 
 
-@remembered(512)
+@memoized(512)
 def refusal_form(accept: str) -> Form:
     """The form of a Status: the first clause that wants nothing special; JSON where there is none."""
     return next((Form(media) for media, said in _clauses(accept) if "as" not in said), WHOLE)

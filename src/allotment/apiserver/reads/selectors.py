@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 from allotment.apiserver import api_errors
 from allotment.apiserver.kinds.field_validation import path_segment_problems
 from allotment.apiserver.kinds.kind import ServedKind
-from allotment.apiserver.memo import remembered
+from allotment.apiserver.memo import memoized
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
@@ -145,7 +145,7 @@ def _tokens(text: str) -> Iterator[str]:
             symbols = symbols[len(operator) :]
 
 
-@remembered(1024)
+@memoized(1024)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """The terms of a label selector; all must be fulfilled. Raises StatusError 400.
 
@@ -258,7 +258,7 @@ def _invalid(errors: list[FieldError]) -> NoReturn:
 Term = tuple[str, bool, str]
 
 
-@remembered(1024)
+@memoized(1024)
 def _split(text: str) -> tuple[Term, ...]:
     """Path, whether it must be equal, and value of each term. Raises StatusError 400."""
     return tuple(_term(term, text) for term in _terms(text) if term)

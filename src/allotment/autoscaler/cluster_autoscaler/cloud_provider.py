@@ -139,12 +139,12 @@ class Cloud:
         """The catalogue's price of a node of ours."""
         group = await self._planned_group_of(node)
         if group is None:
-            raise errors.NotFoundError(f"node {node.name} is of no group, and has no price here")
+            raise errors.NotFoundError(f"node {node.name} is not in a node group and has no price")
         return float(group.price) * hours
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         """Not served: what a pod with claims would cost on a machine of just its size, no catalogue says."""
-        raise errors.UnimplementedError("pods have no price of their own here")
+        raise errors.UnimplementedError("pods have no price of their own")
 
     async def gpu_label(self) -> str:
         """The label of nodes whose GPUs are an extended resource."""
@@ -171,7 +171,7 @@ class Cloud:
             self._known = None
             size = len(await self._staying(found))
             if size + by > found.most:
-                raise errors.InvalidArgumentError(f"size increase too large: wanted {size + by}, at most {found.most}")
+                raise errors.InvalidArgumentError(f"size increase too large: requested {size + by}, at most {found.most}")
             names = await self._new_names(found, by)
             turns = asyncio.Semaphore(_AT_ONCE)
             orders = (self._order(found, name, turns) for name in names)
@@ -195,7 +195,7 @@ class Cloud:
             # One that has failed is no machine that a least number could count on.
             left = [machine for machine in staying if machine not in going and machine.standing.state != "failed"]
             if len(left) < found.least and any(machine.standing.state != "failed" for machine in going):
-                told = f"{len(left)} machines would be left of {group}, at least {found.least} are wanted"
+                told = f"{len(left)} machines of {group} would remain, but its minimum is {found.least}"
                 raise errors.FailedPreconditionError(told)
             await self._give_back(going)
 
@@ -207,7 +207,7 @@ class Cloud:
             waiting = [machine for machine in await self._staying(found) if not self._has_node(machine)]
             if by > len(waiting):
                 raise errors.FailedPreconditionError(
-                    f"cannot take {by} orders of {group} back: {len(waiting)} have not come yet, nodes stay"
+                    f"cannot cancel {by} orders of {group}: only {len(waiting)} machines have no node yet"
                 )
             waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.standing.state))
             await self._give_back(waiting[:by])
@@ -229,7 +229,7 @@ class Cloud:
             raise _told(error) from error
         finally:
             self._known = None
-        log.info("gave back %s", ", ".join(names))
+        log.info("released %s", ", ".join(names))
 
     async def _new_names(self, group: NodeGroup, number: int) -> list[str]:
         taken = {machine.standing.name for machine in (await self._machines()).all}
@@ -245,7 +245,7 @@ class Cloud:
     def _group(self, id: str) -> NodeGroup:
         found = self._groups.get(id)
         if found is None:
-            raise errors.NotFoundError(f"there is no node group {id!r}")
+            raise errors.NotFoundError(f"node group {id!r} not found")
         return found
 
     async def _machines(self) -> _Machines:
@@ -277,7 +277,7 @@ class Cloud:
             return CloudInstance(machine.id, "deleting")
         if standing.state == "failed":
             # The autoscaler gives it back, and leaves the group alone for a while.
-            return CloudInstance(machine.id, "creating", InstanceError(_FAILED, standing.reason or "it will not come"))
+            return CloudInstance(machine.id, "creating", InstanceError(_FAILED, standing.reason or "the machine could not be created"))
         return CloudInstance(machine.id, "running" if standing.state == "running" else "creating")
 
 
@@ -306,7 +306,7 @@ def _meant(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | N
     name = found.standing.name if found is not None else node.name.removeprefix(SCHEME)
     if group_in(name) == group.name or (found is None and node.labels.get(LABEL) == group.name):
         return found
-    raise errors.InvalidArgumentError(f"node {node.name} is not of {group.id}")
+    raise errors.InvalidArgumentError(f"node {node.name} does not belong to {group.id}")
 
 
 def _shown(group: NodeGroup) -> CloudNodeGroup:

@@ -93,7 +93,7 @@ class Cheapest:
         )
         told = [(option, growths.of(option.group, nodes[option.group])) for option in options if option.group in nodes]
         found = [
-            Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not told")
+            Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not in the request")
             for option in options
             if option.group not in nodes
         ]

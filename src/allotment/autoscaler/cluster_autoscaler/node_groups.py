@@ -60,9 +60,9 @@ def wanted(text: str) -> Wanted:
     provider, _, rest = which.partition("/")
     name, _, mode = rest.partition("/")
     if not (least.isdecimal() and most.isdecimal() and provider and name):
-        raise BadNodes(f"--nodes: wanted MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*")
+        raise BadNodes(f"--nodes: expected MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*")
     if not 0 <= int(least) <= int(most) <= _MOST:
-        raise BadNodes(f"--nodes: wanted MIN up to MAX, found {least}:{most} in {text!r}")
+        raise BadNodes(f"--nodes: expected MIN up to MAX, found {least}:{most} in {text!r}")
     return Wanted(int(least), int(most), f"{provider}/{name}", mode)
 
 
@@ -133,9 +133,9 @@ def groups_of(catalog: Sequence[InstanceType], wishes: Iterable[Wanted], limits:
 def _nothing(wish: Wanted, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
     if not types:
         near = suggestion(wish.pattern, [instance.key for instance in catalog])
-        return f"--nodes: no type in the catalogue is called {wish.pattern}", near or "allot catalog lists them"
+        return f"--nodes: no instance type in the catalogue matches {wish.pattern}", near or "run allot catalog for a list"
     why = next((instance.unusable for instance in types if instance.unusable), "")
-    reason = why or "none of them can be had within the limits at a known price"
+    reason = why or "none is available within the limits at a known price"
     return f"--nodes: {wish.pattern} makes no node group: {reason}", "see allot catalog, --zone, --capacity-type"
 
 

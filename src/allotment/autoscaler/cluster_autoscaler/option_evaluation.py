@@ -53,7 +53,7 @@ class Judged(NamedTuple):
         count = counted(self.nodes, "node")
         if self.served is None:
             return f"{self.group}: {count}, not tried: {self.why}"
-        price = "at a price that is not known"
+        price = "at an unknown price"
         if self.cost is not None:
             each = f", {self.each:.4f} for each pod" if self.each is not None else ""
             price = f"for {self.cost} USD/h{each}"
@@ -71,7 +71,7 @@ def judge(house: SimulatedCluster, option: ExpansionOption, growth: Growth, keep
         return Judged(option.group, option.nodes, len(uids), served, cost, why)
 
     if growth.slices is None and any(_takes_devices(pod) for pod in option.pods):
-        return told(None, "nothing says which devices its nodes will have")
+        return told(None, "the devices of its nodes are not known")
     lodgers = [house.pods[uid] for uid in uids if uid in house.pods]
     if len(lodgers) < len(uids) or not lodgers:
         return told(None, "its pods are not known")
@@ -81,14 +81,14 @@ def judge(house: SimulatedCluster, option: ExpansionOption, growth: Growth, keep
         places = 0
         for number in range(option.nodes):
             if not keep_going():
-                return told(None, "there was no time")
+                return told(None, "out of time")
             node, slices = _copy(growth, number)
             house.add_node(node, slices)
             places |= 1 << house.machines.by_name[node["metadata"]["name"]].index
         served, why = 0, ""
         for lodger in sorted(lodgers, key=lambda one: one.order):
             if not keep_going():
-                return told(None, "there was no time")
+                return told(None, "out of time")
             place = house.place(lodger, places)
             if isinstance(place, Unschedulable):
                 why = why or f"{lodger.key}: {place.text}"
@@ -107,10 +107,10 @@ def judged(
     for option, growth in sorted(growths, key=lambda pair: _promise(*pair)):
         promise = _promise(option, growth)
         if least is not None and promise > least:
-            why = f"even if all pods were served, they would cost {promise:.4f} each"
+            why = f"even if all pods were served, each would cost {promise:.4f}"
             known = growth.price is not None
             yield Judged(
-                option.group, option.nodes, len(option.pods), None, None, why if known else "no price is known"
+                option.group, option.nodes, len(option.pods), None, None, why if known else "its price is not known"
             )
             continue
         found = judge(house, option, growth, keep_going)

@@ -11,9 +11,9 @@ from allotment.tools.plan.report import PlannedMachine
 #: Kinds of faults, and the amount that each takes: none, seconds, a number, a share.
 KINDS: Final = {
     "no-capacity": "nothing, or a share of the orders: no-capacity:50%",
-    "stock": "how many of it there are: stock:2",
+    "stock": "number of machines available: stock:2",
     "refused": "nothing, or a share of the orders",
-    "slow": "seconds until the node is there: slow:600",
+    "slow": "seconds until the node exists: slow:600",
     "fail": "nothing, or a share of the machines: fail:10%",
     "lost": "nothing, or a share of the machines",
     "bare": "nothing, or a share of the machines",
@@ -26,7 +26,7 @@ class BadFault(ValueError):
 
     def __init__(self, words: str, problem: str) -> None:
         super().__init__(f"{words!r}: {problem}")
-        self.hint = f"wanted TYPE[:ZONE]=FAULT, with a fault of {', '.join(KINDS)}"
+        self.hint = f"expected TYPE[:ZONE]=FAULT, with a fault of {', '.join(KINDS)}"
 
 
 class Fault(NamedTuple):
@@ -56,9 +56,9 @@ def _parsed(words: str) -> Fault:
     pattern, _, zone = where.partition(":")
     kind, _, amount = what.partition(":")
     if not equals or not pattern:
-        raise BadFault(words, "it does not say of which type")
+        raise BadFault(words, "the instance type is missing")
     if kind not in KINDS:
-        raise BadFault(words, f"there is no fault {kind!r}")
+        raise BadFault(words, f"unknown fault {kind!r}")
     return Fault(pattern, zone or "*", kind, _amount(words, kind, amount))
 
 

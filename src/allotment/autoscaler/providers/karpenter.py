@@ -92,7 +92,7 @@ class Karpenter:
         there = await self._client.get(NODE_CLAIMS, name)
         owner = (there["metadata"].get("labels") or {}).get(OWNER)
         if owner != self._settings.owner:
-            raise OrderRejected(f"NodeClaim {name} is there already, and is of {owner or 'somebody else'}")
+            raise OrderRejected(f"NodeClaim {name} already exists and belongs to {owner or 'another owner'}")
 
     async def _write_layout(self, machine: PlannedMachine, mig: MigManager) -> None:
         """The MIG manager must find the layout before the node asks for it. Others stay, for nodes that boot again."""

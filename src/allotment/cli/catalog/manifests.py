@@ -15,7 +15,7 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import plain
 from allotment.fleet import FleetError
 from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
-from allotment.fleet.catalog.export import karpenter_objects, kwok_objects, template_objects, karpenter_exclusion
+from allotment.fleet.catalog.export import karpenter_exclusion, karpenter_objects, kwok_objects, template_objects
 from allotment.fleet.catalog.export.naming import object_name
 from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_json, to_yaml
@@ -46,7 +46,7 @@ def run_slices(arguments: Namespace) -> int:
     _print([plain(one) for one in objects], arguments.output)
     if template.runtime_only:
         names = ", ".join(sorted(template.runtime_only))
-        _tell(f"Placeholders for values that are known only when the node runs: {names}.")
+        _print_note(f"Placeholders for values that are known only when the node runs: {names}.")
     return catalog.complain()
 
 
@@ -113,9 +113,9 @@ def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str])
     reasons = [(one, why_not(one)) for one in types]
     left = by_reason((one.key, reason) for one, reason in reasons)
     if left:
-        _tell("Excluded:")
+        _print_note("Excluded:")
     for line in left:
-        _tell(line, "  ")
+        _print_note(line, "  ")
     return [one for one, reason in reasons if not reason]
 
 
@@ -127,6 +127,6 @@ def _print(documents: Sequence[Any], form: str | None) -> None:
         out.write(to_yaml(documents))
 
 
-def _tell(text: str, indent: str = "") -> None:
+def _print_note(text: str, indent: str = "") -> None:
     """Print a note on standard error, so that a pipe does not read it as an object."""
     sys.stderr.write("".join(f"{line}\n" for line in folded(text, width_of(sys.stderr), indent)))

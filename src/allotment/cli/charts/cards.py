@@ -34,7 +34,7 @@ class Frame:
     y: float
     width: float
     height: float
-    beside: bool
+    labels_at_side: bool
 
 
 def label(axes: Any, x: float, y: float, text: str, size: float, colour: str = INK, **more: Any) -> None:
@@ -46,10 +46,10 @@ def label(axes: Any, x: float, y: float, text: str, size: float, colour: str = I
 
 def draw_card(axes: Any, sort: MachineGroup, frame: Frame, colours: Mapping[str, str]) -> None:
     """Draw a group of machines in its frame."""
-    words = 2.75 if frame.beside else 0.0
+    words = 2.75 if frame.labels_at_side else 0.0
     _words(axes, sort, frame, words)
-    top = frame.y + frame.height - (0.0 if frame.beside else 0.36)
-    body = Frame(frame.x + words, frame.y, frame.width - words - (1.15 if frame.beside else 0.0), top - frame.y, False)
+    top = frame.y + frame.height - (0.0 if frame.labels_at_side else 0.36)
+    body = Frame(frame.x + words, frame.y, frame.width - words - (1.15 if frame.labels_at_side else 0.0), top - frame.y, False)
     _machine(axes, sort, body, colours)
 
 
@@ -65,7 +65,7 @@ def _words(axes: Any, sort: MachineGroup, frame: Frame, room: float) -> None:
         names = f"{len(sort.layout.gpus)} × {short_name(sort.layout.product)} · {names}"
     top = frame.y + frame.height
     right = frame.x + frame.width
-    if frame.beside:
+    if frame.labels_at_side:
         space = room - 0.2
         label(axes, frame.x, top - 0.12, fitted(title, space, 9, True, numbered=False), 9, bold=True)
         label(axes, frame.x, top - 0.31, fitted(where, space, 7, numbered=False), 7, FAINT)

@@ -43,7 +43,7 @@ class _Page:
     width: float
     height: float
     gap: float
-    beside: bool
+    labels_at_side: bool
 
     @property
     def full(self) -> float:
@@ -92,7 +92,7 @@ def _figure(plan: ProvisioningPlan) -> Figure:
         column, row = divmod(number, rows)
         x = _MARGIN + column * (page.width + 0.35)
         at = y - row * (page.height + page.gap) - page.height
-        draw_card(axes, sort, Frame(x, at, page.width, page.height, page.beside), colours)
+        draw_card(axes, sort, Frame(x, at, page.width, page.height, page.labels_at_side), colours)
     if rest:
         machines = sum(len(sort.machines) for sort in rest)
         words = f"and {counted(machines, 'more machine')} of {counted(len(rest), 'more sort')}"

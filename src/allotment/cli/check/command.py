@@ -7,8 +7,8 @@ from argparse import Namespace
 
 from allotment.cli.check.files import read_files
 from allotment.cli.check.options import options_of
-from allotment.cli.check.report import exit_code, told_of, write
-from allotment.cli.output.console import open_screen, tell
+from allotment.cli.check.report import exit_code, build_report, write
+from allotment.cli.output.console import open_screen, print_notes
 from allotment.tools.check.bundle import Bundle
 
 
@@ -29,12 +29,12 @@ def _run(arguments: Namespace) -> int:
     options = options_of(arguments)
     paths = arguments.paths or ["."]
     files = read_files(paths, options.is_excluded, arguments.force_exclude, arguments.stdin_filename or "")
-    tell(options.notes)
+    print_notes(options.notes)
     bundle = Bundle(files.documents, options.settings, options.world, files.problems, options.namespace)
     if arguments.fix or arguments.diff:
-        from allotment.cli.check.fixes import mend
+        from allotment.cli.check.fixes import fix_files
 
-        return mend(screen, arguments, options, files, bundle)
-    told = told_of(bundle, options.policy.evaluate(bundle, files.sources), options, files)
+        return fix_files(screen, arguments, options, files, bundle)
+    told = build_report(bundle, options.policy.evaluate(bundle, files.sources), options, files)
     write(screen, told, arguments.output)
     return exit_code(told, options)

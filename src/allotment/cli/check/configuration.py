@@ -116,7 +116,7 @@ def _values(section: Any, text: str, shown: str, header: str, problems: list[Inp
         try:
             values[name] = read(value)
         except _Unfit as error:
-            message = f"{key}: {error}, found {_told(value)}"
+            message = f"{key}: {error}, found {_describe(value)}"
             problems.append(_problem("wrong-type", message, place, shown, f"{header}.{key}"))
     return values
 
@@ -198,7 +198,7 @@ _KEYS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
 # --- what is wrong with a file ---------------------------------------------------------------------------------------
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     named: dict[type, str] = {dict: "a table", list: "a list"}

@@ -35,7 +35,7 @@ def write_all(texts: Mapping[str, str], before: Mapping[str, str]) -> None:
     prepared: list[_Prepared] = []
     try:
         for file, text in texts.items():
-            with _told(file):
+            with _write_errors(file):
                 prepared.append(_prepare(Path(file), text, before[file]))
         _replace(prepared)
     finally:
@@ -60,7 +60,7 @@ def _replace(prepared: list[_Prepared]) -> None:
     done: list[_Prepared] = []
     try:
         for one in prepared:
-            with _told(str(one.target)):
+            with _write_errors(str(one.target)):
                 _keep(one.target, one.old)
                 done.append(one)
                 one.new.replace(one.target)
@@ -81,7 +81,7 @@ def _keep(target: Path, old: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(file: str) -> Iterator[None]:
+def _write_errors(file: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

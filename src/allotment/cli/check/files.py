@@ -36,7 +36,7 @@ _OBJECT: Final = re.compile(r"""^[\s\-{,]*["']?apiVersion["']?\s*:""", re.MULTIL
 _TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
-def is_ours(document: Document) -> bool:
+def is_checked(document: Document) -> bool:
     """Return whether a document found in a directory is to be checked."""
     tree = document.tree
     return bool(document.api_version and document.kind) or _speaks_of_devices(tree)
@@ -108,7 +108,7 @@ class Files:
         after = replace(self, documents=[], problems=[], sources={})
         for file, source in self.sources.items():
             if file in texts:
-                after.add(_judged(load_text(texts[file], file), file in self.found), texts[file], file)
+                after.add(_only_checked(load_text(texts[file], file), file in self.found), texts[file], file)
             else:
                 documents = [document for document in self.documents if document.file == file]
                 after.add(LoadResult(documents, [p for p in self.problems if p.position.file == file]), source, file)
@@ -126,9 +126,9 @@ def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) 
         yield f"Left out {files}, as {patches[0]}: {command} the whole: kubectl kustomize … | allot {command} -"
 
 
-def _judged(loaded: LoadResult, found: bool) -> LoadResult:
+def _only_checked(loaded: LoadResult, found: bool) -> LoadResult:
     """Return the documents to check of a file found in a directory."""
-    return LoadResult([document for document in loaded.documents if not found or is_ours(document)], loaded.problems)
+    return LoadResult([document for document in loaded.documents if not found or is_checked(document)], loaded.problems)
 
 
 def read_files(
@@ -194,7 +194,7 @@ def _read(files: Files, unusable: list[InputProblem], file: str, named: bool) ->
     if named:
         files.add(_explained(loaded) if is_template(source) else loaded, source, file)
     elif not loaded.problems or (is_object(source) and not is_template(source)):
-        judged = _judged(loaded, found=True)
+        judged = _only_checked(loaded, found=True)
         if judged.documents or judged.problems:
             files.add(judged, source, file)
             files.found.add(file)

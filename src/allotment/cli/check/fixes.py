@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
 from allotment.cli.check.options import Options
-from allotment.cli.check.report import EXIT_FINDINGS, exit_code, told_of, write
-from allotment.cli.check.text_output import TIED, Told, by_level, left_out, say, summary, tell_findings
+from allotment.cli.check.report import EXIT_FINDINGS, exit_code, build_report, write
+from allotment.cli.check.text_output import TIED, CheckReport, by_level, left_out, say, summary, print_findings
 from allotment.cli.output.console import Screen, width_of
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import Mistake
@@ -27,7 +27,7 @@ from allotment.tools.check.fixer import FixResult, fix
 _PROGRAMS: Final = ("json", "sarif", "github")
 
 
-def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
+def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
     """Fix manifests, write or show the changes, report the rest; return 1 for a diff or by ``--fail-on``."""
     if arguments.diff and arguments.output in _PROGRAMS:
         raise Mistake(f"--diff: not available with -o {arguments.output}", "give only one of them")
@@ -39,12 +39,12 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
     after = files.with_texts(changed)
     rest = Bundle(after.documents, bundle.settings, bundle.cluster, after.problems, bundle.namespace)
-    told = told_of(rest, options.policy.evaluate(rest, after.sources), options, after)
+    told = build_report(rest, options.policy.evaluate(rest, after.sources), options, after)
     told.fixed = fixed.applied
     told.findings = _by_hand(told.findings, fixed)
     if arguments.diff:
         show_diff(screen, files.sources, changed)
-        _tell_diff(told, changed)
+        _print_diff_summary(told, changed)
         return EXIT_FINDINGS if changed else exit_code(told, options)
     write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
     if files.stdin:
@@ -54,7 +54,7 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
     if arguments.output in (*_PROGRAMS, "concise"):
         write(screen, told, arguments.output)
     else:
-        _tell(screen, told)
+        _print_report(screen, told)
     return exit_code(told, options)
 
 
@@ -83,7 +83,7 @@ def _known_by(finding: Finding) -> tuple[str, ...]:
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
-def _tell(screen: Screen, told: Told) -> None:
+def _print_report(screen: Screen, told: CheckReport) -> None:
     """Print the fixes of each file, the remaining findings, and a summary."""
     for file, findings in _by_file(told.fixed).items():
         kinds = Counter((finding.code, finding.name) for finding in findings)
@@ -93,12 +93,12 @@ def _tell(screen: Screen, told: Told) -> None:
             say(screen, guess, "  ")
     if told.fixed:
         screen.line()
-    tell_findings(screen, told)
+    print_findings(screen, told)
     for line in _outcome(told):
         say(screen, line)
 
 
-def _outcome(told: Told) -> Iterator[str]:
+def _outcome(told: CheckReport) -> Iterator[str]:
     if not told.fixed:
         yield from summary(told)
         return
@@ -108,7 +108,7 @@ def _outcome(told: Told) -> Iterator[str]:
     yield from left_out(told)
 
 
-def _rest(told: Told) -> str:
+def _rest(told: CheckReport) -> str:
     """Return the rest to do, as the end of a sentence."""
     if not told.findings:
         return f"nothing is left{f', and everything fits on {told.place}' if told.fitting else ''}."
@@ -134,7 +134,7 @@ def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
 # --- diffs -----------------------------------------------------------------------------------------------------------
 
 
-def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:
+def _print_diff_summary(told: CheckReport, changed: Mapping[str, str]) -> None:
     """Print the summary of a diff on standard error."""
     if changed:
         done = f"Would fix {counted(len(told.fixed), 'finding')} in {counted(len(changed), 'file')}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.cli.check.replacements import replacements
-from allotment.cli.check.text_output import LEVELS, Told
+from allotment.cli.check.text_output import LEVELS, CheckReport
 from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.reference import page_link
 
 
-def data(told: Told) -> dict[str, Any]:
+def data(told: CheckReport) -> dict[str, Any]:
     """Return the findings as JSON data; lines and columns start at 1, ends are exclusive."""
     by_level = told.by_level
     return {
@@ -29,7 +29,7 @@ def data(told: Told) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, told: Told) -> dict[str, Any]:
+def _finding(finding: Finding, told: CheckReport) -> dict[str, Any]:
     found = {
         "code": finding.code,
         "name": finding.name,

@@ -77,10 +77,10 @@ def options_of(arguments: Namespace) -> Options:
     if arguments.unsafe_fixes and not (arguments.fix or arguments.diff):
         raise Mistake("--unsafe-fixes: requires --fix or --diff", "use --fix --unsafe-fixes, or --diff --unsafe-fixes")
     config = Configuration() if arguments.isolated else configuration(arguments.config, Path.cwd())
-    with _said_in(config):
+    with _configuration_errors(config):
         features(config.kube_version or _RELEASE, config.feature_gates)
         releases, gates = _drivers(config.drivers), _driver_gates(config.driver_gates)
-    known, world, place, notes = _meant(arguments, config)
+    known, world, place, notes = _target_cluster(arguments, config)
     for driver, changed in _driver_gates(arguments.driver_gates).items():
         gates[driver] = {**gates.get(driver, {}), **changed}
     settings = CheckSettings(known, {**releases, **_drivers(arguments.driver)}, gates)
@@ -98,7 +98,7 @@ def options_of(arguments: Namespace) -> Options:
 
 
 @contextlib.contextmanager
-def _said_in(config: Configuration) -> Iterator[None]:
+def _configuration_errors(config: Configuration) -> Iterator[None]:
     """Report an invalid value of the configuration with its file, and the key without dashes."""
     try:
         yield
@@ -116,7 +116,7 @@ def _from(folder: Path, file: str) -> str:
 # --- which cluster ---------------------------------------------------------------------------------------------------
 
 
-def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, TargetCluster | None, str, tuple[str, ...]]:
+def _target_cluster(arguments: Namespace, config: Configuration) -> tuple[Features, TargetCluster | None, str, tuple[str, ...]]:
     """Return the release and gates, the cluster if given, its name, and notes about it."""
     version = arguments.kube_version or config.kube_version
     gates = [*config.feature_gates, *arguments.feature_gates]
@@ -144,7 +144,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, Targe
     if not fleet and not snapshot:
         return features(version or _RELEASE, gates), None, "", ()
     asked.cluster, asked.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
-    with contextlib.nullcontext() if arguments.fleet or arguments.cluster else _said_in(config):
+    with contextlib.nullcontext() if arguments.fleet or arguments.cluster else _configuration_errors(config):
         inputs = read_inputs(asked)
     must_know(inputs.cluster, *OF_DEVICES, "resourceclaimtemplates")
     place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
@@ -195,7 +195,7 @@ def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
 
 
 def _choice(arguments: Namespace, config: Configuration) -> RuleSelection:
-    with _said_in(config):
+    with _configuration_errors(config):
         select, ignore = _words("select", config.select or ()), _words("ignore", config.ignore)
     if arguments.select:
         select = _words("--select", _split(arguments.select))
@@ -219,7 +219,7 @@ def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
 
 def _excuses(config: Configuration) -> Callable[[str], tuple[str, ...]]:
     """Return the rules that are ignored for a file, by its path."""
-    with _said_in(config):
+    with _configuration_errors(config):
         by_pattern: Mapping[str, tuple[str, ...]] = {
             pattern: _words("per-file-ignores", words) for pattern, words in config.per_file_ignores.items()
         }

@@ -6,7 +6,7 @@ from typing import Final
 
 from allotment.cli.check.files import Files
 from allotment.cli.check.options import Options
-from allotment.cli.check.text_output import Told, tell, tell_concisely
+from allotment.cli.check.text_output import CheckReport, print_report, print_concise
 from allotment.cli.output.console import Screen
 from allotment.model.meta import Object
 from allotment.tools.check.bundle import Bundle
@@ -17,12 +17,12 @@ EXIT_FINE, EXIT_FINDINGS = 0, 1
 _MOST_TRIED: Final = 50
 
 
-def told_of(bundle: Bundle, judged: SuppressionResult, options: Options, files: Files) -> Told:
+def build_report(bundle: Bundle, judged: SuppressionResult, options: Options, files: Files) -> CheckReport:
     """Return the report of a bundle."""
     asks = bool(bundle.claims or bundle.pods)
     proven = options.policy.runs_simulation and asks and options.world is not None
     unproven = any(finding.code.startswith("P") for finding in (*judged.findings, *judged.suppressed))
-    return Told(
+    return CheckReport(
         judged.findings,
         files.sources,
         objects=len(bundle.documents),
@@ -45,7 +45,7 @@ def _hardware(bundle: Bundle, judged: SuppressionResult) -> str:
     return smallest_fleet(values, bundle.features) or ""
 
 
-def write(screen: Screen, told: Told, output: str | None) -> None:
+def write(screen: Screen, told: CheckReport, output: str | None) -> None:
     """Print the report in the requested format."""
     if output == "json":
         from allotment.cli.check.json_output import data
@@ -61,11 +61,11 @@ def write(screen: Screen, told: Told, output: str | None) -> None:
         for command in commands(told.findings):
             screen.line(command)
     elif output == "concise":
-        tell_concisely(screen, told)
+        print_concise(screen, told)
     else:
-        tell(screen, told)
+        print_report(screen, told)
 
 
-def exit_code(told: Told, options: Options) -> int:
+def exit_code(told: CheckReport, options: Options) -> int:
     """Return 1 for findings at or above the ``--fail-on`` level, else 0."""
     return EXIT_FINDINGS if any(f.level in options.failing for f in told.findings) else EXIT_FINE

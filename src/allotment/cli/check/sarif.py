@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from allotment import __version__
 from allotment.cli.check.replacements import Replacement, replacements
-from allotment.cli.check.text_output import Told
+from allotment.cli.check.text_output import CheckReport
 from allotment.tools.check.catalog import all_rules
 from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.reference import markdown
@@ -24,7 +24,7 @@ _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sch
 _FINGERPRINT: Final = "allotment/v1"
 
 
-def log(told: Told) -> dict[str, Any]:
+def log(told: CheckReport) -> dict[str, Any]:
     """Return a SARIF log with one run."""
     rules = all_rules()
     places = {rule.code: number for number, rule in enumerate(rules)}
@@ -54,7 +54,7 @@ def _pascal(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("-"))
 
 
-def _results(told: Told, places: dict[str, int]) -> list[dict[str, Any]]:
+def _results(told: CheckReport, places: dict[str, int]) -> list[dict[str, Any]]:
     seen: Counter[tuple[str, ...]] = Counter()
     results = []
     for finding in told.findings:
@@ -64,7 +64,7 @@ def _results(told: Told, places: dict[str, int]) -> list[dict[str, Any]]:
     return results
 
 
-def _result(finding: Finding, told: Told, places: dict[str, int], fingerprint: str) -> dict[str, Any]:
+def _result(finding: Finding, told: CheckReport, places: dict[str, int], fingerprint: str) -> dict[str, Any]:
     words = f"{finding.message}\n{finding.help}" if finding.help else finding.message
     location: dict[str, Any] = {"physicalLocation": _physical(finding.where)}
     if finding.path:

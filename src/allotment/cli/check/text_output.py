@@ -23,7 +23,7 @@ _HINT: Final = "-o concise lists all of them, one a line"
 
 
 @dataclass(slots=True)
-class Told:
+class CheckReport:
     """The report of one run, for every format.
 
     ``templates`` and ``patches``: skipped files. ``place``: the cluster or hardware of the fit tests; ``fitting``:
@@ -68,14 +68,14 @@ class Told:
 # --- findings --------------------------------------------------------------------------------------------------------
 
 
-def tell(screen: Screen, told: Told) -> None:
+def print_report(screen: Screen, told: CheckReport) -> None:
     """Print all findings with their code frames, then the summary."""
-    tell_findings(screen, told)
+    print_findings(screen, told)
     for line in summary(told):
         say(screen, line)
 
 
-def tell_findings(screen: Screen, told: Told) -> None:
+def print_findings(screen: Screen, told: CheckReport) -> None:
     """Print the findings with their code frames; on a terminal only the first ones."""
     shown = told.findings if screen.width is None else told.findings[:MOST_SHOWN]
     for finding in shown:
@@ -87,7 +87,7 @@ def tell_findings(screen: Screen, told: Told) -> None:
         screen.line()
 
 
-def tell_concisely(screen: Screen, told: Told) -> None:
+def print_concise(screen: Screen, told: CheckReport) -> None:
     """Print one line per finding, then the summary."""
     for finding in told.findings:
         first = (finding.message.splitlines() or [""])[0]
@@ -153,11 +153,11 @@ def say(screen: Screen, text: str, indent: str = "") -> None:
 # --- the summary -----------------------------------------------------------------------------------------------------
 
 
-def summary(told: Told) -> Iterator[str]:
+def summary(told: CheckReport) -> Iterator[str]:
     """Yield the number of findings, those with fixes, and what was skipped."""
     if told.findings:
         files = len({finding.where.file for finding in told.findings})
-        yield f"Found {by_level(told)} in {counted(files, 'file')}.{_mending(told.safe, told.unsafe)}"
+        yield f"Found {by_level(told)} in {counted(files, 'file')}.{_fix_hint(told.safe, told.unsafe)}"
     elif told.objects:
         everything = "The object" if told.objects == 1 else f"All {told.objects} objects"
         are, fit = ("is", "fits") if told.objects == 1 else ("are", "fit")
@@ -168,7 +168,7 @@ def summary(told: Told) -> Iterator[str]:
     yield from left_out(told)
 
 
-def left_out(told: Told) -> Iterator[str]:
+def left_out(told: CheckReport) -> Iterator[str]:
     """Yield known hardware that fits, suppressed findings, and skipped files."""
     if told.hardware:
         yield f"Fits on: {told.hardware} (--fleet SPEC tests your own)."
@@ -177,12 +177,12 @@ def left_out(told: Told) -> Iterator[str]:
     yield from passed_over(told.templates, told.patches, "check")
 
 
-def by_level(told: Told) -> str:
+def by_level(told: CheckReport) -> str:
     """Return the number of findings by level, as text."""
     return listed([counted(told.by_level[level], level) for level in LEVELS if told.by_level[level]])
 
 
-def _mending(safe: int, unsafe: int) -> str:
+def _fix_hint(safe: int, unsafe: int) -> str:
     if safe and unsafe:
         return f" [*]{TIED}{safe} fixable with --fix, [?]{TIED}{unsafe} more with --fix{TIED}--unsafe-fixes."
     if safe:

@@ -96,7 +96,7 @@ def containers(line: Line) -> list[Candidate]:
             for one in spec.get(key) or ()
         ]
 
-    return _asked(line, work) if line.last("pod") else []
+    return _query(line, work) if line.last("pod") else []
 
 
 def _named(line: Line, words: Sequence[str], before: str = "", everywhere: bool = False) -> list[Candidate]:
@@ -115,7 +115,7 @@ def _named(line: Line, words: Sequence[str], before: str = "", everywhere: bool 
                 found += (_candidate(tree, before, everywhere) for tree in trees)
         return found
 
-    return _asked(line, work)
+    return _query(line, work)
 
 
 def _kinds(line: Line, ending: str) -> list[Candidate]:
@@ -134,7 +134,7 @@ def _kinds(line: Line, ending: str) -> list[Candidate]:
                 found.setdefault(one.resource.plural if same else one.plural_label, one.resource.kind)
         return [Candidate(f"{before}{comma}{word}{ending}", kind) for word, kind in found.items()]
 
-    return _asked(line, work)
+    return _query(line, work)
 
 
 async def _list(client: HttpClient, resource: Resource, namespace: str) -> Iterator[dict[str, Any]]:
@@ -151,7 +151,7 @@ def _namespace(line: Line, way: Target) -> str:
     return line.last("namespace") or way.namespace
 
 
-def _asked(line: Line, work: Work) -> list[Candidate]:
+def _query(line: Line, work: Work) -> list[Candidate]:
     """Run a query on the selected cluster; return nothing if it takes longer than a second.
 
     It runs in a daemon thread, because name resolution and credential plugins cannot be interrupted.

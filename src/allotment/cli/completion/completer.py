@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from allotment.cli.completion.candidate import Candidate
 from allotment.cli.completion.command_line import Line, read_line
-from allotment.cli.completion.option_values import Wanted, wanted
+from allotment.cli.completion.option_values import ValueSource, wanted
 from allotment.cli.parser import Parser
 
 
@@ -60,7 +60,7 @@ def _of(line: Line, candidates: Iterable[Candidate], directive: Directive = Dire
     return Offer(tuple(found.values()), directive)
 
 
-def _in_list(line: Line, kind: Wanted) -> Iterator[Candidate]:
+def _in_list(line: Line, kind: ValueSource) -> Iterator[Candidate]:
     """Yield values for the last item of a comma-separated list; earlier items are not offered again."""
     before, comma, _ = line.word.rpartition(",")
     there = before.split(",")

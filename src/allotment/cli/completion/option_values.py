@@ -19,7 +19,7 @@ def _nothing(line: Line) -> Iterable[Candidate]:
     return ()
 
 
-class Wanted(NamedTuple):
+class ValueSource(NamedTuple):
     """The completion of a value: a function, and whether it is a comma-separated list or a path."""
 
     known: Known = _nothing
@@ -27,70 +27,70 @@ class Wanted(NamedTuple):
     paths: Literal["", "files", "folders"] = ""
 
 
-_FILES: Final = Wanted(paths="files")
-_FOLDERS: Final = Wanted(paths="folders")
-_PROVIDERS: Final = Wanted(packaged_names.providers, several=True, paths="files")
-_HARDWARE: Final = Wanted(packaged_names.hardware)
-_TYPES: Final = Wanted(packaged_names.instance_types)
-_OBJECTS: Final = Wanted(cluster_objects.named)
+_FILES: Final = ValueSource(paths="files")
+_FOLDERS: Final = ValueSource(paths="folders")
+_PROVIDERS: Final = ValueSource(packaged_names.providers, several=True, paths="files")
+_HARDWARE: Final = ValueSource(packaged_names.hardware)
+_TYPES: Final = ValueSource(packaged_names.instance_types)
+_OBJECTS: Final = ValueSource(cluster_objects.named)
 
 #: By option (``--context``) or metavar (``FILE``), with the command as prefix where that is ambiguous.
-VALUES: Final[Mapping[str, Wanted]] = {
+VALUES: Final[Mapping[str, ValueSource]] = {
     "FILE": _FILES,
     "DIR": _FOLDERS,
     "SOCKET": _FILES,
-    "TRACE": Wanted(packaged_names.traces, paths="files"),
+    "TRACE": ValueSource(packaged_names.traces, paths="files"),
     "NAMES|FILE": _PROVIDERS,
-    "SPEC": Wanted(packaged_names.hardware, several=True),
+    "SPEC": ValueSource(packaged_names.hardware, several=True),
     "HARDWARE": _HARDWARE,
     "TYPE": _TYPES,
     "catalog list PATTERN": _TYPES,
     "catalog export PATTERN": _TYPES,
     "--types": _TYPES,
-    "--provider": Wanted(packaged_names.providers, several=True),
-    "RULE": Wanted(packaged_names.rules),
-    "check CODES": Wanted(packaged_names.rules, several=True),
-    "doctor CODES": Wanted(packaged_names.checks, several=True),
-    "COMPONENT": Wanted(packaged_names.parts),
-    "EXAMPLE": Wanted(packaged_names.examples),
-    "DRIVER|VENDOR": Wanted(packaged_names.drivers_and_vendors),
-    "rbac --driver": Wanted(packaged_names.drivers),
-    "check NAME=RELEASE": Wanted(packaged_names.driver_releases),
-    "KIND": Wanted(packaged_names.kinds_of_schemas),
-    "up COMPONENT": Wanted(packaged_names.programs, several=True),
-    "replay NAMES": Wanted(packaged_names.policies, several=True),
-    "1.36": Wanted(packaged_names.releases),
-    "--feature-gates": Wanted(packaged_names.gates, several=True),
-    "get FORMAT": Wanted(packaged_names.forms_of_objects),
-    "wait CONDITION": Wanted(packaged_names.conditions),
-    "down NAME": Wanted(local_clusters.labs),
-    "--context": Wanted(local_clusters.contexts),
-    "--namespace": Wanted(cluster_objects.namespaces),
-    "--lease-namespace": Wanted(cluster_objects.namespaces),
-    "--container": Wanted(cluster_objects.containers),
-    "--device-class": Wanted(cluster_objects.device_classes),
-    "driver run --node-name": Wanted(cluster_objects.nodes),
-    "driver verify --node-name": Wanted(cluster_objects.nodes),
-    "run driver --node-name": Wanted(cluster_objects.nodes),
-    "POD|CLAIM": Wanted(cluster_objects.explained),
-    "plan --only": Wanted(cluster_objects.explained),
-    "POD|KIND/NAME": Wanted(cluster_objects.logged),
+    "--provider": ValueSource(packaged_names.providers, several=True),
+    "RULE": ValueSource(packaged_names.rules),
+    "check CODES": ValueSource(packaged_names.rules, several=True),
+    "doctor CODES": ValueSource(packaged_names.checks, several=True),
+    "COMPONENT": ValueSource(packaged_names.parts),
+    "EXAMPLE": ValueSource(packaged_names.examples),
+    "DRIVER|VENDOR": ValueSource(packaged_names.drivers_and_vendors),
+    "rbac --driver": ValueSource(packaged_names.drivers),
+    "check NAME=RELEASE": ValueSource(packaged_names.driver_releases),
+    "KIND": ValueSource(packaged_names.kinds_of_schemas),
+    "up COMPONENT": ValueSource(packaged_names.programs, several=True),
+    "replay NAMES": ValueSource(packaged_names.policies, several=True),
+    "1.36": ValueSource(packaged_names.releases),
+    "--feature-gates": ValueSource(packaged_names.gates, several=True),
+    "get FORMAT": ValueSource(packaged_names.forms_of_objects),
+    "wait CONDITION": ValueSource(packaged_names.conditions),
+    "down NAME": ValueSource(local_clusters.labs),
+    "--context": ValueSource(local_clusters.contexts),
+    "--namespace": ValueSource(cluster_objects.namespaces),
+    "--lease-namespace": ValueSource(cluster_objects.namespaces),
+    "--container": ValueSource(cluster_objects.containers),
+    "--device-class": ValueSource(cluster_objects.device_classes),
+    "driver run --node-name": ValueSource(cluster_objects.nodes),
+    "driver verify --node-name": ValueSource(cluster_objects.nodes),
+    "run driver --node-name": ValueSource(cluster_objects.nodes),
+    "POD|CLAIM": ValueSource(cluster_objects.explained),
+    "plan --only": ValueSource(cluster_objects.explained),
+    "POD|KIND/NAME": ValueSource(cluster_objects.logged),
     "KIND[/NAME]": _OBJECTS,
     "KIND/NAME": _OBJECTS,
 }
 
 
-def wanted(line: Line) -> Wanted:
+def wanted(line: Line) -> ValueSource:
     """Return the completion of the value that the last word of a line is."""
     action = line.action
     assert action is not None
     if action.nargs == 0:
-        return Wanted(_switched)
+        return ValueSource(_switched)
     if action.choices is not None:
-        return Wanted(lambda line: (Candidate(str(one)) for one in action.choices or ()))
+        return ValueSource(lambda line: (Candidate(str(one)) for one in action.choices or ()))
     names = [*reversed(action.option_strings), str(action.metavar)]
     found = (VALUES.get(name) for known in names for name in (f"{line.command} {known}", known))
-    return next((kind for kind in found if kind is not None), Wanted())
+    return next((kind for kind in found if kind is not None), ValueSource())
 
 
 def _switched(line: Line) -> Iterable[Candidate]:

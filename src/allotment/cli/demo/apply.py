@@ -40,7 +40,7 @@ def tool(kubeconfig: Path, home: Path) -> Tool:
         numbers = re.match(r"v(\d+)\.(\d+)", version)
         if numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST:
             return Tool(f"kubectl {version}", _Kubectl(program, kubeconfig, home))
-    return Tool("allot apply", _Ours(kubeconfig))
+    return Tool("allot apply", _AllotApply(kubeconfig))
 
 
 def _kubectls() -> Iterator[str]:
@@ -76,7 +76,7 @@ class _Kubectl:
         return Applied(done.returncode == 0, done.stderr.decode(errors="replace"))
 
 
-class _Ours:
+class _AllotApply:
     def __init__(self, kubeconfig: Path) -> None:
         self._words = ["apply", "--kubeconfig", str(kubeconfig)]
 

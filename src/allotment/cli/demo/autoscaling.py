@@ -18,7 +18,7 @@ from allotment.cli.demo.apply import tool
 from allotment.cli.demo.example_runs import Outcome, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import KUBE
 from allotment.cli.examples import Example
-from allotment.cli.inputs.objects import judge
+from allotment.cli.inputs.objects import validate
 from allotment.cli.output.console import Screen, folded
 from allotment.fleet import CLASSES
 from allotment.fleet.catalog import catalog
@@ -51,7 +51,7 @@ class Offer(NamedTuple):
         return sum((machine.usd_per_hour for machine in self.machines), Decimal(0))
 
 
-class Bought(NamedTuple):
+class ProvisionedExample(NamedTuple):
     """An example with its offers by provider, and its result in the lab: the types of its machines."""
 
     offers: tuple[Offer, ...]
@@ -71,7 +71,7 @@ class Bought(NamedTuple):
         return self.outcome.runs and sorted(self.types) == wanted
 
 
-def buy(chosen: Sequence[Example], home: Path, speed: float) -> list[Bought]:
+def buy(chosen: Sequence[Example], home: Path, speed: float) -> list[ProvisionedExample]:
     """Price the first examples, and run them in a lab without nodes."""
     first = chosen[:_FIRST]
     prices = [tuple(_offers(example)) for example in first]
@@ -79,21 +79,21 @@ def buy(chosen: Sequence[Example], home: Path, speed: float) -> list[Bought]:
         applying = tool(lab.kubeconfig, home)
         allocations = Allocations(lab)
         trials = [applied(lab, applying, example, "bought") for example in first]
-        found: list[Bought] = []
+        found: list[ProvisionedExample] = []
         for trial, offers in zip(trials, prices, strict=True):
-            decide(lab, trial, allocations, {}, patient=True)
+            decide(lab, trial, allocations, {}, until_running=True)
             known = devices_in(lab)
             for group in trial.outcome.groups:
                 group.kinds = {known[key]: None for key in group.devices if key in known}
             nodes = {group.node: None for group in trial.outcome.groups}
             types = tuple(lab.get("node", node)["metadata"]["labels"][_TYPE] for node in nodes)
-            found.append(Bought(offers, trial.outcome, types))
+            found.append(ProvisionedExample(offers, trial.outcome, types))
         return found
 
 
 def _offers(example: Example) -> Iterator[Offer]:
     features = Features(kube=KUBE)
-    values, _ = judge(load_text(example.text), validation_context(features))
+    values, _ = validate(load_text(example.text), validation_context(features))
     sold = catalog()
     for provider in dict.fromkeys(one.provider for one in sold):
         found = plan(
@@ -103,7 +103,7 @@ def _offers(example: Example) -> Iterator[Offer]:
         yield Offer(provider, () if found.unserved else found.machines)
 
 
-def lines(screen: Screen, bought: Sequence[Bought]) -> Iterator[str]:
+def lines(screen: Screen, bought: Sequence[ProvisionedExample]) -> Iterator[str]:
     """Yield lines with the prices and results."""
     width = screen.width or _WIDTH
     yield screen.paint("Cheapest machines for an empty cluster (allot plan, USD per hour):", "green")
@@ -120,7 +120,7 @@ def lines(screen: Screen, bought: Sequence[Bought]) -> Iterator[str]:
         for group, kind in zip(one.outcome.groups, one.types, strict=False):
             rows.append((str(one.outcome.number), group.pods_in_words, kind, given(group)))
         if not one.as_planned:
-            told = one.outcome.told.partition("\n")[0] or "on a machine other than planned"
+            told = one.outcome.message.partition("\n")[0] or "on a machine other than planned"
             rows.append((str(one.outcome.number), one.outcome.waits, "", f"not as planned: {told}"))
     yield from table(rows, width)
 

@@ -52,7 +52,7 @@ class Outcome:
     example: Example
     groups: list[Group] = field(default_factory=list)
     waits: str = ""
-    told: str = ""
+    message: str = ""
     refused: str = ""
 
     @property
@@ -72,7 +72,7 @@ class Outcome:
         if self.refused:
             return expected == ("selector-invalid" if "overload" in self.refused else "invalid-manifest")
         if self.waits:
-            return gives(self.told, expected)
+            return gives(self.message, expected)
         return expected == "fits"
 
 
@@ -103,19 +103,19 @@ def applied(lab: Lab, applying: Tool, example: Example, prefix: str = "example")
 
 def decide(
     lab: Lab, trial: Trial, allocations: Allocations, known: Mapping[tuple[str, str, str], str], *,
-    patient: bool = False,
+    until_running: bool = False,
 ) -> None:  # fmt: skip
     """Wait for the result of the pods; ``patient``: until they run, even if they are expected to be pending."""
     outcome = trial.outcome
     if outcome.refused:
         return
-    for pod, told in _decided(lab, trial, patient):
+    for pod, told in _decided(lab, trial, until_running):
         name = str(pod["metadata"]["name"])
         workload = next(known_name for known_name in trial.workloads if f"{name}-".startswith(f"{known_name}-"))
         if told:
-            outcome.waits, outcome.told = workload, told
+            outcome.waits, outcome.message = workload, told
         else:
-            seat(outcome, workload, pod, allocations, known)
+            record_placement(outcome, workload, pod, allocations, known)
     for group in outcome.groups:
         group.given.sort(key=lambda names: [(len(name), name) for name in names])
 
@@ -175,7 +175,7 @@ def message_of(lab: Lab, pod: Tree) -> str:
     return str(newest["message"])
 
 
-def seat(
+def record_placement(
     outcome: Outcome, workload: str, pod: Tree, allocations: Allocations, known: Mapping[tuple[str, str, str], str]
 ) -> None:
     """Record the node and devices of a pod; ``known``: product by device."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
-from allotment.cli.demo.autoscaling import Bought, buy
+from allotment.cli.demo.autoscaling import ProvisionedExample, buy
 from allotment.cli.demo.autoscaling import lines as bought_lines
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import FLEET, KUBE
@@ -32,7 +32,7 @@ from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixer import fix
 
 
-class Mended(NamedTuple):
+class FixedExample(NamedTuple):
     """A fixed example in a file, and the findings that were fixed, in order."""
 
     example: Example
@@ -44,7 +44,7 @@ class Mended(NamedTuple):
         return tuple(dict.fromkeys(f"{finding.code} {finding.name}" for finding in self.fixed))
 
 
-def mend(example: Example, cluster: FleetCluster, kube: str, folder: Path) -> Mended | None:
+def fix_example(example: Example, cluster: FleetCluster, kube: str, folder: Path) -> FixedExample | None:
     """Fix an example for a cluster and write it to ``folder``; return None if nothing can be fixed."""
     name = f"{example.name}.yaml"
     loaded = load_text(example.text, name)
@@ -56,7 +56,7 @@ def mend(example: Example, cluster: FleetCluster, kube: str, folder: Path) -> Me
         return None
     path = folder / name
     path.write_text(text, "utf-8")
-    return Mended(replace(example, text=text, expect="fits", path=str(path)), fixed.applied)
+    return FixedExample(replace(example, text=text, expect="fits", path=str(path)), fixed.applied)
 
 
 #: Speed-up of simulated durations.
@@ -98,11 +98,11 @@ def run() -> int:
                 decide(lab, trial, allocations, known)
         outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - began
-        again: list[tuple[Mended, Outcome]] = []
+        again: list[tuple[FixedExample, Outcome]] = []
         cluster = cluster_of(parse_fleet(FLEET), KUBE)
         for trial in trials:
             mended = (
-                mend(trial.outcome.example, cluster, KUBE, home)
+                fix_example(trial.outcome.example, cluster, KUBE, home)
                 if trial.outcome.waits or trial.outcome.refused
                 else None
             )
@@ -110,14 +110,14 @@ def run() -> int:
                 progress(f"fixed and applied again: {mended.example.title}")
                 second = applied(lab, applying, mended.example, "mended")
                 # A pod created before its template reports that, and runs a moment later.
-                decide(lab, second, allocations, known, patient=True)
+                decide(lab, second, allocations, known, until_running=True)
                 again.append((mended, second.outcome))
         progress("empty cluster: plan, provision, run")
         bought = buy(chosen, home, _SPEED)
         progress("stopping the lab")
     _show(screen, outcomes)
     screen.line()
-    for line in _mended(screen, again):
+    for line in _fixed_lines(screen, again):
         screen.line(line)
     screen.line()
     for line in bought_lines(screen, bought):
@@ -185,7 +185,7 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
         screen.line()
         screen.line(screen.paint("Pending, and why (describe pod shows all of it):", "yellow"))
         for outcome in waiting:
-            _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.waits, _reason(outcome.told))
+            _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.waits, _reason(outcome.message))
     refused = [outcome for outcome in outcomes if outcome.refused]
     if refused:
         screen.line()
@@ -194,7 +194,7 @@ def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
             _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.example.title, iter([outcome.refused]))
 
 
-def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator[str]:
+def _fixed_lines(screen: Screen, again: Sequence[tuple[FixedExample, Outcome]]) -> Iterator[str]:
     """Yield the findings of ``allot check`` in examples that did not run, and their results after the fixes."""
     width = screen.width or _WIDTH
     yield screen.paint("Fixed by allot check --fix --unsafe-fixes, and applied again:", "green")
@@ -205,7 +205,7 @@ def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator
         rules = ", ".join(rule.replace(" ", _TIED) for rule in mended.rules)
         yield from (line.replace(_TIED, " ") for line in folded(f"{outcome.number:>2}  {rules}", width))
         if not outcome.runs:
-            yield from folded(f"does not run: {outcome.refused or next(_reason(outcome.told))}", width, "    ")
+            yield from folded(f"does not run: {outcome.refused or next(_reason(outcome.message))}", width, "    ")
 
 
 def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
@@ -240,14 +240,14 @@ def _paragraph(screen: Screen, width: int, front: str, title: str, lines: Iterat
 
 def _summary(
     outcomes: Sequence[Outcome],
-    again: Sequence[tuple[Mended, Outcome]],
-    bought: Sequence[Bought],
+    again: Sequence[tuple[FixedExample, Outcome]],
+    bought: Sequence[ProvisionedExample],
     tool_name: str,
     seconds: float,
 ) -> Iterator[str]:
     for outcome in outcomes:
         if not outcome.as_intended:
-            found = outcome.refused or outcome.told.partition("\n")[0] or "fits"
+            found = outcome.refused or outcome.message.partition("\n")[0] or "fits"
             yield f"not as intended: {outcome.example.name}: {found}; expected {outcome.example.expect}"
     waiting = sum(bool(outcome.waits) for outcome in outcomes)
     refused = sum(bool(outcome.refused) for outcome in outcomes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from allotment.cel.validation_context import validation_context
 from allotment.cli.examples import Example, examples, find
 from allotment.cli.explain import show
-from allotment.cli.inputs.objects import judge
+from allotment.cli.inputs.objects import validate
 from allotment.cli.output.compact_names import kinds_of, ranges
 from allotment.cli.output.console import Screen, called, folded, open_screen
 from allotment.cli.output.errors import finding
@@ -44,7 +44,7 @@ _INDENT = " " * 10
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ExampleResult:
     """The result of an example: an explanation, or the errors for which its manifest is rejected."""
 
     example: Example
@@ -87,14 +87,14 @@ def run(arguments: Namespace) -> int:
     return 0 if all(shown.as_intended for shown in outcomes) else 1
 
 
-def attempt(example: Example, cluster: FleetCluster, features: Features) -> Shown:
+def attempt(example: Example, cluster: FleetCluster, features: Features) -> ExampleResult:
     """Explain one example as if it were applied to an idle cluster."""
     loaded = load_text(example.text, f"{example.name}.yaml")
-    values, problems = judge(loaded, validation_context(features))
+    values, problems = validate(loaded, validation_context(features))
     if problems:
-        return Shown(example, None, tuple(sorted(problems, key=lambda problem: problem.position)))
+        return ExampleResult(example, None, tuple(sorted(problems, key=lambda problem: problem.position)))
     explanation = explain((*cluster.nodes, *cluster.slices, *cluster.classes, *values), features)
-    return Shown(example, explanation, ())
+    return ExampleResult(example, explanation, ())
 
 
 def _introduction(chosen: Sequence[Example], machines: Sequence[FleetMachine]) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _introduction(chosen: Sequence[Example], machines: Sequence[FleetMachine]) -
         yield f"  {machine.node:<14} {words.partition('=')[2]}"
 
 
-def _show(screen: Screen, shown: Shown, detailed: bool) -> None:
+def _show(screen: Screen, shown: ExampleResult, detailed: bool) -> None:
     example, number = shown.example, shown.example.name.partition("-")[0]
     verdict, colour = _verdict(shown)
     screen.line(f"{int(number):>2}  {screen.paint(f'{verdict:<5}', colour)} {screen.paint(example.title, 'bold')}")
@@ -123,13 +123,13 @@ def _show(screen: Screen, shown: Shown, detailed: bool) -> None:
             screen.line(part)
 
 
-def _verdict(shown: Shown) -> tuple[str, str]:
+def _verdict(shown: ExampleResult) -> tuple[str, str]:
     if shown.explanation is None:
         return "error", "red"
     return ("fits", "green") if shown.explanation.fits else ("no", "yellow")
 
 
-def _compact(shown: Shown) -> Iterator[str]:
+def _compact(shown: ExampleResult) -> Iterator[str]:
     if shown.explanation is None:
         problem = shown.problems[0]
         more = f" (and {len(shown.problems) - 1} more)" if len(shown.problems) > 1 else ""
@@ -175,7 +175,7 @@ def _reason(refused: AllocationRefusal) -> Iterator[str]:
         yield f"change: {words}{f' (then it fits on {where})' if where else ''}"
 
 
-def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:
+def _summary(outcomes: Sequence[ExampleResult]) -> Iterator[str]:
     fit = sum(shown.explanation is not None and shown.explanation.fits for shown in outcomes)
     errors = sum(shown.explanation is None for shown in outcomes)
     missed = [shown for shown in outcomes if not shown.as_intended]

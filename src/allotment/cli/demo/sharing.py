@@ -47,7 +47,7 @@ class Replica(NamedTuple):
         return float(self.stats["per_minute"])
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """A case and its replicas, the fastest first."""
 
     case: Case
@@ -84,7 +84,7 @@ def run(arguments: Namespace) -> int:
             progress(f"{sum(map(len, pods.values()))} replicas draw; {left:.0f} s more")
             time.sleep(min(_LOOK_SECONDS, left))
         progress("counting pictures")
-        measured = [Measured(case, _replicas(lab, pods[case])) for case in CASES]
+        measured = [Measurement(case, _replicas(lab, pods[case])) for case in CASES]
         progress("stopping the lab")
     for line in shown(screen, measured, time.perf_counter() - began):
         screen.line(line)
@@ -125,7 +125,7 @@ def _replicas(lab: Lab, pods: Sequence[Tree]) -> list[Replica]:
     return sorted(found, key=lambda replica: -replica.per_minute)
 
 
-def shown(screen: Screen, measured: Sequence[Measured], seconds: float) -> Iterator[str]:
+def shown(screen: Screen, measured: Sequence[Measurement], seconds: float) -> Iterator[str]:
     """Return the table: the sum of each case as a bar, and the share of each replica."""
     product = measured[0].replicas[0].stats["device"]
     yield f"Four simulated {product}, one application, four claims."
@@ -147,7 +147,7 @@ def shown(screen: Screen, measured: Sequence[Measured], seconds: float) -> Itera
     yield f"{pictures} pictures, drawn by {containers} containers; {seconds:.1f} s in all. The lab was deleted."
 
 
-def _lesson(measured: Sequence[Measured]) -> str:
+def _lesson(measured: Sequence[Measurement]) -> str:
     alone, *others = measured
     turns, mps, mig = (one.per_minute / alone.per_minute if alone.per_minute else 0.0 for one in others)
     return (
@@ -164,7 +164,7 @@ def _bar(part: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _write(folder: Path, measured: Sequence[Measured], sheets: ModuleType) -> Path:
+def _write(folder: Path, measured: Sequence[Measurement], sheets: ModuleType) -> Path:
     """Write the last picture of every replica, and a sheet of all. ``sheets``: the application's module for it."""
     folder.mkdir(parents=True, exist_ok=True)
     groups = []

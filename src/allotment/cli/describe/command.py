@@ -21,7 +21,7 @@ from allotment.cli.describe.pods import claims_of, pod
 from allotment.cli.live.cluster_state import devices_of
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.printers import shown
-from allotment.cli.live.resource_arguments import Asked, asked
+from allotment.cli.live.resource_arguments import ResourceArgument, resource_arguments
 from allotment.cli.output.console import visible
 from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _describe(arguments: Namespace, client: HttpClient, namespace: str) -> int:
-    wanted = asked(await discover(client), arguments.objects)
+    wanted = resource_arguments(await discover(client), arguments.objects)
     if (arguments.selector or arguments.all_namespaces) and any(one.name for one in wanted):
         raise Failure("error: name cannot be provided when a selector or --all-namespaces is specified")
     place = "" if arguments.all_namespaces else namespace
@@ -71,7 +71,7 @@ async def _describe(arguments: Namespace, client: HttpClient, namespace: str) ->
     return 1 if failed else 0
 
 
-async def _trees(client: HttpClient, one: Asked, place: str, labels: str) -> list[Tree]:
+async def _trees(client: HttpClient, one: ResourceArgument, place: str, labels: str) -> list[Tree]:
     """Return the object of a name, else those with this prefix, as kubectl does; or all."""
     resource = one.served.resource
     if not one.name:

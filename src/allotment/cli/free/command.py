@@ -14,7 +14,7 @@ from allotment.cli.free.summary import SCREEN, by_namespace, kind, name, summed
 from allotment.cli.inputs.objects import ClusterState, Inputs, is_live, read_inputs
 from allotment.cli.inputs.unread_resources import must_know
 from allotment.cli.output.compact_names import ranges
-from allotment.cli.output.console import Screen, open_screen, tell
+from allotment.cli.output.console import Screen, open_screen, print_notes
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
 from allotment.model.contested_claims import DESCRIPTION
@@ -64,7 +64,7 @@ def _state(arguments: Namespace) -> ClusterState:
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, "resourceslices", "resourceclaims")
     state = ClusterState.of(inputs)
-    tell([*notes, *([orphaned_note(state.gone)] if state.gone else [])])
+    print_notes([*notes, *([orphaned_note(state.gone)] if state.gone else [])])
     return state
 
 

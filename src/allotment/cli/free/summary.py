@@ -41,7 +41,7 @@ def summed(report: FreeReport, by: str | None = None) -> Table:
     if by == "product":
         return _by_product(report, states)
     table = _by_node(report, states)
-    return table if by is not None or len(table.rows) <= SCREEN else _alike(report, states)
+    return table if by is not None or len(table.rows) <= SCREEN else _equal_nodes(report, states)
 
 
 def _counts(node: NodeReport) -> dict[str, Counter[str]]:
@@ -67,7 +67,7 @@ def _by_node(report: FreeReport, states: Sequence[str]) -> Table:
     return Table(["NODE", "KIND", *_headers(states)], rows)
 
 
-def _alike(report: FreeReport, states: Sequence[str]) -> Table:
+def _equal_nodes(report: FreeReport, states: Sequence[str]) -> Table:
     """Group nodes with the same number of devices of each kind and state; most free devices first."""
     groups: dict[object, tuple[list[str], dict[str, Counter[str]]]] = {}
     hardware: dict[object, int] = {}

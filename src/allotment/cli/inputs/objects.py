@@ -65,11 +65,11 @@ class Inputs:
 
     features: Features
     cluster: tuple[Object, ...]
-    asked: tuple[Object, ...]
+    queried: tuple[Object, ...]
 
     def of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
         """Return all objects of a kind, those of the cluster first."""
-        return tuple(value for value in (*self.cluster, *self.asked) if isinstance(value, kind))
+        return tuple(value for value in (*self.cluster, *self.queried) if isinstance(value, kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _turn(value: Object) -> tuple[int, str]:
     return (-(value.spec.priority or 0), value.metadata.creation_timestamp or "")
 
 
-def asked_about(arguments: Namespace, known: Features, given: Sequence[Object]) -> tuple[Object, ...]:
+def queried_objects(arguments: Namespace, known: Features, given: Sequence[Object]) -> tuple[Object, ...]:
     """The objects of ``-f`` alone; ``given`` are those of the cluster. Raises ``BadInput``."""
     stdin = _Stdin()
     files = _flat(arguments.files)
@@ -191,7 +191,7 @@ def _read(
     if not paths:
         return (), []
     loaded = load_paths(paths, stdin.open() if "-" in paths else None)
-    values, problems = judge(loaded, context, namespace, given)
+    values, problems = validate(loaded, context, namespace, given)
     if not problems:
         problems = list(cut_off(loaded.documents))
     if not problems and not loaded.documents:
@@ -199,7 +199,7 @@ def _read(
     return values, problems
 
 
-def judge(
+def validate(
     loaded: LoadResult, context: ValidationContext | None, namespace: str | None = None, given: Iterable[Object] = ()
 ) -> tuple[tuple[Object, ...], list[InputProblem]]:
     """The objects of documents and what is wrong with them; ``given`` are objects that exist already."""

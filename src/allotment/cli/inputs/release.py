@@ -13,7 +13,7 @@ from allotment.model.meta import Object
 from allotment.tools.doctor.server_facts import facts_among, features_of, served_gates
 
 #: The default release without a cluster.
-_USUAL: Final = "1.36"
+_DEFAULT: Final = "1.36"
 _VERSION = re.compile(r"v?(1\.[0-9]+)(?:\.[0-9]+.*)?")
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
@@ -51,7 +51,7 @@ def features_among(version: str | None, gates: Iterable[str], values: Iterable[O
     """
     facts = facts_among(values)
     if facts is None:
-        return features(version or _USUAL, gates)
+        return features(version or _DEFAULT, gates)
     told = features_of(facts)
     asked = features(version or told.kube, gates)
     return Features(asked.kube, {**(told.gates if version is None else served_gates(facts)), **asked.gates})

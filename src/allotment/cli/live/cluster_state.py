@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.cli.inputs.objects import ClusterState, Inputs, asked_about, judge, queued
+from allotment.cli.inputs.objects import ClusterState, Inputs, queried_objects, validate, queued
 from allotment.cli.inputs.release import features_among
 from allotment.cli.live.connection import on_cluster, refusal
 from allotment.cli.output.errors import BadInput, Failure
@@ -54,7 +54,7 @@ def values_of(trees: Iterable[Tree], source: str) -> tuple[Object, ...]:
     """Objects of a cluster as values, queued; what cannot be read is told by the name of the ``source``."""
     origin = Origin(source, 1, lambda _: ValueMark(0, 0, False, None, None))
     documents = [Document(tree, origin, number) for number, tree in enumerate(trees)]
-    values, problems = judge(LoadResult(documents, []), None)
+    values, problems = validate(LoadResult(documents, []), None)
     if problems:
         raise BadInput(problems, lambda file: None)
     return queued(values)
@@ -111,7 +111,7 @@ def what_to_read(subject: str | None) -> tuple[Wanted, ...]:
 def live_inputs(arguments: Namespace, wanted: Sequence[Wanted]) -> tuple[Inputs, tuple[str, ...]]:
     """The cluster of ``--context`` and the objects of ``-f``."""
     found = read_live(arguments, wanted)
-    return found.inputs(asked_about(arguments, found.features, found.values)), found.notes
+    return found.inputs(queried_objects(arguments, found.features, found.values)), found.notes
 
 
 async def devices_of(client: HttpClient, node: Tree) -> NodeReport | None:

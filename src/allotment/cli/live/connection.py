@@ -100,12 +100,12 @@ def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaita
         async with connected(way) as client:
             return await work(client, way)
 
-    with told(way):
+    with cluster_errors(way):
         return asyncio.run(run())
 
 
 @contextmanager
-def told(way: Target) -> Iterator[None]:
+def cluster_errors(way: Target) -> Iterator[None]:
     """Convert errors of a cluster to Mistake and Failure."""
     try:
         yield

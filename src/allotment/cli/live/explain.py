@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.cli.inputs.objects import Inputs, asked_about
+from allotment.cli.inputs.objects import Inputs, queried_objects
 from allotment.cli.inputs.unread_resources import must_know
 from allotment.cli.live.cluster_state import Live, live, seen_by, what_to_read
 from allotment.cli.live.connection import on_cluster
@@ -146,7 +146,7 @@ def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
 
 def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
     """Explain the subject of the arguments, or everything that waits."""
-    asked = asked_about(arguments, found.features, found.values) if arguments.files else ()
+    asked = queried_objects(arguments, found.features, found.values) if arguments.files else ()
     subject = None if asked else subject_of(arguments, found.values)
     if subject is None:
         return _noted(explain(found.inputs(asked), True), found.notes)

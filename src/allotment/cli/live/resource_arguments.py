@@ -9,7 +9,7 @@ from allotment.cli.output.errors import Failure
 from allotment.cluster.inspection.discovery import Discovery, Served
 
 
-class Asked(NamedTuple):
+class ResourceArgument(NamedTuple):
     """One object, or (without a name) all of a kind."""
 
     served: Served
@@ -20,7 +20,7 @@ class Asked(NamedTuple):
         return namespace if self.served.resource.namespaced else ""
 
 
-def asked(discovery: Discovery, words: Sequence[str]) -> tuple[Asked, ...]:
+def resource_arguments(discovery: Discovery, words: Sequence[str]) -> tuple[ResourceArgument, ...]:
     """What is asked for, in order. Raises Failure."""
     if not words:
         raise Failure("error: you must specify the type of resource", "for example pods, pod/web-0 or resourceclaims")
@@ -28,7 +28,7 @@ def asked(discovery: Discovery, words: Sequence[str]) -> tuple[Asked, ...]:
         return tuple(_named(discovery, word, len(words)) for word in words)
     kinds = [one for word in words[0].split(",") if word for one in kinds_of(discovery, word)]
     names = words[1:]
-    return tuple(Asked(kind, name) for kind in kinds for name in names) or tuple(Asked(kind) for kind in kinds)
+    return tuple(ResourceArgument(kind, name) for kind in kinds for name in names) or tuple(ResourceArgument(kind) for kind in kinds)
 
 
 def kinds_of(discovery: Discovery, word: str) -> tuple[Served, ...]:
@@ -51,7 +51,7 @@ def kind_of(discovery: Discovery, word: str) -> Served:
     return found
 
 
-def _named(discovery: Discovery, word: str, count: int) -> Asked:
+def _named(discovery: Discovery, word: str, count: int) -> ResourceArgument:
     kind, slash, name = word.partition("/")
     if not slash:
         raise Failure(
@@ -62,17 +62,17 @@ def _named(discovery: Discovery, word: str, count: int) -> Asked:
         )
     if not kind or not name or "/" in name:
         raise Failure("error: arguments in resource/name form must have a single resource and name")
-    return Asked(kind_of(discovery, kind), name)
+    return ResourceArgument(kind_of(discovery, kind), name)
 
 
-def several_kinds(wanted: Sequence[Asked]) -> bool:
+def several_kinds(wanted: Sequence[ResourceArgument]) -> bool:
     """Whether names alone would not tell what is what."""
     return len({one.served.resource for one in wanted}) > 1
 
 
-def groups(wanted: Sequence[Asked]) -> Iterator[tuple[Served, list[Asked]]]:
+def groups(wanted: Sequence[ResourceArgument]) -> Iterator[tuple[Served, list[ResourceArgument]]]:
     """What stands together under one header."""
-    group: list[Asked] = []
+    group: list[ResourceArgument] = []
     for one in wanted:
         if group and group[0].served != one.served:
             yield group[0].served, group

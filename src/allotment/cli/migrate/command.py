@@ -14,7 +14,7 @@ from allotment.cli.inputs.objects import read_inputs
 from allotment.cli.inputs.release import features
 from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
 from allotment.cli.migrate.manifest_writer import write_folder, write_in_place
-from allotment.cli.migrate.text_output import tell, tell_lines
+from allotment.cli.migrate.text_output import print_migration, print_lines
 from allotment.cli.output.console import open_screen
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import BadInput, Mistake
@@ -132,10 +132,10 @@ def run(arguments: Namespace) -> int:
         show_diff(screen, migration.sources, migration.new_texts)
     else:
         shown = arguments.output_dir is None and not arguments.in_place
-        tell(screen, migration, sections, written, shown)
+        print_migration(screen, migration, sections, written, shown)
         for told in passed_over(files.templates, files.patches, "migrate"):
             screen.line()
-            tell_lines(screen, told)
+            print_lines(screen, told)
     return EXIT_FINE if is_fine(migration, sections) else EXIT_NOT_FINE
 
 

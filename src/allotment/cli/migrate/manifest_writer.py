@@ -45,7 +45,7 @@ def write_in_place(migration: Migration, files: Files) -> tuple[str, ...]:
     """Change the files; new ones are made beside them, and classes beside the first of all."""
     texts = migration.new_texts
     first = next(iter(files.sources), "")
-    placed = {_beside(first) if file == CLASSES_FILE else file: text for file, text in texts.items()}
+    placed = {_new_path(first) if file == CLASSES_FILE else file: text for file, text in texts.items()}
     changed = {file: text for file, text in placed.items() if file in files.sources}
     new = {file: text for file, text in placed.items() if file not in files.sources and not _holds(file, text)}
     _create(new)
@@ -64,7 +64,7 @@ def _holds(file: str, text: str) -> bool:
     return path.is_file() and path.read_bytes() == text.encode()
 
 
-def _beside(file: str) -> str:
+def _new_path(file: str) -> str:
     return str(Path(file).parent / CLASSES_FILE)
 
 

@@ -23,15 +23,15 @@ _COUNTED: Final[dict[Outcome, tuple[str, str, str]]] = {
 }
 
 
-def tell(
+def print_migration(
     screen: Screen, migration: Migration, sections: Sequence[Section], written: Sequence[str], shown: bool
 ) -> None:
     """Everything; the changes themselves where they are not written to files (``shown``)."""
     width = screen.width or _WIDTH
-    tell_lines(screen, _summary(migration))
+    print_lines(screen, _summary(migration))
     alike: dict[tuple[str, ...], list[Migrated]] = {}
     for one in migration.workloads:
-        alike.setdefault(_said(one), []).append(one)
+        alike.setdefault(_details(one), []).append(one)
     for texts, workloads in alike.items():
         screen.line()
         _workloads(screen, workloads, texts, migration)
@@ -44,13 +44,13 @@ def tell(
         _section(screen, section, width)
     if written:
         screen.line()
-        tell_lines(screen, f"Wrote {', '.join(written)}.")
+        print_lines(screen, f"Wrote {', '.join(written)}.")
     elif shown and migration.new_texts:
         screen.line()
-        tell_lines(screen, "Nothing was written: -d DIR writes to a directory, --in-place changes the files.")
+        print_lines(screen, "Nothing was written: -d DIR writes to a directory, --in-place changes the files.")
 
 
-def tell_lines(screen: Screen, text: str) -> None:
+def print_lines(screen: Screen, text: str) -> None:
     """A paragraph, folded."""
     for line in folded(text, screen.width or _WIDTH):
         screen.line(line)
@@ -91,7 +91,7 @@ def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[st
             screen.line(line)
 
 
-def _said(one: Migrated) -> tuple[str, ...]:
+def _details(one: Migrated) -> tuple[str, ...]:
     """What is said of a workload: labels that become something, or go, are no more than told so."""
     decision = one.decision
     texts = [decision.reason]

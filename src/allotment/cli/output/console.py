@@ -124,7 +124,7 @@ def called() -> str:
     return str(program) if program.name == "allot" and shutil.which("allot") is None else "allot"
 
 
-def tell(notes: Iterable[str]) -> None:
+def print_notes(notes: Iterable[str]) -> None:
     """What to know of an answer, beside it: on standard error."""
     for note in notes:
         for line in folded(f"note: {note}", width_of(sys.stderr)):

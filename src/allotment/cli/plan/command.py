@@ -16,13 +16,13 @@ from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
 from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
 from allotment.cli.output.console import Screen, open_screen
 from allotment.cli.output.errors import BadInput, Mistake, describe
-from allotment.cli.plan.comparison import Compared, compare, comparison_lines
+from allotment.cli.plan.comparison import BaselineComparison, compare, comparison_lines
 from allotment.cli.plan.json_output import data_of
 from allotment.cli.plan.limits import limits_of
 from allotment.cli.plan.objects import to_plan
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.cli.plan.progress import seconds_for, watching
-from allotment.cli.plan.text_output import Manner, tell
+from allotment.cli.plan.text_output import Manner, print_plan
 from allotment.extras import require
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import suggestion
@@ -39,7 +39,7 @@ from allotment.tools.plan.report import ProvisioningPlan
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _PICTURES: Final = (".svg", ".png")
 #: Seconds for relaxations, at least and at most.
-_CONCESSIONS: Final = (2.5, 5.0)
+_RELAXATION_SECONDS: Final = (2.5, 5.0)
 #: With --why every group is told of.
 _ALL: Final = 10_000
 
@@ -56,7 +56,7 @@ def run(arguments: Namespace) -> int:
     limits = limits_of(arguments, offer.providers, offer.catalog.types)
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
-    chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
+    chosen = to_plan(inputs.cluster, inputs.queried, arguments.only)
     promised = place_nominated_pods(chosen.values, inputs.features)
     found, compared = _planned(arguments, promised.objects, offer, limits, inputs.features)
     found = replace(
@@ -122,7 +122,7 @@ def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
 
 def _planned(
     arguments: Namespace, values: Sequence[Object], offer: Offered, limits: PlanLimits, features: Features
-) -> tuple[ProvisioningPlan, Compared | None]:
+) -> tuple[ProvisioningPlan, BaselineComparison | None]:
     """The plan with its reasons and what concessions would save."""
     catalog = offer.catalog.types
     seconds = seconds_for(values) if arguments.time_limit is None else arguments.time_limit
@@ -136,7 +136,7 @@ def _planned(
         found = replace(found, choices=group_verdicts(demand, catalog, limits, features, most))
         compared = compare(demand, catalog, limits) if arguments.compare else None
         if seconds and not watch.stopped:  # with --time-limit 0 or after Ctrl-C, relaxations are skipped
-            watch.restart(min(max(seconds, _CONCESSIONS[0]), _CONCESSIONS[1]))
+            watch.restart(min(max(seconds, _RELAXATION_SECONDS[0]), _RELAXATION_SECONDS[1]))
             watch.show("evaluating relaxations  (Ctrl-C: skip)")
             more = relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
             found = replace(found, relaxations=more)
@@ -151,7 +151,7 @@ def _draw(found: ProvisioningPlan, path: str) -> None:
 
 
 def _write(
-    screen: Screen, arguments: Namespace, found: ProvisioningPlan, offer: Offered, compared: Compared | None
+    screen: Screen, arguments: Namespace, found: ProvisioningPlan, offer: Offered, compared: BaselineComparison | None
 ) -> None:
     match arguments.output:
         case "json" | "yaml":
@@ -167,7 +167,7 @@ def _write(
             screen.out.write(nodes(found.machines, offer.catalog.types))
         case _:
             manner = Manner(wide=arguments.output == "wide", why=arguments.why)
-            tell(screen, found, manner, comparison_lines(compared, found) if compared is not None else ())
+            print_plan(screen, found, manner, comparison_lines(compared, found) if compared is not None else ())
 
 
 def _problems(offer: Offered) -> tuple[dict[str, Any], ...]:

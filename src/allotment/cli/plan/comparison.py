@@ -22,7 +22,7 @@ from allotment.tools.plan.report import ProvisioningPlan
 _MICRO: Final = 10**6
 
 
-class Rival(NamedTuple):
+class BaselineResult(NamedTuple):
     """What one set of rules would buy. ``left``: pods, or groups of pods, that it finds no machine for."""
 
     name: str
@@ -31,10 +31,10 @@ class Rival(NamedTuple):
     left: int
 
 
-class Compared(NamedTuple):
+class BaselineComparison(NamedTuple):
     """All of them."""
 
-    rivals: tuple[Rival, ...]
+    rivals: tuple[BaselineResult, ...]
 
     @property
     def data(self) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ class Compared(NamedTuple):
         ]
 
 
-def compare(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> Compared:
+def compare(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> BaselineComparison:
     """Ask each set of rules the very question that the plan answers."""
     from allotment.packing.baselines import cluster_autoscaler, karpenter
 
@@ -54,18 +54,18 @@ def compare(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: Plan
         ("Karpenter", karpenter),
         ("cluster-autoscaler (least-waste)", cluster_autoscaler),
     )
-    return Compared(tuple(_rival(question, name, rule) for name, rule in rules))
+    return BaselineComparison(tuple(_baseline_result(question, name, rule) for name, rule in rules))
 
 
-def _rival(question: Formulation, name: str, rule: Callable[[Problem, FeasibilityCheck], Packing]) -> Rival:
+def _baseline_result(question: Formulation, name: str, rule: Callable[[Problem, FeasibilityCheck], Packing]) -> BaselineResult:
     if not question.problem.bin_types:
-        return Rival(name, 0, Decimal(0), sum(question.problem.counts))
+        return BaselineResult(name, 0, Decimal(0), sum(question.problem.counts))
     packing = rule(question.problem, question.oracle)
     bought = sum(one.count for one in packing.bins if question.bin_candidates[one.bin_type].offer is not None)
-    return Rival(name, bought, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.unpacked))
+    return BaselineResult(name, bought, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.unpacked))
 
 
-def comparison_lines(compared: Compared, plan: ProvisioningPlan) -> list[str]:
+def comparison_lines(compared: BaselineComparison, plan: ProvisioningPlan) -> list[str]:
     """The comparison for a person."""
     lines = ["With the rules of other autoscalers, on the same catalog:"]
     for one in compared.rivals:

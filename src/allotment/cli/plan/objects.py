@@ -121,7 +121,7 @@ def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
     """Without the pods and workloads that are not meant; what they need stays."""
     kind, _, name = only.rpartition("/")
     waiting = [(value, spec) for value, spec in _specs(values) if not isinstance(value, Pod) or _waits(value)]
-    meant = {id(value) for value, spec in waiting if _is_meant(value, spec, kind.lower(), name)}
+    meant = {id(value) for value, spec in waiting if _is_selected(value, spec, kind.lower(), name)}
     if not meant:
         names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
         raise Mistake(f"--only: no pending pod, claim or workload is called {only!r}", suggestion(name, names))
@@ -129,7 +129,7 @@ def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
     return [value for value in values if id(value) not in others]
 
 
-def _is_meant(value: Object, spec: PodSpec, kind: str, name: str) -> bool:
+def _is_selected(value: Object, spec: PodSpec, kind: str, name: str) -> bool:
     claims = {e.resource_claim_name for e in spec.resource_claims}
     claims |= {e.resource_claim_template_name for e in spec.resource_claims}
     if name in claims and kind in ("", "claim", "resourceclaim", "resourceclaimtemplate"):

@@ -18,7 +18,7 @@ _NEAREST: Final = 3
 _GROUPS: Final = 6
 
 
-def tell_choices(screen: Screen, plan: ProvisioningPlan, choices: Sequence[GroupVerdicts], why: str | None) -> None:
+def print_verdicts(screen: Screen, plan: ProvisioningPlan, choices: Sequence[GroupVerdicts], why: str | None) -> None:
     """``why``: a pattern of types, of which every verdict is told; without it the nearest of each group."""
     if why is not None:
         for number, choice in enumerate(choices):

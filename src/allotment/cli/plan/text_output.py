@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from allotment.cli.output.console import Screen, folded, table
-from allotment.cli.plan.rejected_types import tell_choices
+from allotment.cli.plan.rejected_types import print_verdicts
 from allotment.model.meta import ObjectKey
 from allotment.phrases import counted
 from allotment.tools.plan.reasons.machine_groups import MachineGroup, group_machines
@@ -23,7 +23,7 @@ _NAMED: Final = 3
 _RUNS: Final = 4
 
 
-def seat_lines(sort: MachineGroup, plain: bool) -> list[str]:
+def placement_lines(sort: MachineGroup, plain: bool) -> list[str]:
     """Who is on machines of a sort. ``plain``: all pods are of one namespace, which is not said."""
     by_owner: dict[str, list[PodPlacement]] = {}
     for seat in sort.first.seats:
@@ -100,7 +100,7 @@ class Manner:
     why: str | None = None
 
 
-def tell(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared: Sequence[str] = ()) -> None:
+def print_plan(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared: Sequence[str] = ()) -> None:
     """Print the plan: cost, machines, existing nodes, unplaced pods, rejected types, relaxations, notes."""
     _answer(screen, plan)
     if plan.machines:
@@ -114,7 +114,7 @@ def tell(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared: Seque
         _unserved(screen, plan)
     if told := plan.choices if manner.why is not None else _undecided(plan):
         screen.line()
-        tell_choices(screen, plan, told, manner.why)
+        print_verdicts(screen, plan, told, manner.why)
     if plan.relaxations:
         screen.line()
         _relaxations(screen, plan)
@@ -180,7 +180,7 @@ def _machines(screen: Screen, plan: ProvisioningPlan, wide: bool) -> None:
         facts += [text] if (text := _layout(sort)) else []
         if facts:
             _paragraph(screen, screen.paint(", ".join(facts), "dim"), "  ")
-        for text in seat_lines(sort, plain=len(namespaces) == 1):
+        for text in placement_lines(sort, plain=len(namespaces) == 1):
             _paragraph(screen, text, "  ")
     if rest := every[len(sorts) :]:
         machines = counted(sum(len(sort.machines) for sort in rest), "more machine")
@@ -264,7 +264,7 @@ def _existing(screen: Screen, seats: Sequence[PodPlacement]) -> None:
 
 def _unserved(screen: Screen, plan: ProvisioningPlan) -> None:
     screen.line(screen.paint("Not placed:", "red"))
-    for pods, one in _alike_unserved(plan.unserved):
+    for pods, one in _group_unserved(plan.unserved):
         owner = f" ({one.owner})" if one.owner else ""
         _paragraph(screen, f"{_names(pods)}{owner}: {one.text} [{one.code}]", "  ")
         if one.nearest and one.code != "run-time-only":  # no type is nearer to what nobody knows
@@ -278,7 +278,7 @@ def _names(pods: Sequence[ObjectKey]) -> str:
     return abbreviated_names([str(pod) for pod in pods])
 
 
-def _alike_unserved(unserved: Iterable[UnservedPod]) -> Iterator[tuple[list[ObjectKey], UnservedPod]]:
+def _group_unserved(unserved: Iterable[UnservedPod]) -> Iterator[tuple[list[ObjectKey], UnservedPod]]:
     """Pods of one workload that are refused for the same reason, together."""
     groups: dict[tuple[str, str, str], tuple[list[ObjectKey], UnservedPod]] = {}
     for one in unserved:

@@ -15,8 +15,8 @@ import msgspec
 from allotment.cli.output.console import open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.cli.replay.options import policies_of, question_of, seeds_of
-from allotment.cli.replay.text_output import Teller, tell
-from allotment.cli.replay.workers import Job, Lost, made
+from allotment.cli.replay.text_output import ReplayProgress, print_replay
+from allotment.cli.replay.workers import Job, WorkerLost, made
 from allotment.files import atomic_write
 from allotment.files.atomic_write import PUBLIC, TEMPORARY_SUFFIX
 from allotment.tools.replay.experiment import Experiment
@@ -83,7 +83,7 @@ def run(arguments: Namespace) -> int:
     elif arguments.output == "json":
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(curves)).decode() + "\n")
     else:
-        tell(open_screen(), question, curves)
+        print_replay(open_screen(), question, curves)
     return 0
 
 
@@ -108,7 +108,7 @@ def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, 
         kept = folder.find(job.policy, job.seed, fingerprint)
         if kept is not None:
             found[job] = kept
-    teller = Teller(len(jobs), len(found))
+    teller = ReplayProgress(len(jobs), len(found))
     try:
         for done in made(question, [job for job in jobs if job not in found], processes, teller.progress):
             outcome = RunOutcome(fingerprint, done.job.policy, done.job.seed, done.seconds, done.marks)
@@ -116,7 +116,7 @@ def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, 
                 folder.keep(outcome)
             found[done.job] = outcome
             teller.done(done)
-    except Lost as error:
+    except WorkerLost as error:
         raise Mistake(str(error), "run the command again, with fewer --jobs if memory is short") from None
     finally:
         teller.close()

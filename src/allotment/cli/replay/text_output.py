@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.cli.output.console import Screen, folded
-from allotment.cli.replay.workers import Done, Job
+from allotment.cli.replay.workers import JobResult, Job
 from allotment.tools.replay.experiment import Experiment
 from allotment.tools.replay.report import FULL_DEMAND, Curve, CurvePoint, CurveStep
 
@@ -16,7 +16,7 @@ from allotment.tools.replay.report import FULL_DEMAND, Curve, CurvePoint, CurveS
 _PAUSE: Final = 1.0
 
 
-class Teller:
+class ReplayProgress:
     """Says on standard error how far runs are; on a terminal the last line is about those that are being made."""
 
     def __init__(self, runs: int, kept: int) -> None:
@@ -43,7 +43,7 @@ class Teller:
         else:
             self._line(text)
 
-    def done(self, done: Done) -> None:
+    def done(self, done: JobResult) -> None:
         """A run is made."""
         self._made += 1
         self._said = time.monotonic()
@@ -69,7 +69,7 @@ def at(marks: Sequence[CurvePoint]) -> CurvePoint:
     return min(marks, key=lambda mark: abs(mark.at - FULL_DEMAND))
 
 
-def tell(screen: Screen, question: Experiment, curves: Sequence[Curve]) -> None:
+def print_replay(screen: Screen, question: Experiment, curves: Sequence[Curve]) -> None:
     """The answer, then a row for each policy."""
     steps = {curve.policy: curve.throughout() if question.use_times else curve.at(FULL_DEMAND) for curve in curves}
     for line in folded(_by_time(question, steps) if question.use_times else _by_chance(question, steps), screen.width):

@@ -25,7 +25,7 @@ class Job(NamedTuple):
     seed: int
 
 
-class Done(NamedTuple):
+class JobResult(NamedTuple):
     """A run that is made, and how long it took in seconds."""
 
     job: Job
@@ -33,7 +33,7 @@ class Done(NamedTuple):
     seconds: float
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """Raised when a worker ended before its run finished."""
 
 
@@ -44,7 +44,7 @@ class Broken(Exception):
 Progress = Callable[[Job, CurvePoint], None]
 
 
-def made(question: Experiment, jobs: Sequence[Job], processes: int, progress: Progress) -> Iterator[Done]:
+def made(question: Experiment, jobs: Sequence[Job], processes: int, progress: Progress) -> Iterator[JobResult]:
     """The runs as they are made, in no particular order."""
     if processes <= 1 or len(jobs) <= 1:
         for job in jobs:
@@ -53,16 +53,16 @@ def made(question: Experiment, jobs: Sequence[Job], processes: int, progress: Pr
     yield from _made_by_workers(question, list(jobs), min(processes, len(jobs)), progress)
 
 
-def _make(question: Experiment, job: Job, progress: Progress) -> Done:
+def _make(question: Experiment, job: Job, progress: Progress) -> JobResult:
     policy = find_policy(job.policy)
     if policy is None:
         raise LookupError(job.policy)
     begin = time.perf_counter()
     marks = run_experiment(question, policy, job.seed, lambda mark: progress(job, mark))
-    return Done(job, marks, time.perf_counter() - begin)
+    return JobResult(job, marks, time.perf_counter() - begin)
 
 
-def _made_by_workers(question: Experiment, waiting: list[Job], processes: int, progress: Progress) -> Iterator[Done]:
+def _made_by_workers(question: Experiment, waiting: list[Job], processes: int, progress: Progress) -> Iterator[JobResult]:
     # Spawned, not forked: a forked worker would hold the other ends of its siblings' pipes, and outlive us.
     context = get_context("spawn")
     workers: dict[Connection, SpawnProcess] = {}
@@ -79,7 +79,7 @@ def _made_by_workers(question: Experiment, waiting: list[Job], processes: int, p
             for pipe in wait(list(busy)):
                 assert isinstance(pipe, Connection)
                 message = _received(pipe, workers[pipe])
-                if isinstance(message, Done):
+                if isinstance(message, JobResult):
                     if waiting:
                         pipe.send(waiting.pop(0))
                     else:
@@ -94,14 +94,14 @@ def _made_by_workers(question: Experiment, waiting: list[Job], processes: int, p
             worker.join()
 
 
-def _received(pipe: Connection, worker: SpawnProcess) -> Done | tuple[Job, CurvePoint]:
+def _received(pipe: Connection, worker: SpawnProcess) -> JobResult | tuple[Job, CurvePoint]:
     try:
-        message: Done | tuple[Job, CurvePoint] = pipe.recv()
+        message: JobResult | tuple[Job, CurvePoint] = pipe.recv()
     except (EOFError, ConnectionResetError):
         worker.join()
         if worker.exitcode is not None and worker.exitcode >= 0:
             raise Broken("a worker process failed") from None
-        raise Lost("a worker process was killed or ran out of memory") from None
+        raise WorkerLost("a worker process was killed or ran out of memory") from None
     return message
 
 

@@ -61,7 +61,7 @@ async def facts_of(client: Source, discovery: Discovery, now: str) -> ServerFact
     try:
         gates = await gates_of(client)
         if not gates:
-            unread["gates"] = "the server's metrics do not tell them"
+            unread["gates"] = "the server's metrics do not contain them"
     except StatusError as error:
         unread["gates"] = why(error)
     served: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)

@@ -201,7 +201,7 @@ class Connection:
         timeout = self._timeout if question.silence == 0 else _timeout(question.silence)
         self._not_now(question.method, self._url(question))
         if self._proxy and not self._proxy.startswith(("http://", "https://")):  # from the environment
-            found = f"wanted an http:// or https:// proxy, found {self._proxy.partition('://')[0]}://"
+            found = f"expected an http:// or https:// proxy, found {self._proxy.partition('://')[0]}://"
             raise Unreachable(f"{question.method} {self._url(question)}: {found}")
         began = time.monotonic()
         code = 0
@@ -245,7 +245,7 @@ class Connection:
             return StatusError({**tree, "code": tree.get("code") or code})
         said = data[:200].decode("utf-8", "replace").strip() or response.reason or ""
         if code == 404 and said != _NOT_SERVED:
-            return Unreachable(f"{question.method} {self._url(question)}: 404 by what is no API server: {said}")
+            return Unreachable(f"{question.method} {self._url(question)}: 404, but not from an API server: {said}")
         return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {said}"))
 
     def _opened(self, question: Question) -> aiohttp.ClientSession:

@@ -44,7 +44,7 @@ async def credential(plugin: Plugin, target: Target) -> Credential:
     named = f"credential plugin {plugin.command!r}"
     person = plugin.mode != "Never" and _terminal()
     if plugin.mode == "Always" and not person:
-        raise NoCredentials(f"{named} wants to ask a person (interactiveMode: Always), and there is no terminal")
+        raise NoCredentials(f"{named} requires a terminal (interactiveMode: Always), but there is none")
     spec: Tree = {"interactive": person}
     if plugin.with_cluster:
         spec["cluster"] = _cluster(plugin, target)
@@ -57,13 +57,13 @@ async def credential(plugin: Plugin, target: Target) -> Credential:
         )  # fmt: skip
     except OSError as error:
         hint = f". {plugin.install_hint}" if plugin.install_hint else ""
-        raise NoCredentials(f"{named} does not start: {error.strerror}{hint}") from None
+        raise NoCredentials(f"{named} cannot be started: {error.strerror}{hint}") from None
     seconds = _PERSON_SECONDS if person else _SECONDS
     try:
         async with asyncio.timeout(seconds):
             output, complaints = await process.communicate()
     except TimeoutError:
-        raise NoCredentials(f"{named} did not end within {seconds:.0f} s") from None
+        raise NoCredentials(f"{named} did not exit within {seconds:.0f} s") from None
     finally:
         if process.returncode is None:
             await _end(process, alone=person)
@@ -73,7 +73,7 @@ async def credential(plugin: Plugin, target: Target) -> Credential:
     try:
         return _read(msgspec.json.decode(output, type=Tree), plugin.api_version)
     except (msgspec.DecodeError, ValueError, AttributeError) as error:
-        raise NoCredentials(f"{named} wrote no ExecCredential: {error}") from None
+        raise NoCredentials(f"{named} did not print an ExecCredential: {error}") from None
 
 
 async def _end(process: Process, *, alone: bool) -> None:
@@ -94,7 +94,7 @@ def _terminal() -> bool:
 
 def _read(tree: Tree, wanted: str) -> Credential:
     if tree.get("apiVersion", wanted) != wanted:
-        raise ValueError(f"wanted apiVersion {wanted}, as the configuration says, found {tree['apiVersion']}")
+        raise ValueError(f"expected apiVersion {wanted} as in the kubeconfig, found {tree['apiVersion']}")
     status = tree.get("status") or {}
     token, certificate = str(status.get("token") or ""), str(status.get("clientCertificateData") or "")
     key = str(status.get("clientKeyData") or "")

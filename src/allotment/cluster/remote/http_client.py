@@ -93,7 +93,7 @@ class HttpClient:
                 items, token, page = [], "", 0
                 continue
             if "items" not in tree:  # a proxy's answer, say: an empty list would mean that all of it is gone
-                raise Unreachable(f"{self.target.server}{path}: wanted a list, got {str(tree)[:80]}")
+                raise Unreachable(f"{self.target.server}{path}: expected a list, found {str(tree)[:80]}")
             kind = str(tree.get("kind", "")).removesuffix("List")
             for item in tree.get("items") or ():
                 # Servers leave out of items what the list says for all of them.
@@ -246,4 +246,4 @@ def _decoded(data: bytes, url: str) -> Tree:
         return _DECODER.decode(data)
     except msgspec.DecodeError as error:
         begun = data[:80].decode("utf-8", "replace")
-        raise Unreachable(f"{url}: wanted a JSON object, got {begun!r}: {error}") from None
+        raise Unreachable(f"{url}: expected a JSON object, found {begun!r}: {error}") from None

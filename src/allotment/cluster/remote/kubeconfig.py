@@ -82,7 +82,7 @@ def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[s
         if not (given or context) and (inside := in_cluster(environment, _SERVICE_ACCOUNT)) is not None:
             return inside
         looked = ", ".join(str(path) for path in paths)
-        raise NoKubeconfig(f"no kubeconfig: looked for {looked}; name one by --kubeconfig or KUBECONFIG")
+        raise NoKubeconfig(f"no kubeconfig: looked for {looked}; set --kubeconfig or KUBECONFIG")
     return _Merged(paths).target(context)
 
 
@@ -132,14 +132,14 @@ class _Entry(NamedTuple):
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.wrong(key, f"wanted a string, found {type(value).__name__}")
+            raise self.wrong(key, f"expected a string, found {type(value).__name__}")
         return value
 
     def objects(self, key: str, tree: Tree) -> list[Tree]:
         """A list of objects in a tree of the entry's."""
         found = tree.get(key) or []
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise self.wrong(key, "wanted a list of objects")
+            raise self.wrong(key, "expected a list of objects")
         return found
 
     def pem(self, key: str) -> bytes:
@@ -148,7 +148,7 @@ class _Entry(NamedTuple):
             try:
                 return base64.b64decode("".join(data.split()), validate=True)
             except (binascii.Error, ValueError) as error:
-                raise self.wrong(f"{key}-data", f"wanted base64: {error}") from None
+                raise self.wrong(f"{key}-data", f"expected base64: {error}") from None
         if not (name := self.text(key)):
             return b""
         path = self.path(name)
@@ -193,11 +193,11 @@ class _Merged:
         for section, inner, entries in sections:
             listed = tree.get(section) or []
             if not isinstance(listed, list):
-                raise UnusableKubeconfig(f"{path}: {section}: wanted a list, found {type(listed).__name__}")
+                raise UnusableKubeconfig(f"{path}: {section}: expected a list, found {type(listed).__name__}")
             for item in listed:
                 value = item.get(inner) if isinstance(item, dict) else None
                 if not isinstance(item, dict) or not isinstance(value or {}, dict):
-                    raise UnusableKubeconfig(f"{path}: {section}: wanted entries with name and {inner}")
+                    raise UnusableKubeconfig(f"{path}: {section}: expected entries with name and {inner}")
                 name = str(item.get("name", ""))
                 entries.setdefault(name, _Entry(path, name, inner, value or {}))
 
@@ -206,18 +206,18 @@ class _Merged:
         where = ", ".join(str(path) for path in self.files)
         name = context or self.current
         if not name:
-            choice = f"; choose one of: {_listed(self.contexts)}" if self.contexts else ", nor any other"
+            choice = f"; choose one of: {_listed(self.contexts)}" if self.contexts else " and no contexts"
             raise UnusableKubeconfig(f"{where}: no current-context{choice}")
         place = self._of(self.contexts, name, where, "context")
         cluster = self._of(self.clusters, place.text("cluster"), where, f"cluster of context {name!r},")
         user_name = place.text("user")
         user = self._of(self.users, user_name, where, f"user of context {name!r},") if user_name else None
         if not (server := cluster.text("server")):
-            raise cluster.wrong("server", "wanted a URL, found nothing")
+            raise cluster.wrong("server", "expected a URL, found nothing")
         if "://" not in server:
             server = f"http://{server}"
         if not _is_url(server):
-            raise cluster.wrong("server", f"wanted an http or https URL, found {server!r}")
+            raise cluster.wrong("server", f"expected an http or https URL, found {server!r}")
         found = Target(
             server=server.rstrip("/"),
             context=name,
@@ -232,7 +232,7 @@ class _Merged:
 
     def _of(self, entries: dict[str, _Entry], name: str, where: str, what: str) -> _Entry:
         if name not in entries:
-            raise UnusableKubeconfig(f"{where}: {what} {name!r} is not there; there are: {_listed(entries)}")
+            raise UnusableKubeconfig(f"{where}: {what} {name!r} not found; available: {_listed(entries)}")
         return entries[name]
 
 
@@ -247,8 +247,8 @@ def _is_url(server: str) -> bool:
 def _proxy(cluster: _Entry) -> str:
     proxy = cluster.text("proxy-url")
     if proxy and not proxy.startswith(("http://", "https://")):
-        what = f"wanted an http:// or https:// proxy, found {proxy!r}"
-        socks = "; SOCKS is not spoken here: put an HTTP proxy before it, or forward the port" * proxy.startswith(
+        what = f"expected an http:// or https:// proxy, found {proxy!r}"
+        socks = "; SOCKS is not supported: put an HTTP proxy in front of it or forward the port" * proxy.startswith(
             "socks"
         )
         raise cluster.wrong("proxy-url", f"{what}{socks}")
@@ -260,7 +260,7 @@ def _with_user(found: Target, user: _Entry, cluster: _Entry) -> Target:
     if bool(certificate) != bool(key):
         raise user.wrong("client-certificate", "a certificate needs its client-key, and a key its certificate")
     if user.tree.get("auth-provider"):
-        raise user.wrong("auth-provider", "kubectl has given these up: use exec")
+        raise user.wrong("auth-provider", "kubectl no longer supports auth providers: use exec")
     token_file = user.text("tokenFile")
     return found._replace(
         certificate=certificate,
@@ -282,18 +282,18 @@ def _plugin(user: _Entry, cluster: _Entry) -> Plugin | None:
         return None
     command = tree.get("command") if isinstance(tree, dict) else None
     if not isinstance(command, str) or not command:
-        raise user.wrong("exec", "wanted a command")
+        raise user.wrong("exec", "expected a command")
     if "/" in command and not Path(command).is_absolute():
         command = str(user.path(command))
     pairs = [(str(entry.get("name")), str(entry.get("value", ""))) for entry in user.objects("env", tree)]
     arguments = tuple(str(argument) for argument in tree.get("args") or ())
     version = str(tree.get("apiVersion") or "")
     if version not in _PLUGIN_VERSIONS:
-        gone = "; kubectl has given v1alpha1 up since 1.24" if version.endswith("/v1alpha1") else ""
-        raise user.wrong("exec", f"wanted apiVersion {' or '.join(_PLUGIN_VERSIONS)}, found {version!r}{gone}")
+        gone = "; kubectl 1.24 and newer do not support v1alpha1" if version.endswith("/v1alpha1") else ""
+        raise user.wrong("exec", f"expected apiVersion {' or '.join(_PLUGIN_VERSIONS)}, found {version!r}{gone}")
     mode = str(tree.get("interactiveMode") or "")
     if mode and mode not in _MODES:
-        raise user.wrong("exec", f"wanted interactiveMode {', '.join(_MODES)}, found {mode!r}")
+        raise user.wrong("exec", f"expected interactiveMode {', '.join(_MODES)}, found {mode!r}")
     extensions = [entry for entry in cluster.objects("extensions", cluster.tree) if entry.get("name") == _TO_PLUGINS]
     return Plugin(
         command, arguments, tuple(pairs), version, str(tree.get("installHint") or ""),
@@ -307,7 +307,7 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     headers += [("Impersonate-Group", str(group)) for group in user.tree.get("as-groups") or ()]
     extra = user.tree.get("as-user-extra") or {}
     if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
-        raise user.wrong("as-user-extra", "wanted names, each with a list of strings")
+        raise user.wrong("as-user-extra", "expected names, each with a list of strings")
     for key, values in extra.items():
         # What a header's name cannot hold is escaped, as client-go does.
         name = quote(key, safe="!#$&'*+^`|")
@@ -331,5 +331,5 @@ def _read(path: Path) -> Tree:
         return {}
     tree = loaded.documents[0].tree
     if tree.get("kind", "Config") != "Config":
-        raise UnusableKubeconfig(f"{path}: wanted a kubectl configuration (kind: Config), found {tree.get('kind')}")
+        raise UnusableKubeconfig(f"{path}: expected a kubectl configuration (kind: Config), found {tree.get('kind')}")
     return tree

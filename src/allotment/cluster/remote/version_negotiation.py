@@ -53,8 +53,8 @@ class NotServed(StatusError):
 
     def __init__(self, found: str) -> None:
         message = (
-            f"this cluster does not serve {GROUP}: wanted {', '.join(_ANY[:-1])} or {_ANY[-1]}, found {found}; it is "
-            "on by default from 1.34, and before by --runtime-config and the feature gate DynamicResourceAllocation"
+            f"this cluster does not serve {GROUP}: expected {', '.join(_ANY[:-1])} or {_ANY[-1]}, found {found}. It is "
+            "enabled by default from 1.34; in older releases, set --runtime-config and the gate DynamicResourceAllocation"
         )
         super().__init__({"kind": "Status", "code": 404, "reason": "NotFound", "message": message})
 
@@ -124,7 +124,7 @@ class Versions:
             raise self._unknown(resource, versions, spoken)
         if resource.group == GROUP and not served.get(CLAIMS.plural):
             raise NotServed(
-                ", ".join(sorted({version for found in served.values() for version in found})) or "none of it"
+                ", ".join(sorted({version for found in served.values() for version in found})) or "none"
             )
         return resource
 

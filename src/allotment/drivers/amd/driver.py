@@ -24,7 +24,17 @@ from allotment.drivers.driver import (
     PreparedClaim,
     ReadyDevice,
 )
-from allotment.fleet.amd import DRIVER, Function, Gpu, GpuPart, PartitionMode, devices_of_gpus, name_of, offering, passed_through
+from allotment.fleet.amd import (
+    DRIVER,
+    Function,
+    Gpu,
+    GpuPartition,
+    PartitionMode,
+    devices_of_gpus,
+    name_of,
+    offering,
+    passed_through,
+)
 from allotment.fleet.amd import auto_partition as names
 from allotment.fleet.amd.vfio import name_of as name_of_function
 from allotment.fleet.modes import Vocabulary
@@ -224,7 +234,7 @@ class AmdDriver:
                     for device in plan.devices
                 }
             )
-        parts: dict[PlannedDevice, tuple[GpuPart, ...]] = {}
+        parts: dict[PlannedDevice, tuple[GpuPartition, ...]] = {}
         if plan.partitioned_devices:
             async with self._partition_lock:
                 # Recorded before anything is changed: pods on devices of another memory mode are evicted (NoExecute).
@@ -251,7 +261,7 @@ class AmdDriver:
         edits = ContainerEdits(device_nodes=_cdi_device_nodes(files), additional_gids=_group_ids(files))
         return ReadyDevice(edits, vfio.claim_data(device, self._functions))
 
-    async def _device_files(self, device: PlannedDevice, part: GpuPart) -> tuple[CharacterDevice, ...]:
+    async def _device_files(self, device: PlannedDevice, part: GpuPartition) -> tuple[CharacterDevice, ...]:
         files = await self.hardware.device_files(part)
         if not files:
             raise ClaimError(
@@ -292,7 +302,7 @@ def _gpu_address(device: Device) -> str:
     return next((attribute.string for attribute in candidates if attribute is not None and attribute.string), "")
 
 
-def _existing_parts(device: PlannedDevice, gpu: Gpu | None) -> tuple[GpuPart, ...]:
+def _existing_parts(device: PlannedDevice, gpu: Gpu | None) -> tuple[GpuPartition, ...]:
     """The existing partitions of a device; all partitions of a GPU for admin access to an on-demand device."""
     parts = gpu.parts if gpu is not None else ()
     selected = parts if device.number >= 0 else tuple(part for part in parts if name_of(part) == device.device)
@@ -313,7 +323,7 @@ def _group_ids(files: Iterable[CharacterDevice]) -> tuple[int, ...]:
     return tuple(sorted({file.group for file in files if file.group}))
 
 
-def _status_data(device: PlannedDevice, parts: Sequence[GpuPart]) -> Tree | None:
+def _status_data(device: PlannedDevice, parts: Sequence[GpuPartition]) -> Tree | None:
     """The partitions that a claim got, for its status: their names are known only after partitioning."""
     if not device.slots:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple, Protocol
 
-from allotment.fleet.amd import Function, Gpu, GpuPart
+from allotment.fleet.amd import Function, Gpu, GpuPartition
 
 
 class HardwareError(Exception):
@@ -41,7 +41,7 @@ class Hardware(Protocol):
         """All GPUs by PCI address; none without the kernel module."""
         ...
 
-    async def device_files(self, part: GpuPart) -> tuple[CharacterDevice, ...]:
+    async def device_files(self, part: GpuPartition) -> tuple[CharacterDevice, ...]:
         """The device files through which a program uses a GPU or partition; none until all of them exist."""
         ...
 

@@ -11,7 +11,7 @@ from allotment.drivers.amd import pci_binding, pci_functions, sysfs
 from allotment.drivers.amd.error_counters import unhealthy_gpus
 from allotment.drivers.amd.hardware import CharacterDevice, GpuHealth, HardwareError
 from allotment.drivers.amd.kernel_files import KernelFiles
-from allotment.fleet.amd import Function, Gpu, GpuPart
+from allotment.fleet.amd import Function, Gpu, GpuPartition
 
 T = TypeVar("T")
 
@@ -51,10 +51,10 @@ class KernelHardware:
     async def gpus(self) -> tuple[Gpu, ...]:
         return await self.call(lambda: sysfs.gpus(self.files))
 
-    async def device_files(self, part: GpuPart) -> tuple[CharacterDevice, ...]:
+    async def device_files(self, part: GpuPartition) -> tuple[CharacterDevice, ...]:
         return await self.call(lambda: self._device_files(part))
 
-    def _device_files(self, part: GpuPart) -> tuple[CharacterDevice, ...]:
+    def _device_files(self, part: GpuPartition) -> tuple[CharacterDevice, ...]:
         files = []
         for path, number_file in (
             ("dev/kfd", "sys/class/kfd/kfd/dev"),

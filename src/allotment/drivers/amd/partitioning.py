@@ -15,7 +15,7 @@ from typing import Final
 from allotment.drivers.amd.hardware import Hardware, HardwareError
 from allotment.drivers.amd.plan import Plan, PlannedDevice
 from allotment.drivers.driver import AllocatedDevice, ClaimError
-from allotment.fleet.amd import Gpu, GpuPart, PartitionMode
+from allotment.fleet.amd import Gpu, GpuPartition, PartitionMode
 from allotment.fleet.amd.auto_partition import PARTITIONS
 
 #: udev creates device files a moment after the mode is set.
@@ -75,7 +75,7 @@ def plan_partitions(
 
 async def apply_modes(
     hardware: Hardware, plan: Plan, others: Sequence[Plan]
-) -> Mapping[PlannedDevice, tuple[GpuPart, ...]]:
+) -> Mapping[PlannedDevice, tuple[GpuPartition, ...]]:
     """Set the modes of the plan's GPUs and return the partitions of each device. Raises HardwareError, ClaimError."""
     gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
     memory = memory_mode_of([plan])
@@ -96,7 +96,7 @@ async def apply_modes(
     return {device: await _wait_for_parts(hardware, device) for device in plan.partitioned_devices}
 
 
-async def _wait_for_parts(hardware: Hardware, device: PlannedDevice) -> tuple[GpuPart, ...]:
+async def _wait_for_parts(hardware: Hardware, device: PlannedDevice) -> tuple[GpuPartition, ...]:
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             while True:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from allotment.drivers.amd.kernel_files import KernelFiles
-from allotment.fleet.amd import Gpu, GpuPart, partition_modes_of
+from allotment.fleet.amd import Gpu, GpuPartition, partition_modes_of
 from allotment.fleet.profiles import accelerators
 
 MODULE: Final = "sys/module/amdgpu"
@@ -105,11 +105,11 @@ def _mode(files: KernelFiles, path: str, kind: str) -> str:
     return "" if text == "unknown" else text
 
 
-def _part(card: int, render: int, node: _ComputeNode | None) -> GpuPart:
+def _part(card: int, render: int, node: _ComputeNode | None) -> GpuPartition:
     if node is None:
-        return GpuPart(card, render, 0, 0, None)
+        return GpuPartition(card, render, 0, 0, None)
     simds, per_unit = node.numbers.get("simd_count", 0), node.numbers.get("simd_per_cu", 0)
-    return GpuPart(card, render, simds // per_unit if per_unit else 0, simds, node.memory_bytes)
+    return GpuPartition(card, render, simds // per_unit if per_unit else 0, simds, node.memory_bytes)
 
 
 def product_of(name: str, device_id: str) -> str:

@@ -58,11 +58,11 @@ def complete_pool(pool: PoolID, *, surplus: bool) -> CandidateChange:
     """
 
     def edit(scenario: Scenario) -> Scenario:
-        mine = [s for s in scenario.slices if (s.spec.driver, s.spec.pool.name) == pool]
-        newest = max((s.spec.pool.generation for s in mine), default=0)
-        count = sum(1 for s in mine if s.spec.pool.generation == newest)
+        own = [s for s in scenario.slices if (s.spec.driver, s.spec.pool.name) == pool]
+        newest = max((s.spec.pool.generation for s in own), default=0)
+        count = sum(1 for s in own if s.spec.pool.generation == newest)
         slices = tuple(
-            altered(s, spec=altered(s.spec, pool=altered(s.spec.pool, resource_slice_count=count))) if s in mine else s
+            altered(s, spec=altered(s.spec, pool=altered(s.spec.pool, resource_slice_count=count))) if s in own else s
             for s in scenario.slices
         )
         return replace(scenario, slices=slices)

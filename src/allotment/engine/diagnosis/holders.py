@@ -34,7 +34,7 @@ class ClaimHolder:
 def kind_and_names(kind: str, names: tuple[str, ...]) -> str:
     """A noun and the first few names.
 
-    >>> among("pod", ("a",)), among("pod", ("a", "b", "c", "d"))
+    >>> kind_and_names("pod", ("a",)), kind_and_names("pod", ("a", "b", "c", "d"))
     ('pod a', 'pods a, b, c and 1 more')
     """
     return f"{kind if len(names) == 1 else plural(kind)} {first_few(names)}"

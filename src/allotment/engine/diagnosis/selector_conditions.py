@@ -255,13 +255,13 @@ def _unknown_domain(
         known = (
             published.attributes.get(driver, {}) if path[0] == "attributes" else published.capacities.get(driver, ())
         )
-        meant = similar_names(domain, known, 1)
-        right = path_text((path[0], driver, *meant)) if meant else f'device.{path[0]}["{driver}"].…'
+        similar = similar_names(domain, known, 1)
+        right = path_text((path[0], driver, *similar)) if similar else f'device.{path[0]}["{driver}"].…'
         summary = f"{summary} The index is the domain, and the name follows it: {right}"
         wrong = path_text((path[0], domain, name))
         lookup = re.sub(r"\s+", "", text).replace("'", '"')
         rewritten = lookup.replace(wrong, right)
-        found = (ConditionRepair("likely", f"read {right}", rewritten),) if meant and rewritten != lookup else ()
+        found = (ConditionRepair("likely", f"read {right}", rewritten),) if similar and rewritten != lookup else ()
         return ConditionFinding("unknown-driver", summary, None, found)
     summary += did_you_mean(domain, domains) or f" Published domains: {', '.join(domains)}"
     repairs = [_rename(domain, n, f'read {name} from "{n}"') for n in names]
@@ -382,7 +382,9 @@ def _value_mismatch(
         return ConditionFinding(code, summary, nearest, tuple(repairs))
     finding = _plain(conjunct, of_class, nearest, repairs)
     different = sorted({value_text(value) for _, value in valued})
-    summary = f"no device has {path[-1]} {_WORDS[operator]}{value_text(wanted)}; the devices have {first_few(different, 4)}"
+    summary = (
+        f"no device has {path[-1]} {_WORDS[operator]}{value_text(wanted)}; the devices have {first_few(different, 4)}"
+    )
     return ConditionFinding(finding.code, summary, nearest, finding.repairs)
 
 

@@ -94,16 +94,16 @@ def _excluded_by_earlier(trace: Trace, loss: Loss, finding: ConditionFinding) ->
 
 def _contradiction(trace: Trace, loss: Loss) -> str:
     """A sentence about two contradictory conditions; empty if no earlier condition contradicts this one."""
-    mine = loss.conjunct.comparison if loss.conjunct is not None else None
-    if mine is None or mine.operator != "==":
+    own = loss.conjunct.comparison if loss.conjunct is not None else None
+    if own is None or own.operator != "==":
         return ""
     for earlier in trace.losses:
         if earlier is loss or earlier.conjunct is None:
             break
         other = earlier.conjunct.comparison
-        if other is not None and other.path == mine.path and other.operator == "==" and other.literal != mine.literal:
-            what = mine.path[-1]
-            return f"{what} cannot be both {value_text(other.literal)} and {value_text(mine.literal)}"
+        if other is not None and other.path == own.path and other.operator == "==" and other.literal != own.literal:
+            what = own.path[-1]
+            return f"{what} cannot be both {value_text(other.literal)} and {value_text(own.literal)}"
     return ""
 
 

@@ -271,12 +271,12 @@ def _unpublished(claim: ResourceClaim, index: int, found: ConstraintResult, boun
     names = similar_names(attribute, known) if bare not in by_bare else (by_bare[bare],)
     same_domain = [by_bare[n] for n in similar_names(bare, by_bare)]
     offered = tuple(dict.fromkeys([*same_domain, *names]))[:3]
-    meant = (
+    hint = (
         f" Did you mean {' or '.join(value_text(n) for n in offered[:2])}?"
         if offered
         else f" Published: {', '.join(sorted(known))}"
     )
-    summary = f'no matching device publishes "{attribute}", which the constraint compares.{meant}'
+    summary = f'no matching device publishes "{attribute}", which the constraint compares.{hint}'
     path = f"spec.devices.constraints[{index}].{'matchAttribute' if spec.match_attribute else 'distinctAttribute'}"
     candidates = [
         CandidateChange(

@@ -19,7 +19,7 @@ def holder_names(holders: list[ClaimHolder]) -> str:
 
 
 def freeing_text(holders: list[ClaimHolder]) -> str:
-    """What must happen to release these claims.
+    """The instruction to release these claims.
 
     >>> freeing_text([ClaimHolder("ml/a", ("a-0",)), ClaimHolder("ml/b", ("b-0", "b-1"))])
     'wait for pods a-0, b-0, b-1 to end (claims ml/a, ml/b)'

@@ -30,7 +30,7 @@ class TakenDevice(NamedTuple):
     charged: bool
     """Whether the device consumed counters."""
     taken: int
-    mine: int
+    taken_by_claim: int
     touched: int
     bound: list[int]
 

@@ -20,9 +20,9 @@ class SlotDemand(NamedTuple):
 def can_match(demands: Sequence[SlotDemand]) -> bool:
     """Whether all demands can be satisfied together without using a slot twice (bipartite matching).
 
-    >>> can_match([Demand(2, 0b0111), Demand(2, 0b0111)])
+    >>> can_match([SlotDemand(2, 0b0111), SlotDemand(2, 0b0111)])
     False
-    >>> can_match([Demand(2, 0b0111), Demand(1, 0b0011), Demand(1, 0b1100)])
+    >>> can_match([SlotDemand(2, 0b0111), SlotDemand(1, 0b0011), SlotDemand(1, 0b1100)])
     True
     """
     union = total = 0

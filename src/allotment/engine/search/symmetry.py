@@ -165,7 +165,7 @@ class FailedStates:
         attempt = self._attempt
         free = ~attempt.taken
         ahead = -1 << start
-        mine = attempt.taken_by_claim[subrequest.claim]
+        own_taken = attempt.taken_by_claim[subrequest.claim]
         constraints = self._constraints[subrequest.claim]
         bound = attempt.bound
 
@@ -173,7 +173,7 @@ class FailedStates:
             left = mask & free
             if not self._admin:
                 return left.bit_count(), (left & ahead).bit_count()
-            own = mask & mine
+            own = mask & own_taken
             return (
                 left.bit_count(),
                 (left & ahead).bit_count(),

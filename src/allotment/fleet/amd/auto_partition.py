@@ -1,7 +1,7 @@
-"""AutoPartition: a device for every way in which a GPU could be divided, of which claims take partitions.
+"""AutoPartition: one device per partition mode of a GPU, from which claims allocate partitions.
 
-The ways of one GPU exclude each other by a counter of one that each of them needs. Memory modes exclude each other on
-the whole node, for changing one reloads the driver: while one is in use, devices of others are tainted.
+The modes of a GPU exclude each other by a counter with value one that each of them consumes. Memory modes exclude each
+other on the whole node, because changing them reloads the driver: devices of the modes not in use are tainted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from allotment.model.resource import (
     DeviceTaint,
 )
 
-#: The capacity of which claims take their partitions.
+#: The capacity from which claims allocate partitions.
 PARTITIONS = "partitions"
 CONFLICT = "gpu.amd.com/memory-partition-conflict"
 
@@ -35,17 +35,17 @@ _MODE = {"partition-mode": Counter(value=_ONE)}
 
 
 class Offering(NamedTuple):
-    """Devices in groups that share a slice, and the counters that they need."""
+    """Devices in groups that share a slice, and the counter sets that they consume."""
 
     groups: tuple[tuple[Device, ...], ...]
     counters: tuple[CounterSet, ...]
 
 
 def offering(gpus: Mapping[int, Gpu], memory: str = "") -> Offering:
-    """The devices of a node. ``gpus``: by the number that their devices' names have, which must stay theirs.
+    """Return the devices of a node. ``gpus``: by the number in their devices' names, which must be stable.
 
-    ``memory``: the memory mode that claims use now; empty while none does. A GPU that cannot be partitioned
-    is published as it is.
+    ``memory``: the memory mode that claims use now; empty if none does. A GPU that cannot be partitioned is published
+    whole.
     """
     groups = []
     for index, gpu in gpus.items():
@@ -56,7 +56,7 @@ def offering(gpus: Mapping[int, Gpu], memory: str = "") -> Offering:
 
 
 def offering_of(machine: Hardware, node: str, mode: AmdMode) -> Offering:
-    """What a machine's mode makes of its GPUs, from its profile."""
+    """Return what a machine publishes in a mode, according to its profile."""
     if isinstance(mode, VirtualMachines):
         return Offering(*passed_through(dict(enumerate(functions_of(machine, mode)))))
     gpus = gpus_of(machine, node, mode)
@@ -66,7 +66,7 @@ def offering_of(machine: Hardware, node: str, mode: AmdMode) -> Offering:
 
 
 def name_of(index: int, setting: PartitionMode) -> str:
-    """``gpu-0-cpx-nps1``: which GPU, and how divided."""
+    """Return the device name, such as ``gpu-0-cpx-nps1``."""
     return f"gpu-{index}-{setting.compute}-{setting.memory}"
 
 
@@ -101,9 +101,9 @@ def _device(gpu: Gpu, index: int, setting: PartitionMode, memory: str) -> Device
 
 
 def _one_partition_per_request(name: str, whole: Quantity, parts: int) -> DeviceCapacity:
-    """A capacity of which every allocation takes one part, asked or not: more parts are more allocations.
+    """Return a capacity of which every allocation consumes one partition by default.
 
-    Without the policy the first allocation would take all of it, and nobody could have the other partitions.
+    Without the policy the first allocation would consume all of it, and the other partitions would be unusable.
     """
     made = Quantity.binary if name == "memory" else Quantity.of_int
     amount = whole.value() // parts

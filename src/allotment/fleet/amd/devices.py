@@ -1,6 +1,6 @@
-"""GPUs and partitions as they are, in the words of 2025 (v0) and of 2026 (v1).
+"""GPUs and partitions in their current mode, with the attribute names of 2025 (v0) and of 2026 (v1).
 
-Both name devices by DRM card and render number. What differs is how a device says where it is: v0 has ``deviceID``
+Both name devices by DRM card and render number. They differ in the attributes that identify a GPU: v0 has ``deviceID``
 (unique per GPU) on GPUs but ``parentDeviceID`` on partitions, so a constraint on ``deviceID`` finds no two partitions;
 v1 has the PCI bus id on both, and its ``deviceID`` is the model's PCI id, the same on every GPU.
 """
@@ -10,18 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from allotment.fleet.amd.gpu import Gpu, GpuPart
+from allotment.fleet.amd.gpu import Gpu, GpuPartition
 from allotment.fleet.modes import Vocabulary
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
 
-#: What a string attribute holds.
+#: Maximum length of a string attribute.
 _LONGEST = 64
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")
 
 
 def devices_of_gpus(gpus: Iterable[Gpu], vocabulary: Vocabulary) -> tuple[Device, ...]:
-    """Every GPU, or every partition of a GPU that is divided."""
+    """Return every GPU, or every partition of a partitioned GPU."""
     return tuple(
         Device(
             name=name_of(part),
@@ -33,13 +33,13 @@ def devices_of_gpus(gpus: Iterable[Gpu], vocabulary: Vocabulary) -> tuple[Device
     )
 
 
-def name_of(part: GpuPart) -> str:
-    """``gpu-1-128``."""
+def name_of(part: GpuPartition) -> str:
+    """Return the device name, such as ``gpu-1-128``."""
     return f"gpu-{part.card}-{part.render}"
 
 
 def capacities(compute_units: int, simd_units: int, memory_bytes: int | None) -> dict[str, DeviceCapacity]:
-    """What a device has. Memory of which the kernel says nothing is none: an invented amount would be trusted."""
+    """Return the capacities of a device. Unknown memory is omitted, because claims would rely on an invented amount."""
     return {
         "computeUnits": DeviceCapacity(value=Quantity.of_int(compute_units)),
         "memory": DeviceCapacity(value=Quantity.binary(memory_bytes or 0)),
@@ -48,10 +48,10 @@ def capacities(compute_units: int, simd_units: int, memory_bytes: int | None) ->
 
 
 def version(text: str) -> str:
-    """The first three numbers of a kernel module's version, 0.0.0 if it has none.
+    """Return the first three numbers of a kernel module's version, 0.0.0 if it has none.
 
-    Modules have four (``6.19.14.31400000``), and those that come with the kernel none; either would make an API
-    server refuse the whole slice. Left out, the attribute would be an error in every selector that reads it.
+    Released modules have four (``6.19.14.31400000``), those of the kernel none; for either, an API server would reject
+    the whole slice. Without the attribute, every selector that reads it would fail.
 
     >>> version("6.19.14.31400000"), version("6.08"), version("")
     ('6.19.14', '6.8.0', '0.0.0')
@@ -62,7 +62,7 @@ def version(text: str) -> str:
 
 
 def common(gpu: Gpu) -> dict[str, DeviceAttribute]:
-    """What the driver of 2026 says of every device of a GPU."""
+    """Return the attributes that the driver of 2026 publishes on every device of a GPU."""
     values = {
         "deviceID": _string(gpu.device_id),
         "driverVersion": DeviceAttribute(version=version(gpu.driver_version)),
@@ -77,7 +77,7 @@ def common(gpu: Gpu) -> dict[str, DeviceAttribute]:
     return values
 
 
-def _attributes(gpu: Gpu, part: GpuPart, vocabulary: Vocabulary) -> dict[str, DeviceAttribute]:
+def _attributes(gpu: Gpu, part: GpuPartition, vocabulary: Vocabulary) -> dict[str, DeviceAttribute]:
     divided = len(gpu.parts) > 1
     own = {"type": _string("amdgpu-partition" if divided else "amdgpu")}
     if gpu.profile:

@@ -1,7 +1,7 @@
-"""Facts of one AMD GPU, whoever found them: sysfs and KFD on a real host, a profile elsewhere.
+"""Facts of one AMD GPU, from sysfs and KFD on a real host or from a hardware profile.
 
-A GPU shows itself as one or several parts, each with DRM devices of its own: as many as its compute mode says. The
-first part is the PCI device itself. Everything that is published is made of these facts.
+A GPU has one or several partitions, each with its own DRM devices; the compute mode determines the number. The first
+partition is the PCI device itself. All published devices are built from these facts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ DRIVER = "gpu.amd.com"
 #: Source checksum of a released amdgpu module; any text would do.
 DRIVER_SOURCE = "A27BF33B4586326D747C9FB"
 
-#: Into how many parts a compute mode divides a GPU; CPX depends on the model: one per die.
+#: Partitions per GPU by compute mode; CPX depends on the model: one per die.
 _PARTS = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
 
 
 class PartitionMode(NamedTuple):
-    """A compute mode with a memory mode, and into how many parts it divides a GPU."""
+    """A compute mode with a memory mode, and its number of partitions per GPU."""
 
     compute: str
     memory: str
@@ -35,8 +35,8 @@ class PartitionMode(NamedTuple):
         return f"{self.compute}_{self.memory}"
 
 
-class GpuPart(NamedTuple):
-    """A GPU or a partition of one. ``memory_bytes``: None where the kernel does not say."""
+class GpuPartition(NamedTuple):
+    """A GPU or a partition of one. ``memory_bytes``: None if the kernel does not report it."""
 
     card: int
     render: int
@@ -46,15 +46,15 @@ class GpuPart(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """One GPU. ``pci`` is its name for good.
+    """One GPU. ``pci`` is its stable identity.
 
-    ``compute``, ``memory``: the partition modes that it is in, empty where it has none. ``settings``: those that it
-    could be in. ``unique_id``: KFD's, in decimal. ``numa``, ``pcie_root``: None where the machine does not say.
-    ``driver_version`` is in the kernel module's own words, and empty for the one that comes with the kernel.
+    ``compute``, ``memory``: the current partition modes, empty if it has none. ``settings``: the supported ones.
+    ``unique_id``: KFD's, in decimal. ``numa``, ``pcie_root``: None if unknown. ``driver_version`` is in the kernel
+    module's format, and empty for the module of the kernel itself.
     """
 
     pci: str
-    parts: tuple[GpuPart, ...]
+    parts: tuple[GpuPartition, ...]
     product: str
     device_id: str
     unique_id: str
@@ -69,19 +69,19 @@ class Gpu(NamedTuple):
 
     @property
     def profile(self) -> str:
-        """The partition modes as published; empty where the GPU has none."""
+        """The partition modes as published; empty if the GPU has none."""
         return f"{self.compute}_{self.memory}" if self.compute and self.memory else self.compute
 
 
 def unique_id(node: str, pci: str) -> str:
-    """A made-up KFD unique id: 64 bits in decimal, derived from node and PCI address."""
+    """Return a generated KFD unique id: 64 bits in decimal, derived from node and PCI address."""
     return str(name_number(node + pci))
 
 
 def partition_modes_of(device_id: str, compute: tuple[str, ...], memory: str, dies: int) -> tuple[PartitionMode, ...]:
-    """The settings of a model. The kernel tells compute modes, but not which memory modes go with them.
+    """Return the partition modes of a model. The kernel reports compute modes, but not the compatible memory modes.
 
-    ``compute``: the modes that the kernel has; ``memory``: the one that is on, taken for a model that nobody knows.
+    ``compute``: the modes that the kernel reports; ``memory``: the current one, assumed for unknown models.
     """
     for model in accelerators().values():
         if model.vendor == "amd" and model.pci_device == device_id and model.partitions:
@@ -90,7 +90,7 @@ def partition_modes_of(device_id: str, compute: tuple[str, ...], memory: str, di
 
 
 def gpus_of(machine: Hardware, node: str, mode: Mode) -> tuple[Gpu, ...]:
-    """The GPUs of a machine from its profile. GPUs that are partitioned on demand begin whole."""
+    """Return the GPUs of a machine from its profile. GPUs that are partitioned on demand are whole at first."""
     model = machine.accelerator
     partition = mode.partition if isinstance(mode, Partitioned) else next(iter(model.partitions), None)
     count = partition.per_gpu if partition is not None else 1
@@ -100,7 +100,7 @@ def gpus_of(machine: Hardware, node: str, mode: Mode) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             pci=slot.pci,
-            parts=tuple(GpuPart(slot.card + n, slot.render + n, *units, memory * MIB) for n in range(count)),
+            parts=tuple(GpuPartition(slot.card + n, slot.render + n, *units, memory * MIB) for n in range(count)),
             product=model.product,
             device_id=model.pci_device,
             unique_id=unique_id(node, slot.pci),

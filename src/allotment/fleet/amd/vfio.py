@@ -1,7 +1,7 @@
-"""GPUs and their virtual functions for virtual machines: handed over by PCI address (VFIO).
+"""GPUs and their virtual functions for virtual machines: passed through by PCI address (VFIO).
 
-Once a function is bound to ``vfio-pci``, KFD and the GPU's own files are gone. So what is published is what PCI tells,
-and for figures what is known of the model: it is the same before, while and after a virtual machine has the device.
+While a function is bound to ``vfio-pci``, it has no KFD and no sysfs files of the GPU driver. So devices are published
+from PCI data and the figures of the model, which are the same before, during and after use by a virtual machine.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from allotment.fleet.amd.devices import capacities
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.modes import AMD_VIRTUAL_FUNCTIONS, MAX_VIRTUAL_FUNCTIONS, VirtualMachines
 from allotment.fleet.profiles import MIB, accelerators
-from allotment.fleet.splitting import MOST_ADVANCED_DEVICES, MOST_COUNTER_SETS
+from allotment.fleet.splitting import MAX_ADVANCED_DEVICES, MAX_COUNTER_SETS
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption
 
 VENDOR: Final = "0x1002"
 
-#: Of made-up IOMMU groups, which every function of a profile has to itself.
+#: First of the generated IOMMU groups; every function of a profile has its own group.
 _FIRST_GROUP: Final = 20
 
 _SLOTS: Final = "vf-slots"
@@ -30,9 +30,9 @@ _ALONE: Final = "devices"
 class Function(NamedTuple):
     """A PCI function that a virtual machine can have: a GPU, or a virtual function of one.
 
-    ``device_id``: its own. ``model``: the PCI device id of its GPU. ``group``: its IOMMU group. ``parent``: the address
-    of its GPU, empty for a GPU itself. ``slots``: how many virtual functions the GPU can have; ``share``: among how
-    many it is divided now. ``driver``: the kernel driver that has it, empty for none.
+    ``device_id``: the PCI device id of the function. ``model``: the PCI device id of its GPU. ``group``: its IOMMU group. ``parent``: the address
+    of its GPU, empty for a GPU itself. ``slots``: maximum virtual functions of the GPU; ``share``: the
+    current number. ``driver``: the bound kernel driver, empty for none.
     """
 
     pci: str
@@ -49,10 +49,10 @@ class Function(NamedTuple):
 
 
 def passed_through(functions: Mapping[int, Function]) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
-    """The devices of a node and the counters that they need. ``functions``: by the number that their names have.
+    """Return the devices of a node and their counter sets. ``functions``: by the number in their device names.
 
-    A GPU takes all slots of its virtual functions, each of these one. Functions of one IOMMU group can only be handed
-    over together, so one claim has them all: whoever gets one keeps others from the rest.
+    A GPU consumes all slots of its virtual functions, a virtual function one. Functions of one IOMMU group can only be
+    passed through together, so an allocated function excludes the others for all other claims.
     """
     sizes = Count(one.group for one in functions.values())
     gpus = {one.parent or one.pci: one.slots for one in functions.values() if one.slots}
@@ -63,7 +63,7 @@ def passed_through(functions: Mapping[int, Function]) -> tuple[tuple[tuple[Devic
 
 
 def _packed_groups(devices: Iterable[Device]) -> Iterator[tuple[Device, ...]]:
-    """As few groups as possible, each within a slice's limits with its counters (Kubernetes 1.34 has them together)."""
+    """Pack devices into few groups within a slice's limits, counters included (as Kubernetes 1.34 requires)."""
     clusters: list[tuple[list[Device], set[str]]] = []
     for device in devices:
         one, sets = [device], {consumed.counter_set for consumed in device.consumes_counters}
@@ -74,7 +74,7 @@ def _packed_groups(devices: Iterable[Device]) -> Iterator[tuple[Device, ...]]:
     group: list[Device] = []
     used: set[str] = set()
     for one, sets in clusters:
-        if group and (len(group) + len(one) > MOST_ADVANCED_DEVICES or len(used | sets) > MOST_COUNTER_SETS):
+        if group and (len(group) + len(one) > MAX_ADVANCED_DEVICES or len(used | sets) > MAX_COUNTER_SETS):
             yield tuple(group)
             group, used = [], set()
         group, used = group + one, used | sets
@@ -83,12 +83,12 @@ def _packed_groups(devices: Iterable[Device]) -> Iterator[tuple[Device, ...]]:
 
 
 def name_of(number: int) -> str:
-    """``gpu-vfio-0``."""
+    """Return the device name, such as ``gpu-vfio-0``."""
     return f"gpu-vfio-{number}"
 
 
 def slots_of(pci: str) -> str:
-    """The counter set of a GPU's virtual functions.
+    """Return the name of the counter set of a GPU's virtual functions.
 
     >>> slots_of("0000:0a:00.0")
     'pf-0000-0a-00-0-counter-set'
@@ -97,12 +97,12 @@ def slots_of(pci: str) -> str:
 
 
 def group_of(group: int) -> str:
-    """The counter set of an IOMMU group that has several functions."""
+    """Return the name of the counter set of an IOMMU group with several functions."""
     return f"iommu-group-{group}-counter-set"
 
 
 def functions_of(machine: Hardware, mode: VirtualMachines) -> tuple[Function, ...]:
-    """The functions of a machine from its profile, by PCI address."""
+    """Return the functions of a machine from its profile, by PCI address."""
     model = machine.accelerator
     slots = MAX_VIRTUAL_FUNCTIONS if model.pci_device in AMD_VIRTUAL_FUNCTIONS else 0
     found = []
@@ -120,7 +120,7 @@ def functions_of(machine: Hardware, mode: VirtualMachines) -> tuple[Function, ..
 
 
 def virtual_address(pci: str, number: int) -> str:
-    """Where a virtual function of a GPU sits in a profile: on the next bus.
+    """Return the PCI address of a virtual function in a profile: on the bus after the GPU's.
 
     >>> virtual_address("0000:05:00.0", 3)
     '0000:06:00.3'

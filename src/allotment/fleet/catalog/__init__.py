@@ -15,7 +15,7 @@ __all__ = [
     "CapacityType",
     "CatalogProblem",
     "InstanceType",
-    "Room",
+    "NodeCapacity",
     "Template",
     "catalog",
     "hardware_of",

@@ -13,7 +13,13 @@ from decimal import Decimal
 from typing import Final, NamedTuple, TypeAlias
 
 from allotment.fleet.catalog.allocatable import PODS, estimated_capacity
-from allotment.fleet.catalog.instance_type import CAPACITY_TYPES, CapacityType, InstanceType, NodeCapacity, with_usability
+from allotment.fleet.catalog.instance_type import (
+    CAPACITY_TYPES,
+    CapacityType,
+    InstanceType,
+    NodeCapacity,
+    with_usability,
+)
 from allotment.fleet.errors import FleetError, suggestion
 from allotment.fleet.hardware import accelerator_of
 from allotment.fleet.profiles import Accelerator
@@ -83,12 +89,12 @@ def zones_of(provider: str, region: str) -> tuple[str, ...]:
 CatalogProblem: TypeAlias = InputProblem
 
 #: USD per hour. The dearest machine of any cloud costs a few hundred.
-MOST_USD: Final = 10_000
+MAX_USD: Final = 10_000
 #: A rack that is one machine to its GPUs (NVL72).
-MOST_GPUS: Final = 72
-_MOST_CPUS: Final = 4096
-_MOST_GIB: Final = 65_536
-_MOST_PODS: Final = 10_000
+MAX_GPUS: Final = 72
+_MAX_CPUS: Final = 4096
+_MAX_GIB: Final = 65_536
+_MAX_PODS: Final = 10_000
 
 PROVIDER, NAME = "provider", "instance_type"
 PRICES: Final[Mapping[CapacityType, str]] = {"on-demand": "on_demand_usd_per_hour", "spot": "spot_usd_per_hour"}
@@ -123,12 +129,12 @@ def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[
 
     >>> rows = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour\\nus,box,8,64,1,l4,-1"
     >>> read_catalog(rows, "own.csv")[1][0].message
-    "on_demand_usd_per_hour: wanted USD per hour, above 0 and at most 10000, found '-1'"
+    "on_demand_usd_per_hour: expected USD per hour, above 0 and at most 10000, found '-1'"
     """
     lines = [(number, line) for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1) if line.strip()]
     lines = [(number, line) for number, line in lines if not line.startswith("#")]
     if not lines:
-        return (), (_problem("empty-catalog", f"wanted a line of column names, such as {PROVIDER},{NAME}", file, 1, 1),)
+        return (), (_problem("empty-catalog", f"expected a line of column names, such as {PROVIDER},{NAME}", file, 1, 1),)
     number, first = lines[0]
     headers = cells(first) or []
     problems = list(_headers(headers, file, number))
@@ -195,12 +201,12 @@ def _problem(code: str, message: str, file: str, line: int, column: int, hint: s
 def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProblem]:
     names = [header.text.strip() for header in headers]
     if len(names) == 1 and (other := next((sign for sign in ";\t|" if sign in names[0]), "")):
-        message = f"wanted commas between the columns, found {other!r}"
+        message = f"expected commas between the columns, found {other!r}"
         at = names[0].index(other) + 1
         yield _problem("missing-column", message, file, line, at, "decimals are written with a point: 14.50")
         return
     if not any(name in COLUMNS for name in names):
-        message = f"wanted a first line that names the columns, found {', '.join(names)!r}"
+        message = f"expected a first line that names the columns, found {', '.join(names)!r}"
         hint = f"for example {PROVIDER},{NAME},{PRICES['on-demand']}"
         yield _problem("missing-column", message, file, line, 1, hint)
         return
@@ -208,7 +214,7 @@ def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProbl
         if names.count(needed) != 1:
             found = ", ".join(names) if needed not in names else "it twice"
             yield _problem(
-                "missing-column", f"wanted a column {needed}, found {found}", file, line, 1, _hint_of_columns()
+                "missing-column", f"expected a column {needed}, found {found}", file, line, 1, _hint_of_columns()
             )
     for header, name in zip(headers, names, strict=True):
         if name not in COLUMNS:
@@ -238,12 +244,12 @@ class _RowReader:
         self.problems: list[CatalogProblem] = []
         found = cells(text)
         if found is None:
-            self._say("bad-line", "a quote is opened and not closed", 1)
+            self._report("bad-line", "a quote is opened and not closed", 1)
         elif len(found) > len(names):
-            self._say("bad-line", f"wanted {len(names)} cells, found {len(found)}", found[len(names)].column)
+            self._report("bad-line", f"expected {len(names)} cells, found {len(found)}", found[len(names)].column)
         self.cells = dict(zip(names, found or (), strict=False))
 
-    def _say(self, code: str, message: str, column: int, hint: str = "") -> None:
+    def _report(self, code: str, message: str, column: int, hint: str = "") -> None:
         self.problems.append(_problem(code, message, self.file, self.line, column, hint))
 
     def text(self, name: str) -> str:
@@ -253,7 +259,7 @@ class _RowReader:
     def matching(self, name: str, wanted: re.Pattern[str], words: str, needed: bool = False) -> str:
         text = self.text(name)
         if (text or needed) and wanted.fullmatch(text) is None:
-            self._say("bad-cell", f"{name}: wanted {words}, found {text!r}", self._column(name))
+            self._report("bad-cell", f"{name}: expected {words}, found {text!r}", self._column(name))
         return text
 
     def number(self, name: str, words: str, right: Callable[[Decimal], bool]) -> Decimal | None:
@@ -263,7 +269,7 @@ class _RowReader:
         value = Decimal(text) if _NUMBER.fullmatch(text) else None
         if value is not None and right(value):
             return value
-        self._say("bad-cell", f"{name}: wanted {words}, found {text!r}", self._column(name))
+        self._report("bad-cell", f"{name}: expected {words}, found {text!r}", self._column(name))
         return None
 
     def size(self, name: str, unit: str, most: int) -> Decimal | None:
@@ -279,8 +285,8 @@ class _RowReader:
 
     def price(self, capacity: CapacityType) -> Decimal | None:
         """None where it is not known; a zero says just that."""
-        words = f"USD per hour, above 0 and at most {MOST_USD}"
-        return self.number(PRICES[capacity], words, lambda n: n <= MOST_USD) or None
+        words = f"USD per hour, above 0 and at most {MAX_USD}"
+        return self.number(PRICES[capacity], words, lambda n: n <= MAX_USD) or None
 
     def accelerator(self, gpus: int | None) -> Accelerator | None:
         name = self.text("gpu")
@@ -288,23 +294,23 @@ class _RowReader:
             return None
         if not gpus and not self.text("gpu_fraction"):
             if gpus == 0 or not self.text("gpu_count"):  # else the count was told to be bad
-                self._say("bad-cell", f"gpu: found {name!r}, and no gpu_count", self._column("gpu"))
+                self._report("bad-cell", f"gpu: found {name!r}, and no gpu_count", self._column("gpu"))
             return None
         try:
             return accelerator_of(name)
         except FleetError as error:
-            self._say("bad-cell", f"gpu: {error}", self._column("gpu"), error.hint)
+            self._report("bad-cell", f"gpu: {error}", self._column("gpu"), error.hint)
             return None
 
     def room(self, provider: str, vcpu: Decimal | None, memory: Decimal | None) -> NodeCapacity | None:
-        milli = self.whole("alloc_vcpu_milli", "thousandths of a CPU, at least 1", 1, _MOST_CPUS * 1000)
-        mib = self.whole("alloc_memory_mib", "MiB, at least 1", 1, _MOST_GIB * 1024)
-        pods = self.whole("pods", f"how many pods a node takes, 1 to {_MOST_PODS}", 1, _MOST_PODS)
+        milli = self.whole("alloc_vcpu_milli", "thousandths of a CPU, at least 1", 1, _MAX_CPUS * 1000)
+        mib = self.whole("alloc_memory_mib", "MiB, at least 1", 1, _MAX_GIB * 1024)
+        pods = self.whole("pods", f"how many pods a node takes, 1 to {_MAX_PODS}", 1, _MAX_PODS)
         for name, part, whole in (
             ("alloc_vcpu_milli", milli, vcpu and vcpu * 1000), ("alloc_memory_mib", mib, memory and memory * 1024),
         ):  # fmt: skip
             if part and whole and part > whole:
-                self._say("bad-cell", f"{name}: {part} for pods, more than the {whole} that it has", self._column(name))
+                self._report("bad-cell", f"{name}: {part} for pods, more than the {whole} that it has", self._column(name))
         if vcpu is None or memory is None:
             return None if milli is None or mib is None else NodeCapacity(milli, mib, pods or PODS)
         rule = estimated_capacity(provider, vcpu, memory)
@@ -318,7 +324,7 @@ class _RowReader:
             found = _TAINT.fullmatch(text)
             if found is None:
                 words = "key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute"
-                self._say("bad-cell", f"taints: wanted {words}, found {text!r}", self._column("taints"))
+                self._report("bad-cell", f"taints: expected {words}, found {text!r}", self._column("taints"))
             else:
                 yield Taint(key=found["key"], value=found["value"] or "", effect=found["effect"])
 
@@ -331,11 +337,11 @@ class _RowReader:
         region = self.matching("region", _LABEL, "a region, or nothing")
         arch = self.matching("arch", re.compile("amd64|arm64"), "amd64 or arm64") or "amd64"
         as_of = self.matching("as_of", _DATE, "a date such as 2026-08-03")
-        vcpu = self.size("vcpu", "vCPUs", _MOST_CPUS)
-        memory = self.size("memory_gib", "GiB", _MOST_GIB)
-        told = self.size("gpu_memory_gib", "GiB of a GPU", _MOST_GIB)
-        gpus = self.whole("gpu_count", f"how many GPUs, 0 to {MOST_GPUS}", 0, MOST_GPUS)
-        disk = self.size("ephemeral_gib", "GiB of disk for pods", _MOST_GIB)
+        vcpu = self.size("vcpu", "vCPUs", _MAX_CPUS)
+        memory = self.size("memory_gib", "GiB", _MAX_GIB)
+        gpu_memory = self.size("gpu_memory_gib", "GiB of a GPU", _MAX_GIB)
+        gpus = self.whole("gpu_count", f"how many GPUs, 0 to {MAX_GPUS}", 0, MAX_GPUS)
+        disk = self.size("ephemeral_gib", "GiB of disk for pods", _MAX_GIB)
         accelerator = self.accelerator(gpus)
         prices = [(capacity, self.price(capacity)) for capacity in CAPACITY_TYPES]
         zones = tuple(self.text("zones").split())
@@ -348,7 +354,7 @@ class _RowReader:
                 provider=provider, name=name, region=region, zones=zones or zones_of(provider, region), arch=arch,
                 vcpu=vcpu, memory_gib=memory, room=room, gpus=gpus or 0, accelerator=accelerator,
                 gpu_model=self.text("gpu_model") or (accelerator.product if accelerator else ""),
-                gpu_fraction=self.text("gpu_fraction"), gpu_memory_gib=told,
+                gpu_fraction=self.text("gpu_fraction"), gpu_memory_gib=gpu_memory,
                 prices=tuple((capacity, price) for capacity, price in prices if price is not None),
                 as_of=as_of, price_source=self.text("price_source") or f"{self.file}:{self.line}",
                 spec_source=self.text("spec_source"), notes=self.text("notes"), disk_gib=disk,

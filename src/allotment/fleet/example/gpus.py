@@ -1,4 +1,4 @@
-"""``gpu.example.com``: GPUs of 80Gi; whole or cut into equal parts, for one claim each or shared, ready or not."""
+"""``gpu.example.com``: GPUs of 80Gi; whole or in equal partitions, exclusive or shared, with or without binding conditions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from allotment.model.resource import (
 )
 
 GPU_DRIVER: Final = "gpu.example.com"
-#: What a scheduler waits for before it binds a pod to a GPU that is not ready yet (KEP-5007).
+#: Binding condition that the scheduler waits for before it binds a pod to the GPU (KEP-5007).
 READY: Final = "BindingConditions"
 FAILED: Final = "BindingFailureConditions"
 
@@ -31,7 +31,7 @@ _WHOLE: Final = {"memory": _MEMORY, "compute": _COMPUTE}
 
 
 def gpu_offering(node: str, gpus: int, mode: ExampleMode) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
-    """A node's GPUs, with their parts each a group, and what the parts share."""
+    """Return a node's GPUs, each with its partitions as a group, and the counter sets of the partitions."""
     groups = tuple(tuple(_gpu(node, index, mode)) for index in range(gpus))
     if not mode.partitions:
         return (tuple(device for group in groups for device in group),), ()
@@ -74,7 +74,7 @@ def _device(
 def _capacity(name: str, value: Quantity, shared: bool) -> DeviceCapacity:
     if not shared:
         return DeviceCapacity(value=value)
-    # Who asks for nothing gets all of it.
+    # A claim without a requested amount gets all of it.
     steps = CapacityRequestPolicyRange(min=_STEPS[name], step=_STEPS[name], max=value)
     return DeviceCapacity(value=value, request_policy=CapacityRequestPolicy(default=value, valid_range=steps))
 

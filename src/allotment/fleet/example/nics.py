@@ -1,4 +1,4 @@
-"""``net.example.com``: network cards whose bandwidth many claims share, each with as much as it asked for."""
+"""``net.example.com``: network cards whose bandwidth several claims share by their requested amounts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BANDWIDTH: Final = DeviceCapacity(
         ),
     ),
 )
-#: Every claim takes one virtual function, whatever it asks for.
+#: Every claim uses one virtual function, regardless of its requested amount.
 _FUNCTIONS: Final = DeviceCapacity(
     value=Quantity.parse("100"),
     request_policy=CapacityRequestPolicy(default=Quantity.parse("1"), valid_values=(Quantity.parse("1"),)),

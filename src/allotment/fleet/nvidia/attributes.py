@@ -1,6 +1,6 @@
-"""What every device made of a GPU says of it.
+"""Attributes that all devices of a GPU publish.
 
-An API server refuses a whole slice for one bad attribute, so what it would not take is left out or cut here.
+An API server rejects a whole slice for one invalid attribute, so invalid values are omitted or truncated here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from allotment.fleet.nvidia.gpu import Gpu
 from allotment.model.resource import DeviceAttribute
 
-#: The longest string that an attribute may have, in bytes.
+#: Maximum length of a string attribute in bytes.
 LONGEST = 64
 
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 
 def semver(text: str) -> str:
-    """A driver's dotted number as the three-part semver that it is published as.
+    """Return a driver's dotted version as three-part semver, as published.
 
     >>> semver("580.105.08"), semver("12.4")
     ('580.105.8', '12.4.0')
@@ -28,28 +28,28 @@ def semver(text: str) -> str:
 
 
 def string(value: str | None) -> DeviceAttribute | None:
-    """A string attribute; none of what is unknown."""
+    """Return a string attribute, or None for an unknown value."""
     cut = (value or "").encode(errors="replace")[:LONGEST].decode(errors="ignore")
     return DeviceAttribute(string=cut) if cut else None
 
 
 def integer(value: int | None) -> DeviceAttribute | None:
-    """An integer attribute; none of what is unknown."""
+    """Return an integer attribute, or None for an unknown value."""
     return None if value is None else DeviceAttribute(int_=value)
 
 
 def version(text: str) -> DeviceAttribute | None:
-    """A version attribute; none of what is not dotted numbers."""
+    """Return a version attribute, or None if the text is not dotted numbers."""
     return DeviceAttribute(version=semver(text)) if _NUMBERS.fullmatch(text) else None
 
 
 def known(values: dict[str, DeviceAttribute | None]) -> dict[str, DeviceAttribute]:
-    """Those attributes that are known, in alphabetical order, as a server returns them."""
+    """Return the attributes that are not None, in alphabetical order, as an API server returns them."""
     return {name: value for name, value in sorted(values.items()) if value is not None}
 
 
 def place(gpu: Gpu) -> dict[str, DeviceAttribute | None]:
-    """Where a GPU sits, in the attributes that all vendors share (KEP-4381)."""
+    """Return the topology attributes that all vendors share (KEP-4381)."""
     return {
         "resource.kubernetes.io/numaNode": integer(gpu.numa),
         "resource.kubernetes.io/pciBusID": string(gpu.pci if _PCI.fullmatch(gpu.pci) else None),
@@ -58,7 +58,7 @@ def place(gpu: Gpu) -> dict[str, DeviceAttribute | None]:
 
 
 def model(gpu: Gpu) -> dict[str, DeviceAttribute | None]:
-    """What a GPU is; its pieces repeat it."""
+    """Return the attributes of the GPU model, which its MIG devices repeat."""
     return {
         "addressingMode": string(gpu.addressing_mode),
         "architecture": string(gpu.architecture),

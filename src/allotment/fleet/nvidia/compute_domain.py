@@ -1,7 +1,7 @@
-"""Devices of ``compute-domain.nvidia.com``: a node's part in a domain of NVLink that spans nodes.
+"""Devices of ``compute-domain.nvidia.com``: a node's membership in a multi-node NVLink domain.
 
 Neither is hardware. A claim for ``daemon-0`` makes the node a member of a ComputeDomain; ``channel-0`` is one of 2048
-channels through which a workload reaches the memory of the others', and the only one that is published.
+channels through which a workload accesses the memory of other nodes, and the only one that is published.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
 
 
 def domain_devices() -> tuple[Device, ...]:
-    """What every node with the driver publishes.
+    """Return the devices that every node with the driver publishes.
 
     >>> [device.name for device in domain_devices()]
     ['channel-0', 'daemon-0']

@@ -1,6 +1,6 @@
-"""Facts of one GPU, whoever found them: NVML on a real host, a profile elsewhere.
+"""Facts of one NVIDIA GPU, from NVML on a real host or from a hardware profile.
 
-Everything that is published is made of these, so a simulated node and a real one of the same hardware look the same.
+All published devices are built from these facts, so a simulated node publishes the same as real hardware.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ class Fabric(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """One GPU. ``pci`` (``0000:07:00.0``) is its name for good; ``minor`` is the N of ``/dev/nvidiaN``.
+    """One GPU. ``pci`` (``0000:07:00.0``) is its stable identity; ``minor`` is the N of ``/dev/nvidiaN``.
 
-    ``mig``: what it could be cut into, None where it has no MIG; ``mig_enabled``: whether its MIG mode is on.
-    ``memory_bytes``: None where the driver cannot tell (memory coherent with the CPU's). ``numa``, ``pcie_root``: None
-    where the machine does not say. ``bar_bytes``: size of the aperture through which a virtual machine sees its memory.
+    ``mig``: its MIG profiles, or None without MIG; ``mig_enabled``: whether MIG mode is on. ``memory_bytes``: None if
+    the driver does not report it (memory coherent with the CPU's). ``numa``, ``pcie_root``: None if unknown. ``bar_bytes``: size of the aperture through which a virtual machine sees its memory.
     ``iommu_fd``: whether the host has ``/dev/iommu``; ``iommu_group``: of devices that only one virtual machine can
-    have at a time, None where the machine does not say. ``vfio_bound``: it is handed to ``vfio-pci``, so that NVML
-    cannot see it; most facts are empty then, unless it was seen before. ``compute_capability`` and the versions are in
-    the driver's own words (``8.0``, ``580.105.08``).
+    have at a time, or None if unknown. ``vfio_bound``: bound to ``vfio-pci``, so that NVML does not report it; most
+    facts are empty then, unless they were read before. ``compute_capability`` and the versions are in
+    the driver's format (``8.0``, ``580.105.08``).
     """
 
     pci: str
@@ -62,7 +61,7 @@ class Gpu(NamedTuple):
 
 
 def gpu_uuid(node: str, pci: str) -> str:
-    """The made-up UUID of the GPU at a PCI address of a node: the same one every time.
+    """Return the generated, stable UUID of the GPU at a PCI address of a node.
 
     >>> gpu_uuid("node-a100", "0000:07:00.0")
     'GPU-7b87886d-1164-5d74-9d38-3ac3c50b31dd'
@@ -71,9 +70,9 @@ def gpu_uuid(node: str, pci: str) -> str:
 
 
 def gpus_of(machine: Hardware, node: str, mode: Mode | None = None) -> tuple[Gpu, ...]:
-    """The GPUs of a machine from its profile, in the order in which the real driver was seen to publish them.
+    """Return the GPUs of a machine from its profile, in the order in which the real driver publishes them.
 
-    ``mode``: MIG is on where that mode has GPUs cut already, and where it needs MIG but cannot switch it (Ampere).
+    ``mode``: MIG mode is on if the mode has static MIG devices, or needs MIG but cannot switch it (Ampere).
     """
     return tuple(_gpu(machine, node, number, _mig_enabled(machine, number, mode)) for number in machine.order)
 
@@ -109,6 +108,6 @@ def _gpu(machine: Hardware, node: str, number: int, mig_enabled: bool) -> Gpu:
         pcie_root=slot.pcie_root,
         mig=model.mig,
         mig_enabled=mig_enabled,
-        # No profile says it; apertures are powers of two that hold the memory on all but small cards.
+        # Profiles do not contain it; except on small cards, apertures are the next power of two of the memory.
         bar_bytes=1 << (memory - 1).bit_length(),
     )

@@ -1,6 +1,6 @@
-"""MIG devices: those that exist, and those that could be made.
+"""MIG devices as published: existing ones, and all possible ones with shared counters.
 
-Names carry the parent's minor number, profile, profile id and place.
+Names contain the parent's minor number, profile, profile id and first memory slice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ONE = Quantity.of_int(1)
 
 
 class ExistingMigDevice(Protocol):
-    """A MIG device that exists on a GPU: what it is, where, and what the driver calls it."""
+    """A MIG device that exists on a GPU: profile, first memory slice and UUID."""
 
     @property
     def profile_id(self) -> int:
@@ -47,17 +47,17 @@ class ExistingMigDevice(Protocol):
 
 
 def piece_name(gpu: Gpu, profile: MigProfile, start: int) -> str:
-    """The name of the MIG device of a profile at a place."""
+    """Return the device name of a MIG device."""
     return f"gpu-{gpu.minor}-{_suffix(profile, start)}"
 
 
 def counter_set(gpu: Gpu, mig: Mig) -> CounterSet:
-    """What a GPU shares among its possible MIG devices (KEP-4815)."""
+    """Return the counter set that a GPU's possible MIG devices consume (KEP-4815)."""
     return CounterSet(name=_counter_set(gpu), counters=_everything(mig))
 
 
 def divisible_gpu(gpu: Gpu, mig: Mig) -> Device:
-    """A whole GPU that consumes everything its pieces could; its memory is then the largest profile's."""
+    """Return the whole GPU as a device that consumes all counters; its memory is that of the largest profile."""
     counters = _everything(mig)
     return Device(
         name=name_of(gpu),
@@ -68,11 +68,11 @@ def divisible_gpu(gpu: Gpu, mig: Mig) -> Device:
 
 
 def possible_mig_devices(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
-    """Every MIG device that could be made, by name.
+    """Return all possible MIG devices, by name.
 
-    No UUID before it exists, and no memory-slice capacities: a selector must not be able to ask for a place.
+    They have no UUID before they exist, and no memory-slice capacities: selectors must not depend on the placement.
     """
-    told = _attributes(gpu)  # with a profile to be replaced, which keeps the order
+    told = _attributes(gpu)  # the profile is a placeholder, which keeps the order
     return tuple(
         Device(
             name=f"gpu-{gpu.minor}-{form.suffix}",
@@ -85,14 +85,14 @@ def possible_mig_devices(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
 
 
 def common_attributes(gpu: Gpu) -> dict[str, DeviceAttribute]:
-    """What all MIG devices of a GPU say of it, with a profile and a UUID to be replaced, which keeps the order."""
+    """Return the attributes common to all MIG devices of a GPU, with placeholders for profile and UUID (for the order)."""
     return _attributes(gpu, uuid=string("?"))
 
 
 def existing_mig_device(
     gpu: Gpu, mig: Mig, made: ExistingMigDevice, told: Mapping[str, DeviceAttribute] | None = None
 ) -> Device | None:  # fmt: skip
-    """A MIG device that exists; none if its profile is unknown. ``told``: what `told_of` says, for one of many."""
+    """Return an existing MIG device as published, or None if its profile is unknown. ``told``: `common_attributes`."""
     profile = next((profile for profile in mig.profiles if profile.gi_id == made.profile_id), None)
     if profile is None:
         return None
@@ -105,7 +105,7 @@ def existing_mig_device(
 
 
 class _ModelDevices(NamedTuple):
-    """What possible MIG devices of all GPUs of a model have in common. Made once: a large fleet has many."""
+    """The common data of possible MIG devices of a GPU model, computed once for large fleets."""
 
     suffix: str
     profile: DeviceAttribute
@@ -127,7 +127,7 @@ def _forms(mig: Mig) -> tuple[_ModelDevices, ...]:
 
 
 def _suffix(profile: MigProfile, start: int) -> str:
-    # The id tells 1g.24gb+me from 1g.24gb-me, which read the same once the name is a DNS label.
+    # The id distinguishes 1g.24gb+me from 1g.24gb-me, which are equal as DNS labels.
     return f"mig-{profile.name.replace('.', '').replace('+', '-')}-{profile.gi_id}-{start}"
 
 

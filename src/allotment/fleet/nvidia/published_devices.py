@@ -1,4 +1,4 @@
-"""GPUs and a mode to what the driver publishes: the one place that knows which GPU becomes which devices."""
+"""Published devices of GPUs in a mode: which devices each GPU becomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from allotment.fleet.hardware import Hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
-from allotment.fleet.nvidia.mig_devices import ExistingMigDevice, counter_set, divisible_gpu, existing_mig_device, piece_name, possible_mig_devices
+from allotment.fleet.nvidia.mig_devices import (
+    ExistingMigDevice,
+    counter_set,
+    divisible_gpu,
+    existing_mig_device,
+    piece_name,
+    possible_mig_devices,
+)
 from allotment.fleet.nvidia.shared_gpus import counted_gpu, mps_limited_gpu
 from allotment.fleet.nvidia.vfio import vfio_gpu
 from allotment.fleet.nvidia.whole_gpus import whole_gpu
@@ -19,7 +26,7 @@ Group = tuple[Device, ...]
 
 
 class FixedMigDevice(NamedTuple):
-    """A MIG device that a fixed layout has on a GPU."""
+    """A MIG device of a static layout on a GPU."""
 
     profile_id: int
     start: int
@@ -34,12 +41,12 @@ class Offering(NamedTuple):
 
 
 def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[ExistingMigDevice]] | None = None) -> Offering:
-    """What these GPUs publish, in the order given or, where GPUs are cut, by PCI address.
+    """Return what these GPUs publish, in the given order, or by PCI address in MIG modes.
 
-    ``made``: the MIG devices that exist, by PCI address; they are published where the mode does not make its own.
+    ``made``: the existing MIG devices by PCI address; they are published unless the mode creates MIG devices itself.
     """
     if not isinstance(mode, Vfio):
-        # What a virtual machine has, or may get, is not there for containers.
+        # GPUs for virtual machines are not available to containers.
         gpus = [gpu for gpu in gpus if not gpu.vfio_bound]
     match mode:
         case DynamicMig():
@@ -57,13 +64,13 @@ def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[
 
 
 def offering_of(machine: Hardware, node: str, mode: NvidiaMode) -> Offering:
-    """What a machine publishes by its profile."""
+    """Return what a machine publishes according to its profile."""
     gpus = gpus_of(machine, node, mode)
     return offering(gpus, mode, fixed_mig_devices(gpus, node, mode))
 
 
 def fixed_mig_devices(gpus: Sequence[Gpu], node: str, mode: NvidiaMode) -> dict[str, tuple[FixedMigDevice, ...]]:
-    """The MIG devices of a mode's fixed layouts, by the parent's PCI address. UUIDs are made up, but stable."""
+    """Return the MIG devices of a mode's static layouts, by the parent's PCI address. UUIDs are generated and stable."""
     if not isinstance(mode, StaticMig):
         return {}
     return {
@@ -82,7 +89,7 @@ def _by_address(gpus: Sequence[Gpu]) -> list[Gpu]:
 
 
 def _current_devices(gpu: Gpu, made: Mapping[str, Sequence[ExistingMigDevice]]) -> list[Device]:
-    """A GPU in MIG mode is nothing but its pieces: as a whole it can no longer be used."""
+    """Return the MIG devices of a GPU in MIG mode, which cannot be used as a whole, or else the whole GPU."""
     if gpu.mig is None or not gpu.mig_enabled:
         return [whole_gpu(gpu)]
     found = [existing_mig_device(gpu, gpu.mig, one) for one in made.get(gpu.pci, ())]
@@ -90,9 +97,9 @@ def _current_devices(gpu: Gpu, made: Mapping[str, Sequence[ExistingMigDevice]]) 
 
 
 def _dynamic_devices(gpus: Sequence[Gpu]) -> Offering:
-    """The whole GPU is on offer beside its pieces where MIG can be switched without a reset (Hopper and newer).
+    """Return the possible MIG devices, and the whole GPU if MIG can be switched without a reset (Hopper and newer).
 
-    On Ampere the mode is as it was set at start-up: with MIG on only pieces, with MIG off only the whole.
+    On Ampere MIG mode is fixed at start-up: only MIG devices if it is on, only the whole GPU if it is off.
     """
     groups: list[Group] = []
     counters: list[CounterSet] = []

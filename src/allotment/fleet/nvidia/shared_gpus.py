@@ -1,10 +1,9 @@
-"""GPUs that several claims may hold at once, by an amount of memory (KEP-5075, consumable capacity).
+"""GPUs that several claims share by an amount of memory (KEP-5075, consumable capacity).
 
-Two ways. ``consumable-shares`` is the vendor's: amounts are counted, and nobody holds a program to its amount.
-``shared`` is ours: when a claim is prepared, MPS limits its programs to exactly the memory that the claim consumed, so
-"10 GB of a GPU" needs no MIG. Both keep type ``gpu``: the usual DeviceClass finds them, and a claim that names no
-amount gets the whole GPU (but for ``unlimited`` and counted shares, where it gets one share). An attribute
-``sharing: MPS`` tells the enforced ones.
+``consumable-shares`` is the vendor's mode: amounts are counted but not enforced. ``shared`` is Allotment's: when a claim
+is prepared, MPS limits its programs to the consumed memory, so "10 GB of a GPU" needs no MIG. Both keep type ``gpu``:
+the usual DeviceClass selects them, and a claim without a requested amount gets the whole GPU (except ``unlimited`` and
+counted shares, where it gets one share). Enforced GPUs have the attribute ``sharing: MPS``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ONE = Quantity.of_int(1)
 
 
 def mps_limited_gpu(gpu: Gpu) -> Device:
-    """A GPU whose memory is handed out in MiB and held to by MPS; whole where its memory is unknown."""
+    """Return a GPU whose memory is allocated in MiB and limited by MPS; the whole GPU if its memory is unknown."""
     if gpu.memory_bytes is None:
         return whole_gpu(gpu)
     sharing = string("MPS")
@@ -36,7 +35,7 @@ def mps_limited_gpu(gpu: Gpu) -> Device:
 
 
 def counted_gpu(gpu: Gpu, mode: ConsumableShares) -> Device:
-    """A GPU whose amounts are counted only."""
+    """Return a GPU whose amounts are counted but not enforced."""
     capacity: dict[str, DeviceCapacity] = {}
     if gpu.memory_bytes is not None:
         capacity["memory"] = (
@@ -50,7 +49,7 @@ def counted_gpu(gpu: Gpu, mode: ConsumableShares) -> Device:
 
 
 def _default_all(memory: int) -> DeviceCapacity:
-    # Cut to whole MiB: the default must be a step of the range.
+    # Rounded down to MiB: the default must be a multiple of the step.
     most = Quantity.binary(memory // MIB * MIB)
     valid = CapacityRequestPolicyRange(min=_MIB, max=most, step=_MIB)
     return DeviceCapacity(value=most, request_policy=CapacityRequestPolicy(default=most, valid_range=valid))

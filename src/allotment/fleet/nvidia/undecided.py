@@ -1,8 +1,8 @@
-"""GPUs whose MIG layout is still to be decided: every piece that any layout could have, and the whole.
+"""GPUs with an undecided MIG layout: all MIG devices of all layouts, and the whole GPU, for planning.
 
-No driver publishes this. It is what a planner asks before a machine exists: whatever pods get here, a layout can be cut
-so that a static partitioning publishes just those pieces. So each device looks exactly as it will look then, and shared
-counters keep together only what one GPU can be cut into.
+No driver publishes this. A planner uses it before a machine exists: for the devices that pods get here, a static layout
+with exactly these devices exists. So each device is as it will be published then, and shared counters limit the
+allocated devices to what one GPU can be partitioned into.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from allotment.fleet.hardware import Hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.mig import DIMENSIONS, placements
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
-from allotment.fleet.nvidia.mig_devices import counter_set, divisible_gpu, existing_mig_device, piece_name, possible_mig_devices, common_attributes
+from allotment.fleet.nvidia.mig_devices import (
+    common_attributes,
+    counter_set,
+    divisible_gpu,
+    existing_mig_device,
+    piece_name,
+    possible_mig_devices,
+)
 from allotment.fleet.nvidia.published_devices import FixedMigDevice, Offering
 from allotment.fleet.nvidia.whole_gpus import whole_gpu
 from allotment.fleet.profiles import Mig
@@ -21,8 +28,8 @@ from allotment.model.resource import Device
 
 
 def undecided_layout_devices(machine: Hardware, node: str) -> Offering:
-    """Pieces and wholes of a machine's GPUs. Smaller pieces come first, and lie at the end of the GPU first, so that
-    larger ones find their place afterwards."""
+    """Return MIG devices and whole GPUs of a machine. Smaller devices come first, from the end of the GPU, so that
+    larger ones still fit afterwards."""
     gpus = sorted(gpus_of(machine, node), key=lambda gpu: gpu.pci)
     groups: list[tuple[Device, ...]] = []
     counters = []

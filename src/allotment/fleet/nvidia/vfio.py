@@ -1,4 +1,4 @@
-"""GPUs for virtual machines: handed over whole, by PCI address (VFIO)."""
+"""GPUs for virtual machines: whole GPUs, passed through by PCI address (VFIO)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
 
 
 def vfio_gpu(gpu: Gpu, index: int) -> Device:
-    """A GPU to pass through; ``index``: its place among the GPUs by PCI address.
+    """Return a GPU for pass-through. ``index``: its position among the GPUs by PCI address.
 
-    Once it is bound to ``vfio-pci`` NVML cannot see it, so nothing here comes from NVML alone: the UUID is made of the
-    PCI address, the memory is the aperture that a guest maps.
+    Once it is bound to ``vfio-pci`` NVML does not report it, so nothing here comes from NVML alone: the UUID is derived from
+    the PCI address, the memory is the aperture that a guest maps.
     """
     capacity = {}
     if gpu.bar_bytes is not None:

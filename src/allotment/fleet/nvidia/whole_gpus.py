@@ -9,17 +9,17 @@ from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
 
 
 def name_of(gpu: Gpu) -> str:
-    """The device's name: the minor number, which the node of its device file has too."""
+    """Return the device name, which contains the minor number of the device file."""
     return f"gpu-{gpu.minor}"
 
 
 def attributes_of(gpu: Gpu, **more: DeviceAttribute) -> dict[str, DeviceAttribute]:
-    """What a whole GPU says of itself."""
+    """Return the attributes of a whole GPU."""
     return known({**model(gpu), "type": string("gpu"), "uuid": string(gpu.uuid), **more})
 
 
 def whole_gpu(gpu: Gpu) -> Device:
-    """A GPU as one device. Its memory is what the driver counts, less than the label says."""
+    """Return a GPU as one device. Its memory is what the driver reports, less than advertised."""
     capacity = {}
     if gpu.memory_bytes is not None:
         capacity["memory"] = DeviceCapacity(value=Quantity.binary(gpu.memory_bytes))

@@ -104,7 +104,6 @@ class ClusterIndex:
 
     @cached_property
     def rules(self) -> Sequence[DeviceTaintRule]:
-        """DeviceTaintRules."""
         return self.of(DeviceTaintRule)
 
     @cached_property
@@ -124,12 +123,10 @@ class ClusterIndex:
 
     @cached_property
     def quotas(self) -> Sequence[ResourceQuota]:
-        """ResourceQuotas."""
         return self.of(ResourceQuota)
 
     @cached_property
     def leases(self) -> Sequence[Lease]:
-        """Leases."""
         return self.of(Lease)
 
     @cached_property
@@ -238,19 +235,19 @@ class ClusterIndex:
     @cached_property
     def class_users(self) -> Mapping[str, Sequence[ClassUser]]:
         """Claims that are not allocated, and templates, by requested class."""
-        asking: list[tuple[str, bool, ResourceClaimSpec]] = [
+        requesting: list[tuple[str, bool, ResourceClaimSpec]] = [
             (name_of(claim), True, claim.spec) for claim in self.claims.values() if claim.status.allocation is None
         ]
-        asking += ((name_of(template), False, template.spec.spec) for template in self.templates.values())
+        requesting += ((name_of(template), False, template.spec.spec) for template in self.templates.values())
         found: defaultdict[str, dict[ClassUser, None]] = defaultdict(dict)
-        for name, waits, spec in asking:
+        for name, waits, spec in requesting:
             for request in spec.devices.requests:
                 several = len(request.first_available) > 1
                 classes = [(sub.device_class_name, several) for sub in request.first_available]
                 classes += [(request.exactly.device_class_name, False)] if request.exactly else []
                 for wanted, otherwise in classes:
                     found[wanted][ClassUser(name, waits, otherwise)] = None
-        return {wanted: tuple(askers) for wanted, askers in found.items()}
+        return {wanted: tuple(users) for wanted, users in found.items()}
 
     # --- pods --------------------------------------------------------------------------------------------------------
 

@@ -141,8 +141,6 @@ class ResourceQuotaStatus(Value, frozen=True):
 
 
 class ResourceQuota(Object, frozen=True):
-    """A ResourceQuota."""
-
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 

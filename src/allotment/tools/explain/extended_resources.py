@@ -76,7 +76,9 @@ def extended_claim(
     )
 
 
-def served_by_classes(classes: Mapping[str, DeviceClass], demand: PodRequirements, features: Features) -> frozenset[str]:
+def served_by_classes(
+    classes: Mapping[str, DeviceClass], demand: PodRequirements, features: Features
+) -> frozenset[str]:
     """The pod's extended resources that a DeviceClass provides."""
     if not demand.extended or not features.enabled("DRAExtendedResource"):
         return frozenset()

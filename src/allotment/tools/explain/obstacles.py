@@ -131,8 +131,8 @@ def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:
 def invalid_class(objects: ExplainInput, spec: ResourceClaimSpec) -> Obstacle | None:
     """The obstacle if the API server rejects a class that the claim names, otherwise None."""
     for request in spec.devices.requests:
-        for asked in (*((request.exactly,) if request.exactly is not None else ()), *request.first_available):
-            found = invalid(objects, "DeviceClass", ObjectKey("", asked.device_class_name))
+        for request_spec in (*((request.exactly,) if request.exactly is not None else ()), *request.first_available):
+            found = invalid(objects, "DeviceClass", ObjectKey("", request_spec.device_class_name))
             if found is not None:
                 return found
     return None

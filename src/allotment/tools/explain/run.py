@@ -170,7 +170,7 @@ class _Run:
         plugins, eligible = self._plugin_resources(pod, template_of(pod, owner), eligible)
         requested = pod_claims(pod, template_of(pod, owner), self.input, self.claims, plugins)
         if isinstance(requested, Obstacle):
-            reasons = self._mended(pod, requested, template_of(pod, owner))
+            reasons = self._with_fix(pod, requested, template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         if self.nodes and self._lacks_class(requested):  # Kubernetes examines no node
             reasons = self._reasons(tuple(requested.pending), requested, list(self.nodes), {}, pod, owner)
@@ -239,7 +239,7 @@ class _Run:
         exclusions = excluded_nodes(pod, nodes)
         return [node for node in nodes if node not in exclusions], exclusions
 
-    def _mended(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
+    def _with_fix(self, pod: Pod, obstacle: Obstacle, where: tuple[str, str]) -> Diagnosis:
         """The reasons with the first change after which the pod fits, if any. Replicas are tried once."""
         reasons = obstacle.reasons
         key = (where[0], id(pod.spec), self.commits, reasons.headline.code, reasons.headline.summary)
@@ -401,7 +401,7 @@ class _Run:
     def _eligibility_changes(
         self, pod: Pod, owner: str, requested: PodClaims, eligible: list[str], node: str
     ) -> tuple[SuggestedChange, ...]:
-        """Changes that make a node with the devices eligible; empty if an error on another node would end the attempt."""
+        """Changes that make a node eligible; empty if an error on another node would end the attempt."""
         way = make_eligible(pod, self.nodes[node], template_of(pod, owner), bool(daemon_node(pod)))
         stays = [name for name in eligible if not why_excluded(way.pod, self.nodes[name])]
         return () if self._aborts(requested, stays) else way.changes
@@ -471,4 +471,4 @@ class _Trial(_Run):
     def _end(self, *what: Any, **named: Any) -> NoReturn:
         raise _DoesNotFit
 
-    _reasons = _mended = _excluded = _end
+    _reasons = _with_fix = _excluded = _end

@@ -1,6 +1,6 @@
 """Selection of the objects to explain from the objects of a cluster and the requested ones.
 
-Running pods are not tried again. Requested objects replace those of the cluster, except allocated claims.
+Running pods are not explained. Requested objects replace those of the cluster, except allocated claims.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
         # Volumes are removed, but a message of a scheduler may name one.
         names.of("volume", (volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
     folders = [(volume.get("hostPath") or {}).get("path") or "" for volume in spec.get("volumes") or ()]
-    kept = [told for folder in folders if (told := telling(folder))]
+    kept = [kept_path for folder in folders if (kept_path := telling(folder))]
     if kept:
         found["volumes"] = [{"name": f"volume-{n}", "hostPath": {"path": folder}} for n, folder in enumerate(kept)]
     return found

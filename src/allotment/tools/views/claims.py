@@ -78,8 +78,6 @@ class ClaimView(NamedTuple):
 
 
 class ClassView(NamedTuple):
-    """A DeviceClass."""
-
     document: Document
     name: str
     selectors: tuple[SelectorView, ...]
@@ -151,9 +149,9 @@ def _requests(document: Document, path: Path, request: dict[str, Any]) -> Iterat
     exactly = request.get("exactly")
     if isinstance(exactly, dict):
         # Fields next to `exactly` are misplaced, but still show the request that the author intended.
-        beside = {key: value for key, value in request.items() if key not in ("name", "exactly")}
+        misplaced = {key: value for key, value in request.items() if key not in ("name", "exactly")}
         body: Path = (*path, "exactly")
-        yield _request(document, path, body, name, exactly if exactly or not beside else beside)
+        yield _request(document, path, body, name, exactly if exactly or not misplaced else misplaced)
         return
     yield _request(document, path, path, name, request)
 

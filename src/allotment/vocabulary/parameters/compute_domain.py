@@ -40,4 +40,4 @@ KINDS: Final[Mapping[tuple[str, str], type]] = {
 def problems(config: Config) -> Iterator[Problem]:
     """What is wrong with parameters by themselves: a domain must be named."""
     if not config.domain_id:
-        yield at_field("domainID", "wanted the uid of a ComputeDomain, found none")
+        yield at_field("domainID", "expected the uid of a ComputeDomain, found none")

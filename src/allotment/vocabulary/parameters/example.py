@@ -72,7 +72,7 @@ def gpu_problems(config: GpuConfig) -> Iterator[Problem]:
     parts = sharing.space_partitioning_config
     if parts is not None and parts.partition_count < 0:
         place = "sharing.spacePartitioningConfig.partitionCount"
-        yield at_field(place, f"wanted 0 or more, found {parts.partition_count}")
+        yield at_field(place, f"expected 0 or more, found {parts.partition_count}")
 
 
 def net_problems(config: NetConfig) -> Iterator[Problem]:
@@ -80,4 +80,4 @@ def net_problems(config: NetConfig) -> Iterator[Problem]:
     burst = config.burst or Burst()
     for name, bits in (("ingressBurst", burst.ingress_burst), ("egressBurst", burst.egress_burst)):
         if not 0 <= bits < _MOST_BURST:
-            yield at_field(f"bwBurst.{name}", f"wanted 0 or more, and less than 4 GiB, found {bits}")
+            yield at_field(f"bwBurst.{name}", f"expected 0 or more, and less than 4 GiB, found {bits}")

@@ -124,7 +124,7 @@ def problems(config: Config, off: Container[str] = ()) -> Iterator[Problem]:
 def _mps_problems(config: MpsConfig) -> Iterator[Problem]:
     threads = config.default_active_thread_percentage
     if threads is not None and not 0 <= threads <= 100:
-        yield at_field("sharing.mpsConfig.defaultActiveThreadPercentage", f"wanted 0 to 100 (percent), found {threads}")
+        yield at_field("sharing.mpsConfig.defaultActiveThreadPercentage", f"expected 0 to 100 (percent), found {threads}")
     limit = config.default_pinned_device_memory_limit
     if limit is not None and mebibytes(limit) < 1:
         yield at_field("sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", too_small(limit))
@@ -132,7 +132,7 @@ def _mps_problems(config: MpsConfig) -> Iterator[Problem]:
         place = "sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit"
         at = (*place.split("."), key)
         if not _GPU_UUID.fullmatch(key) and not _INDEX.fullmatch(key):
-            wanted = "wanted a device's UUID (GPU-…, MIG-…) or its index among the claim's (0, 1, …)"
+            wanted = "expected a device's UUID (GPU-…, MIG-…) or its index among the claim's (0, 1, …)"
             yield Problem(at, f"{place}[{key}]", wanted, key=True)
         if mebibytes(limit) < 1:
             yield Problem(at, f"{place}[{key}]", too_small(limit))
@@ -149,4 +149,4 @@ def mebibytes(limit: Quantity) -> int:
 
 def too_small(limit: Quantity) -> str:
     """What is said of a memory limit of no whole MiB."""
-    return f"wanted at least 1Mi, found {limit}"
+    return f"expected at least 1Mi, found {limit}"

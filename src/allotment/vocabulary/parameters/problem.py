@@ -11,7 +11,7 @@ class Problem(NamedTuple):
     """One thing that is wrong.
 
     ``path`` leads to it within the parameters; what is missing is where it should be. ``place`` is the same in words,
-    ``text`` what was wanted and found. ``near`` is what was probably meant: another name for the field where ``key``,
+    ``text`` what was expected and found. ``near`` is what was probably meant: another name for the field where ``key``,
     or another value. ``gate``: it is not wrong, but the driver's feature gate that it needs is off.
     """
 

@@ -28,7 +28,7 @@ class Misread(Exception):
 
 
 def read(parameters: Any, kinds: Kinds) -> Any:
-    """The value of a driver's parameters. Raises Misread with the path, what was found and what is wanted.
+    """The value of a driver's parameters. Raises Misread with the path, what was found and what is expected.
 
     >>> class Mode(msgspec.Struct):
     ...     speed: int = 1
@@ -38,7 +38,7 @@ def read(parameters: Any, kinds: Kinds) -> Any:
     allotment.vocabulary.parameters.strict_decoding.Misread: sped: Mode has no such field; did you mean "speed"?
     """
     if not isinstance(parameters, dict):
-        raise Misread([Problem((), "parameters", f"wanted an object, found {_shown(parameters)}")])
+        raise Misread([Problem((), "parameters", f"expected an object, found {_shown(parameters)}")])
     version, kind = parameters.get("apiVersion"), parameters.get("kind")
     wanted = kinds.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
     if wanted is None:
@@ -73,7 +73,7 @@ def _unknown_kind(version: object, kind: object, kinds: Kinds) -> Problem:
     )
     if version is None or kind is None:
         missing = [name for name, value in (("apiVersion", version), ("kind", kind)) if value is None]
-        return Problem((), " and ".join(missing), f"wanted, found none; known are {known}")
+        return Problem((), " and ".join(missing), f"expected, found none; known are {known}")
     for known_version, known_kind in kinds:
         if known_kind == kind:
             text = f'{kind} is of "{known_version}", found {_shown(version)}'
@@ -110,7 +110,7 @@ def _problems(value: Any, type: inspect.Type, path: Path) -> Iterator[Problem]:
         if value not in known or isinstance(value, bool):
             wanted = ", ".join(_shown(each) for each in known)
             near = nearest(value, known)
-            yield Problem(path, place_of(path), f"wanted one of {wanted}, found {_shown(value)}{_meant(near)}", near)
+            yield Problem(path, place_of(path), f"expected one of {wanted}, found {_shown(value)}{_meant(near)}", near)
     elif isinstance(type, inspect.CustomType) and type.cls is Quantity:
         if not _is_quantity(value):
             yield _wrong(path, 'a quantity such as "512Mi"', value)
@@ -137,7 +137,7 @@ def _of_struct(value: Any, type: inspect.StructType, path: Path) -> Iterator[Pro
             yield Problem(at, place_of(at), f"{type.cls.__name__} has no such field{more}", near, key=True)
     for name, field in fields.items():
         if field.required and name not in value:
-            yield Problem((*path, name), place_of((*path, name)), "wanted, found none")
+            yield Problem((*path, name), place_of((*path, name)), "expected, found none")
 
 
 def _is_quantity(value: Any) -> bool:
@@ -188,7 +188,7 @@ def nearest(name: Any, known: Iterable[Any]) -> str:
 
 
 def _wrong(path: Path, wanted: str, found: Any) -> Problem:
-    return Problem(path, place_of(path), f"wanted {wanted}, found {_shown(found)}")
+    return Problem(path, place_of(path), f"expected {wanted}, found {_shown(found)}")
 
 
 def _meant(near: str) -> str:

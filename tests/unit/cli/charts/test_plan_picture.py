@@ -15,7 +15,7 @@ from allotment.cli.charts.palette import COLOURS, INK, OTHER, PAPER, colours_of,
 from allotment.cli.charts.plan import draw
 from allotment.cli.charts.text_metrics import fitted, width_of
 from allotment.tools.plan.report import ProvisioningPlan
-from tests.unit.tools.plan.made import many, mixed
+from tests.unit.tools.plan.sample_plans import mixed_plan, plan_with_groups
 
 
 def svg(plan: ProvisioningPlan, folder: Path) -> str:
@@ -25,7 +25,7 @@ def svg(plan: ProvisioningPlan, folder: Path) -> str:
 
 
 def test_an_svg_is_well_formed_and_names_everything(tmp_path: Path) -> None:
-    text = svg(mixed(), tmp_path)
+    text = svg(mixed_plan(), tmp_path)
     assert ElementTree.fromstring(text).tag.endswith("svg")
     for words in (
         "aws/p4d.24xlarge",
@@ -40,20 +40,20 @@ def test_an_svg_is_well_formed_and_names_everything(tmp_path: Path) -> None:
 
 
 def test_the_bound_is_in_it(tmp_path: Path) -> None:
-    assert "no machines for less than 26.237" in svg(mixed(), tmp_path)
+    assert "no machines for less than 26.237" in svg(mixed_plan(), tmp_path)
 
 
 def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
-    assert svg(mixed(), tmp_path) == svg(mixed(), tmp_path)
+    assert svg(mixed_plan(), tmp_path) == svg(mixed_plan(), tmp_path)
     for name in ("one.png", "two.png"):
-        draw(mixed(), tmp_path / name)
+        draw(mixed_plan(), tmp_path / name)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
-    assert b"<dc:date>" not in svg(mixed(), tmp_path).encode()
+    assert b"<dc:date>" not in svg(mixed_plan(), tmp_path).encode()
 
 
 def test_a_png_decodes(tmp_path: Path) -> None:
     path = tmp_path / "plan.png"
-    draw(mixed(), path)
+    draw(mixed_plan(), path)
     data = path.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     chunks: dict[bytes, bytes] = {}
@@ -70,13 +70,13 @@ def test_a_png_decodes(tmp_path: Path) -> None:
 
 
 def test_machines_that_are_alike_are_drawn_once(tmp_path: Path) -> None:
-    text = svg(many(150, 5), tmp_path)
+    text = svg(plan_with_groups(150, 5), tmp_path)
     assert "<!-- 30 × aws/type-4 -->" in text
     assert text.count("<!-- us-east-1a") == 5
 
 
 def test_a_hundred_and_fifty_sorts_fit_one_page(tmp_path: Path) -> None:
-    text = svg(many(150, 150), tmp_path)
+    text = svg(plan_with_groups(150, 150), tmp_path)
     root = ElementTree.fromstring(text)
     width, height = (float(root.attrib[name].removesuffix("pt")) for name in ("width", "height"))
     assert 0.4 < width / height < 2.5
@@ -89,7 +89,7 @@ def test_an_empty_plan_is_a_picture_too(tmp_path: Path) -> None:
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a name that ends in \.svg or \.png"):
-        draw(mixed(), tmp_path / "plan.gif")
+        draw(mixed_plan(), tmp_path / "plan.gif")
 
 
 def test_a_name_is_cut_before_its_number() -> None:

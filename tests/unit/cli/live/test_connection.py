@@ -158,7 +158,7 @@ def test_a_plugin_that_fails_is_no_silence_of_the_server(
 )
 def test_whom_the_server_does_not_know_hears_what_to_look_at(code: int, message: str, told: str) -> None:
     way = Target("https://example.invalid", context="mine")
-    with pytest.raises(Failure) as failed, connection.told(way):
+    with pytest.raises(Failure) as failed, connection.cluster_errors(way):
         raise StatusError({"code": code, "message": message, "reason": "Forbidden"})
     assert told in f"{failed.value} {failed.value.hint}"
     assert "context mine" in failed.value.hint
@@ -171,7 +171,7 @@ def test_a_certificate_of_somebody_else_is_named_so() -> None:
     error.__cause__ = OSError("cannot connect")
     error.__cause__.__cause__ = distrust
     way = Target("https://example.invalid", context="mine")
-    with pytest.raises(Mistake, match="trusted: self-signed certificate") as failed, connection.told(way):
+    with pytest.raises(Mistake, match="trusted: self-signed certificate") as failed, connection.cluster_errors(way):
         raise error
     assert "certificate-authority-data" in failed.value.hint
 

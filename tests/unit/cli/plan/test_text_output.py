@@ -11,32 +11,32 @@ from msgspec.structs import replace
 
 from allotment.cli.output.console import Screen
 from allotment.cli.plan.json_output import data_of
-from allotment.cli.plan.text_output import Manner, free_of, tell
+from allotment.cli.plan.text_output import Manner, free_of, print_plan
 from allotment.tools.explain.report import ClaimAllocation, DeviceAllocation
 from allotment.tools.plan.reasons.machine_groups import group_machines
 from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan, TypeVerdict
-from tests.unit.tools.plan.made import machine, many, mixed, plan_of, seat
+from tests.unit.tools.plan.sample_plans import machine, mixed_plan, placement, plan_of_machines, plan_with_groups
 
 
 def told(
     plan: ProvisioningPlan, width: int | None = 80, wide: bool = False, why: str | None = None, colour: bool = False
 ) -> str:
     out = io.StringIO()
-    tell(Screen(out, width, colour), plan, Manner(wide, why))
+    print_plan(Screen(out, width, colour), plan, Manner(wide, why))
     return out.getvalue()
 
 
 def test_the_first_line_answers() -> None:
-    assert told(mixed()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
-    proven = plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1")
+    assert told(mixed_plan()).splitlines()[0] == "3 machines, 26.637 USD/h (lower bound 26.237, gap 1.5 %)"
+    proven = plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
     assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven optimal)"
     assert told(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]
-    assert told(ProvisioningPlan(existing=mixed().existing)).splitlines()[0] == "No machine is needed"
-    assert told(ProvisioningPlan(unserved=mixed().unserved)).splitlines()[0] == "No machine serves them"
+    assert told(ProvisioningPlan(existing=mixed_plan().existing)).splitlines()[0] == "No machine is needed"
+    assert told(ProvisioningPlan(unserved=mixed_plan().unserved)).splitlines()[0] == "No machine serves them"
 
 
 def test_machines_stand_with_their_pods_and_devices() -> None:
-    lines = told(mixed(), None).splitlines()
+    lines = told(mixed_plan(), None).splitlines()
     assert "p4d-1   aws/p4d.24xlarge    us-east-1a      on-demand   21.958   8xa100-40gb   2 GPUs" in lines
     assert "  train-0  gpu-0, gpu-1, gpu-2" in lines
     assert "  notebook-0..4  gpu-0-mig-1g5gb-19-0 … gpu-0-mig-1g5gb-19-4" in lines
@@ -45,12 +45,12 @@ def test_machines_stand_with_their_pods_and_devices() -> None:
 
 
 def test_what_is_free_is_told() -> None:
-    free = {sort.first.node: free_of(sort.layout) for sort in group_machines(mixed().machines)}
+    free = {sort.first.node: free_of(sort.layout) for sort in group_machines(mixed_plan().machines)}
     assert free == {"a2-1": "2 × 1g.5gb", "p4d-1": "2 GPUs", "g5-1": "20% of a GPU"}
 
 
 def test_machines_that_are_alike_are_one_line() -> None:
-    lines = told(many(12, 3)).splitlines()
+    lines = told(plan_with_groups(12, 3)).splitlines()
     rows = [line for line in lines if "aws/type-" in line]
     assert len(rows) == 3
     assert "4 × 3" in rows[0]
@@ -58,13 +58,13 @@ def test_machines_that_are_alike_are_one_line() -> None:
 
 
 def test_pods_that_are_not_served_are_named_with_the_reason_and_what_comes_nearest() -> None:
-    text = told(mixed())
+    text = told(mixed_plan())
     assert "default/huge-0 (Job default/huge): no type has 16 H200 [never]" in text
     assert "nearest: aws/p5en.48xlarge" in text
 
 
 def test_the_winner_and_the_nearest_misses_are_told() -> None:
-    text = told(mixed())
+    text = told(mixed_plan())
     assert "aws/p4d.24xlarge, 21.958 USD/h for 2; 1 other type" in text
     assert "aws/g5.12xlarge      5.672     4 GPUs, 6 asked" in text
     assert "L4 is Ada Lovelace, Ampere asked (borderline)" in text
@@ -72,54 +72,54 @@ def test_the_winner_and_the_nearest_misses_are_told() -> None:
 
 
 def test_every_type_is_told_if_asked_and_by_pattern() -> None:
-    text = told(mixed(), why="*")
+    text = told(mixed_plan(), why="*")
     assert [name in text for name in ("p4de.24xlarge", "g5.12xlarge", "p5e.48xlarge")] == [True] * 3
     assert "serves 2" in text
-    only = told(mixed(), why="*g5*")
+    only = told(mixed_plan(), why="*g5*")
     assert "g5.12xlarge" in only
     assert "p5e.48xlarge" not in only
-    assert "no type of the catalog matches 'aws/nope'" in told(mixed(), why="aws/nope")
+    assert "no type of the catalog matches 'aws/nope'" in told(mixed_plan(), why="aws/nope")
 
 
 def test_pods_on_nodes_that_are_there_need_no_reason_for_types() -> None:
-    plan = mixed()
-    housed = replace(plan, existing=tuple(seat(f"train-{n}", "node-7") for n in range(2)))
+    plan = mixed_plan()
+    housed = replace(plan, existing=tuple(placement(f"train-{n}", "node-7") for n in range(2)))
     assert "Why no other types" not in told(housed)
 
 
 def test_a_concession_is_told_with_both_totals_and_its_place() -> None:
-    lines = told(mixed()).splitlines()
+    lines = told(mixed_plan()).splitlines()
     assert "  Turing also allowed: 26.637 → 14.637 USD/h" in lines
     assert "    ResourceClaimTemplate default/train: spec.spec.devices.requests[0]" in lines
 
 
-@pytest.mark.parametrize("plan", [mixed(), many(40, 17)], ids=["mixed", "many"])
+@pytest.mark.parametrize("plan", [mixed_plan(), plan_with_groups(40, 17)], ids=["mixed", "many"])
 def test_nothing_is_wider_than_the_screen(plan: ProvisioningPlan) -> None:
     assert max(map(len, told(plan, 80).splitlines())) <= 80
 
 
 def test_what_has_no_room_in_the_table_stands_below() -> None:
-    assert "us-central1-a, MIG 7 × 1g.5gb" in told(mixed(), 80)
-    assert "ZONE" not in told(mixed(), 80)
-    assert "ZONE" in told(mixed(), None)
+    assert "us-central1-a, MIG 7 × 1g.5gb" in told(mixed_plan(), 80)
+    assert "ZONE" not in told(mixed_plan(), 80)
+    assert "ZONE" in told(mixed_plan(), None)
 
 
 def test_wide_adds_cpu_and_memory() -> None:
-    assert "CPU" not in told(mixed(), None)
-    (row,) = [line for line in told(mixed(), None, wide=True).splitlines() if line.startswith("p4d-1")]
+    assert "CPU" not in told(mixed_plan(), None)
+    (row,) = [line for line in told(mixed_plan(), None, wide=True).splitlines() if line.startswith("p4d-1")]
     assert row.split()[-2:] == ["4/95", "16/32Gi"]
 
 
 def test_colours_are_only_where_the_screen_has_them() -> None:
-    assert "\x1b[" not in told(mixed())
-    assert "\x1b[31m3 machines" in told(mixed(), colour=True)
+    assert "\x1b[" not in told(mixed_plan())
+    assert "\x1b[31m3 machines" in told(mixed_plan(), colour=True)
 
 
 def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
     def devices(share: dict[str, str]) -> str:
         given = DeviceAllocation(request="r", driver="d", pool="n", device="gpu-0", share=share)
-        one = replace(seat("a", "n"), claims=(ClaimAllocation(name="default/c", devices=(given,)),))
-        return told(plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
+        one = replace(placement("a", "n"), claims=(ClaimAllocation(name="default/c", devices=(given,)),))
+        return told(plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
 
     assert devices({"memory": "9Gi"}) == "  a  gpu-0 (9Gi each)"
     assert devices({"memory": "0", "shares": "1"}) == "  a  gpu-0 (shares 1 each)"
@@ -129,27 +129,27 @@ def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
 def test_what_no_column_has_room_for_stands_below() -> None:
     long = "no device satisfies device.attributes['gpu.nvidia.com'].productName.matches('.*t4.*')"
     choice = GroupVerdicts(
-        pods=(mixed().unserved[0].pod,),
+        pods=(mixed_plan().unserved[0].pod,),
         owner="Job default/x",
         verdicts=(TypeVerdict(instance="aws/x", code="devices", text=long),),
     )
-    lines = told(ProvisioningPlan(unserved=mixed().unserved, choices=(choice,))).splitlines()
+    lines = told(ProvisioningPlan(unserved=mixed_plan().unserved, choices=(choice,))).splitlines()
     assert "    aws/x   unknown" in lines
     assert max(map(len, lines)) <= 80
 
 
 def test_to_what_nobody_can_know_no_type_is_nearest() -> None:
-    (one,) = mixed().unserved
+    (one,) = mixed_plan().unserved
     assert "nearest:" not in told(ProvisioningPlan(unserved=(replace(one, code="run-time-only"),)))
 
 
 def test_a_bound_that_is_not_known_is_null() -> None:
-    data = data_of(replace(mixed(), bound=Decimal(0)))
+    data = data_of(replace(mixed_plan(), bound=Decimal(0)))
     assert (data["bound"], data["gap"]) == (None, None)
 
 
 def test_empty_fields_are_there_too() -> None:
-    data = data_of(plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1"))
+    data = data_of(plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1"))
     (one,) = data["machines"]
     assert (one["taints"], one["layout"]) == ([], [])
     assert one["seats"][0]["claims"][0]["devices"][0]["share"] == {}
@@ -162,7 +162,7 @@ def test_json_has_every_field_always() -> None:
         "catalogProblems",
     ]  # fmt: skip
     assert list(data_of(ProvisioningPlan())) == keys
-    data = data_of(mixed())
+    data = data_of(mixed_plan())
     assert list(data) == keys
     assert data["total"] == "26.637027"
     assert data["choices"][0]["verdicts"][0]["serves"] is True

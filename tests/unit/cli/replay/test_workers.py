@@ -8,7 +8,7 @@ from multiprocessing import active_children
 
 import pytest
 
-from allotment.cli.replay.workers import Broken, Job, Lost, made
+from allotment.cli.replay.workers import Broken, Job, WorkerLost, made
 from allotment.tools.replay.experiment import Experiment
 from allotment.tools.replay.report import CurvePoint
 from allotment.tools.replay.sample import sample_trace
@@ -34,7 +34,7 @@ def test_a_process_that_is_killed_is_told_and_the_others_are_ended() -> None:
             if child.pid is not None:
                 os.kill(child.pid, signal.SIGKILL)
 
-    with pytest.raises(Lost, match="it was killed, or memory ran out"):
+    with pytest.raises(WorkerLost, match="it was killed, or memory ran out"):
         list(made(question(), JOBS, 2, kill))
     assert not active_children()
 

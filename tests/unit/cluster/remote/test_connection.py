@@ -416,7 +416,7 @@ def test_a_proxy_that_is_not_spoken_to_is_told(monkeypatch: pytest.MonkeyPatch) 
 
     async def story() -> None:
         async with HttpClient(Target("https://cluster.example.com")) as client:
-            with pytest.raises(Unreachable, match=r"wanted an http:// or https:// proxy, found socks5://") as raised:
+            with pytest.raises(Unreachable, match=r"expected an http:// or https:// proxy, found socks5://") as raised:
                 await client.get(NODES, "n1")
             assert "secret" not in str(raised.value)
 

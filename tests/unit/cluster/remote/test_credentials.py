@@ -77,7 +77,7 @@ def test_a_plugin_that_fails_is_not_run_again_for_each_who_asked_together(tmp_pa
 
 def test_the_first_who_hears_of_a_failure_can_end_the_others(tmp_path: Path) -> None:
     async def story(client: HttpClient) -> None:
-        with pytest.raises(Unreachable, match="wrote no ExecCredential"):
+        with pytest.raises(Unreachable, match="did not print an ExecCredential"):
             await asyncio.gather(*(client.get(NODES, "n1") for _ in range(5)))
 
     talk(Scripted(), story, plugin=script(tmp_path, "echo hello"))
@@ -100,9 +100,9 @@ def test_a_plugin_learns_what_it_needs(tmp_path: Path, version: str) -> None:
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (credential(api_version="client.authentication.k8s.io/v1beta1", token="t"), f"wanted apiVersion {V1}"),
+        (credential(api_version="client.authentication.k8s.io/v1beta1", token="t"), f"expected apiVersion {V1}"),
         (credential(clientCertificateData="x"), "a certificate needs its clientKeyData"),
-        (credential(token="t", expirationTimestamp="soon"), "wrote no ExecCredential"),
+        (credential(token="t", expirationTimestamp="soon"), "did not print an ExecCredential"),
     ],
 )
 def test_what_a_plugin_makes_must_be_of_use(tmp_path: Path, made: str, told: str) -> None:
@@ -122,7 +122,7 @@ def test_a_plugin_that_hangs_is_ended_with_all_that_it_began(
 
     async def story() -> None:
         async with asyncio.timeout(200):
-            with pytest.raises(Unreachable, match="did not end within"):
+            with pytest.raises(Unreachable, match="did not exit within"):
                 await credential_plugins.credential(script(tmp_path, hangs), Target("https://c"))
 
     asyncio.run(story())
@@ -130,7 +130,7 @@ def test_a_plugin_that_hangs_is_ended_with_all_that_it_began(
 
 def test_a_plugin_that_must_ask_a_person_says_so_where_there_is_none(tmp_path: Path) -> None:
     async def story(client: HttpClient) -> None:
-        with pytest.raises(Unreachable, match=r"wants to ask a person .*, and there is no terminal"):
+        with pytest.raises(Unreachable, match=r"requires a terminal .*, but there is none"):
             await client.get(NODES, "n1")
 
     talk(Scripted(), story, plugin=script(tmp_path, credential(token="t"), mode="Always"))

@@ -263,7 +263,7 @@ def test_no_answer_is_unreachable_and_says_what_was_tried() -> None:
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
         async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
-            with pytest.raises(Unreachable, match="wanted a JSON object, got '<html>'"):
+            with pytest.raises(Unreachable, match="expected a JSON object, found '<html>'"):
                 await client.get(NODES, "n1")
         await serving.stop(1)
 
@@ -276,7 +276,7 @@ def test_what_is_no_list_is_none_and_not_an_empty_one() -> None:
 
     async def story(client: HttpClient) -> None:
         for _ in strange:
-            with pytest.raises(Unreachable, match=r"/api/v1/pods: wanted a list, got "):
+            with pytest.raises(Unreachable, match=r"/api/v1/pods: expected a list, found "):
                 await client.list(PODS)
         assert (await client.list(PODS)).items == []
 
@@ -289,7 +289,7 @@ def test_only_an_api_server_can_say_that_something_is_not_there() -> None:
 
     async def story(client: HttpClient) -> None:
         for _ in strangers:
-            with pytest.raises(Unreachable, match=r"GET .*/api/v1/nodes/n1: 404 by what is no API server"):
+            with pytest.raises(Unreachable, match=r"GET .*/api/v1/nodes/n1: 404, but not from an API server"):
                 await client.get(NODES, "n1")
         for _ in range(2):  # of an object, and of a kind
             with pytest.raises(StatusError) as raised:
@@ -387,7 +387,7 @@ echo '{{"status": {{"token": "'$GREETING-$1-$(wc -l < {tmp_path}/runs | tr -d ' 
     ("script", "told"),
     [
         ("echo no luck >&2; exit 3", "failed with exit code 3: no luck"),
-        ("echo nothing", "wrote no ExecCredential"),
+        ("echo nothing", "did not print an ExecCredential"),
         ("echo '{}'", "its status has neither token nor clientCertificateData"),
     ],
 )
@@ -401,7 +401,7 @@ def test_a_plugin_that_fails_is_told(tmp_path: Path, script: str, told: str) -> 
 
 def test_a_plugin_that_is_not_there_says_how_to_get_it() -> None:
     async def story(client: HttpClient) -> None:
-        with pytest.raises(Unreachable, match=r"does not start: No such file or directory\. install it"):
+        with pytest.raises(Unreachable, match=r"cannot be started: No such file or directory\. install it"):
             await client.get(NODES, "n1")
 
     talk(Scripted(), story, plugin=Plugin("/not/there", (), (), "client.authentication.k8s.io/v1", "install it"))

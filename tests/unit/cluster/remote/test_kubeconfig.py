@@ -88,43 +88,43 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
     ("text", "told"),
     [
         ("{", "config:2:1: not YAML"),
-        ("kind: Pod", "config: wanted a kubectl configuration (kind: Config), found Pod"),
-        ("clusters: 3", "config: clusters: wanted a list, found int"),
-        ("clusters: [3]", "config: clusters: wanted entries with name and cluster"),
+        ("kind: Pod", "config: expected a kubectl configuration (kind: Config), found Pod"),
+        ("clusters: 3", "config: clusters: expected a list, found int"),
+        ("clusters: [3]", "config: clusters: expected entries with name and cluster"),
         (MINIMAL.replace("current-context: x\n", ""), "config: no current-context; choose one of: x"),
-        ("apiVersion: v1\nkind: Config\n", "config: no current-context, nor any other"),
-        (MINIMAL.replace("current-context: x", "current-context: z"), "config: context 'z' is not there; there are: x"),
-        (MINIMAL, "config: cluster of context 'x', 'c' is not there; there are: none"),
-        (MINIMAL + CLUSTER, "config: user of context 'x', 'u' is not there; there are: none"),
+        ("apiVersion: v1\nkind: Config\n", "config: no current-context and no contexts"),
+        (MINIMAL.replace("current-context: x", "current-context: z"), "config: context 'z' not found; available: x"),
+        (MINIMAL, "config: cluster of context 'x', 'c' not found; available: none"),
+        (MINIMAL + CLUSTER, "config: user of context 'x', 'u' not found; available: none"),
         (MINIMAL + CLUSTER.replace("server: 'https://c'", "a: b") + "users: [{name: u}]",
-         "config: cluster 'c', server: wanted a URL, found nothing"),
+         "config: cluster 'c', server: expected a URL, found nothing"),
         (MINIMAL + CLUSTER.replace("https:", "ftp:") + "users: [{name: u}]",
-         "config: cluster 'c', server: wanted an http or https URL, found 'ftp://c'"),
+         "config: cluster 'c', server: expected an http or https URL, found 'ftp://c'"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {token: 3}}]",
-         "config: user 'u', token: wanted a string, found int"),
+         "config: user 'u', token: expected a string, found int"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {client-certificate: gone.crt}}]", "gone.crt cannot be read: "),
-        (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: '?'}}]", "client-key-data: wanted base64"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: '?'}}]", "client-key-data: expected base64"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {client-key-data: AAAA}}]", "a key its certificate"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {auth-provider: {name: gcp}}}]", "use exec"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a}}}]", "found ''"),
-        (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {args: [a]}}}]", "exec: wanted a command"),
+        (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {args: [a]}}}]", "exec: expected a command"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, apiVersion: "
-         "client.authentication.k8s.io/v1alpha1}}}]", "kubectl has given v1alpha1 up since 1.24"),
+         "client.authentication.k8s.io/v1alpha1}}}]", "kubectl 1.24 and newer do not support v1alpha1"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, interactiveMode: Often, apiVersion: "
-         "client.authentication.k8s.io/v1}}}]", "wanted interactiveMode Never, IfAvailable, Always, found 'Often'"),
+         "client.authentication.k8s.io/v1}}}]", "expected interactiveMode Never, IfAvailable, Always, found 'Often'"),
         (MINIMAL + CLUSTER.replace("server", "proxy-url: 'socks5://p:1080', server") + "users: [{name: u}]",
-         "cluster 'c', proxy-url: wanted an http:// or https:// proxy, found 'socks5://p:1080'; SOCKS is not spoken"),
+         "cluster 'c', proxy-url: expected an http:// or https:// proxy, found 'socks5://p:1080'; SOCKS is not supported"),
         (MINIMAL + CLUSTER.replace("server", "proxy-url: 'p:3128', server") + "users: [{name: u}]",
-         "proxy-url: wanted an http:// or https:// proxy, found 'p:3128'"),
+         "proxy-url: expected an http:// or https:// proxy, found 'p:3128'"),
         (MINIMAL + CLUSTER.replace("//c", "//[::1") + "users: [{name: u}]",
-         "cluster 'c', server: wanted an http or https URL, found 'https://[::1'"),
+         "cluster 'c', server: expected an http or https URL, found 'https://[::1'"),
         (MINIMAL + CLUSTER.replace("//c", "//c:99999") + "users: [{name: u}]", "found 'https://c:99999'"),
         (MINIMAL + CLUSTER.replace("server", "extensions: [x], server") + "users: [{name: u, user: {exec: {command: a, "
-         "apiVersion: client.authentication.k8s.io/v1}}}]", "cluster 'c', extensions: wanted a list of objects"),
+         "apiVersion: client.authentication.k8s.io/v1}}}]", "cluster 'c', extensions: expected a list of objects"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, env: [A=b], apiVersion: "
-         "client.authentication.k8s.io/v1}}}]", "user 'u', env: wanted a list of objects"),
+         "client.authentication.k8s.io/v1}}}]", "user 'u', env: expected a list of objects"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {as: jane, as-user-extra: [x]}}]",
-         "user 'u', as-user-extra: wanted names, each with a list of strings"),
+         "user 'u', as-user-extra: expected names, each with a list of strings"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
@@ -165,7 +165,7 @@ def test_what_is_said_of_an_impersonated_user_fits_into_a_header(tmp_path: Path)
 
 
 def test_no_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(UnusableKubeconfig, match=r"looked for .*/none; name one by --kubeconfig or KUBECONFIG"):
+    with pytest.raises(UnusableKubeconfig, match=r"looked for .*/none; set --kubeconfig or KUBECONFIG"):
         kubeconfig.target([tmp_path / "none"])
 
 

@@ -24,14 +24,16 @@ def range_(default: str, low: str, high: str = "", step: str = "") -> CapacityRe
     )
 
 
-def taken(policy: CapacityRequestPolicy | None, asked: str | None, value: str = "10Gi", milli: bool = False) -> object:
+def taken(
+    policy: CapacityRequestPolicy | None, requested: str | None, value: str = "10Gi", milli: bool = False
+) -> object:
     device = Device(capacity={"memory": DeviceCapacity(value=Q(value), request_policy=policy)})
-    found = consumption(device, {"memory": Q(asked)} if asked is not None else None, milli)
+    found = consumption(device, {"memory": Q(requested)} if requested is not None else None, milli)
     return None if found is None else str(found["memory"])
 
 
 @pytest.mark.parametrize(
-    ("policy", "asked", "expected"),
+    ("policy", "requested", "expected"),
     [
         (None, None, "10Gi"),
         (None, "3Gi", "3Gi"),
@@ -50,8 +52,8 @@ def taken(policy: CapacityRequestPolicy | None, asked: str | None, value: str = 
         (CapacityRequestPolicy(default=Q("1Gi")), "3Gi", "3Gi"),
     ],
 )
-def test_amounts(policy: CapacityRequestPolicy | None, asked: str | None, expected: str | None) -> None:
-    assert taken(policy, asked) == expected
+def test_amounts(policy: CapacityRequestPolicy | None, requested: str | None, expected: str | None) -> None:
+    assert taken(policy, requested) == expected
 
 
 def test_steps_are_whole_units_until_1_36_and_thousandths_from_1_37() -> None:

@@ -102,9 +102,9 @@ def test_reasons_of_invalid_pools(slices: tuple[ResourceSlice, ...], reason: str
 
 
 def test_the_same_name_in_slices_of_different_nodes_is_no_duplicate() -> None:
-    mine = slice_of(device("a"), pool="p", name="x", count=2)
-    theirs = slice_of(device("a"), node="n2", pool="p", name="y", count=2)
-    assert names(answer(mine, theirs)) == ["a"]
+    own_slice = slice_of(device("a"), pool="p", name="x", count=2)
+    other_slice = slice_of(device("a"), node="n2", pool="p", name="y", count=2)
+    assert names(answer(own_slice, other_slice)) == ["a"]
 
 
 BAD_SELECTOR = NodeSelector(
@@ -140,9 +140,9 @@ def test_an_invalid_selector_of_a_device_is_fatal(bad_first: bool) -> None:
 
 def test_an_incomplete_pool_with_counters_on_another_node_blocks_mode_all_until_1_36() -> None:
     def all_on_n1(kube: str) -> Outcome:
-        mine = slice_of(device("a"), name="mine")
-        theirs = slice_of(node="n2", name="theirs", counters={"set": "1"}, count=2)
-        made: Inventory = inventory(mine, theirs, nodes=("n1", "n2"), features=Features(kube))
+        own_slice = slice_of(device("a"), name="mine")
+        other_slice = slice_of(node="n2", name="theirs", counters={"set": "1"}, count=2)
+        made: Inventory = inventory(own_slice, other_slice, nodes=("n1", "n2"), features=Features(kube))
         return allocate(made, "n1", [claim(request(0))])
 
     stopped = all_on_n1("1.36")

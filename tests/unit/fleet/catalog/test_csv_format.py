@@ -14,7 +14,7 @@ from allotment.fleet.catalog import CAPACITY_TYPES, InstanceType, NodeCapacity, 
 from allotment.fleet.catalog.csv_format import COLUMNS, cells, to_csv
 from allotment.fleet.catalog.instance_type import with_usability
 
-USD = "wanted USD per hour, above 0 and at most 10000"
+USD = "expected USD per hour, above 0 and at most 10000"
 HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour,spot_usd_per_hour"
 
 
@@ -39,16 +39,16 @@ def test_a_price_of_nothing_is_unknown(price: str) -> None:
         ("us,box,8,64,1,l4,1e3,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found '1e3'"),
         ("us,box,8,64,1,l4,10000.5,", f"own.csv:2:18: on_demand_usd_per_hour: {USD}, found '10000.5'"),
         ("us,box,8,64,1,l4,1,$2", f"own.csv:2:20: spot_usd_per_hour: {USD}, found '$2'"),
-        ("us,box,8,0,1,l4,1,", "own.csv:2:10: memory_gib: wanted GiB, above 0 and at most 65536, found '0'"),
-        ("us,box,-8,64,1,l4,1,", "own.csv:2:8: vcpu: wanted vCPUs, above 0 and at most 4096, found '-8'"),
-        ("us,box,8,64,73,l4,1,", "own.csv:2:13: gpu_count: wanted how many GPUs, 0 to 72, found '73'"),
-        ("us,box,8,64,1.5,l4,1,", "own.csv:2:13: gpu_count: wanted how many GPUs, 0 to 72, found '1.5'"),
+        ("us,box,8,0,1,l4,1,", "own.csv:2:10: memory_gib: expected GiB, above 0 and at most 65536, found '0'"),
+        ("us,box,-8,64,1,l4,1,", "own.csv:2:8: vcpu: expected vCPUs, above 0 and at most 4096, found '-8'"),
+        ("us,box,8,64,73,l4,1,", "own.csv:2:13: gpu_count: expected how many GPUs, 0 to 72, found '73'"),
+        ("us,box,8,64,1.5,l4,1,", "own.csv:2:13: gpu_count: expected how many GPUs, 0 to 72, found '1.5'"),
         ("us,box,8,64,0,l4,1,", "own.csv:2:15: gpu: found 'l4', and no gpu_count"),
-        ("us,box,8,64,1,l5,1,", "own.csv:2:15: gpu: unknown hardware 'l5': wanted an accelerator"),
-        ("US East,box,8,64,1,l4,1,", "own.csv:2:1: provider: wanted a provider, in lower-case letters, digits and -,"),
-        ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: wanted the name of a type, as its cloud says it, found ''"),
+        ("us,box,8,64,1,l5,1,", "own.csv:2:15: gpu: unknown hardware 'l5': expected an accelerator"),
+        ("US East,box,8,64,1,l4,1,", "own.csv:2:1: provider: expected a provider, in lower-case letters, digits and -,"),
+        ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: expected the name of a type, as its cloud says it, found ''"),
         ('us,"box,8,64,1,l4,1,', "own.csv:2:1: a quote is opened and not closed"),
-        ("us,box,8,64,1,l4,1,,extra", "own.csv:2:21: wanted 8 cells, found 9"),
+        ("us,box,8,64,1,l4,1,,extra", "own.csv:2:21: expected 8 cells, found 9"),
     ],
 )  # fmt: skip
 def test_a_bad_row_is_named_and_the_others_are_kept(row: str, problem: str) -> None:
@@ -75,17 +75,17 @@ def test_columns_that_nobody_reads_and_columns_that_are_missing() -> None:
     assert problems[0].startswith("own.csv:1:24: column 'price' is not known and not read")
     names, problems = found("box", head="region")
     assert names == []
-    assert len([one for one in problems if "wanted a column" in one]) == 2
+    assert len([one for one in problems if "expected a column" in one]) == 2
     assert read_catalog("", "own.csv")[1][0].code == "empty-catalog"
 
 
 @pytest.mark.parametrize(
     ("head", "row", "message"),
     [
-        ("provider;instance_type;vcpu", "us;box;8", "own.csv:1:9: wanted commas between the columns, found ';'"),
-        ("provider\tinstance_type", "us\tbox", "own.csv:1:9: wanted commas between the columns, found '\\t'"),
-        ("us,box,14.50", "us,bow,2", "own.csv:1:1: wanted a first line that names the columns, found 'us, box, 14.50'"),
-        ("provider,provider,instance_type", "us,us,box", "own.csv:1:1: wanted a column provider, found it twice"),
+        ("provider;instance_type;vcpu", "us;box;8", "own.csv:1:9: expected commas between the columns, found ';'"),
+        ("provider\tinstance_type", "us\tbox", "own.csv:1:9: expected commas between the columns, found '\\t'"),
+        ("us,box,14.50", "us,bow,2", "own.csv:1:1: expected a first line that names the columns, found 'us, box, 14.50'"),
+        ("provider,provider,instance_type", "us,us,box", "own.csv:1:1: expected a column provider, found it twice"),
     ],
 )
 def test_what_is_no_catalogue_is_one_problem(head: str, row: str, message: str) -> None:

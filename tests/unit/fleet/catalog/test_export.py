@@ -10,10 +10,10 @@ import pytest
 from allotment.fleet.catalog import InstanceType, catalog
 from allotment.fleet.catalog.export import (
     NodeClass,
+    karpenter_exclusion,
     karpenter_objects,
     kwok_objects,
     template_objects,
-    karpenter_exclusion,
 )
 from allotment.model.core import Node
 from allotment.model.features import Features

@@ -83,10 +83,10 @@ def _published_twice(c: Cluster) -> None:
 
 
 def _both_drivers(cluster: Cluster) -> None:
-    ours = cluster.pod(
+    allotment_pod = cluster.pod(
         "ours", "allotment-drivers", node="node-1", owner=("DaemonSet", "drivers-allotment-driver-nvidia")
     )
-    ours["metadata"]["labels"] = {
+    allotment_pod["metadata"]["labels"] = {
         "app.kubernetes.io/name": "allotment", "app.kubernetes.io/component": "driver-nvidia"
     }  # fmt: skip
 
@@ -218,7 +218,7 @@ def _crowded(c: Cluster) -> None:
     c.claim("shared", "node-2/gpu-0", pods=pods)
 
 
-def _unwell(c: Cluster) -> None:
+def _not_ready(c: Cluster) -> None:
     condition = {"type": "Ready", "status": "False", "reason": "Xid79", "message": "fallen off the bus"}
     status = {"driver": NVIDIA, "pool": "node-1", "device": "gpu-0", "conditions": [condition]}
     c["ResourceClaim", "web-gpu"]["status"]["devices"] = [status]
@@ -451,7 +451,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "D510",
-        _unwell,
+        _not_ready,
         "claim ml/web-gpu",
         "not Ready: Xid79 (fallen off the bus)",
         "$ kubectl describe resourceclaim -n ml web-gpu",

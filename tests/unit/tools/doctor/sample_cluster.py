@@ -82,7 +82,7 @@ class Cluster:
 
     def template(self, name: str, device_class: str = NVIDIA, **exactly: Any) -> Tree:
         """Add a template for one device."""
-        return self.object(DRA, "ResourceClaimTemplate", name, "ml", spec={"spec": asking(device_class, **exactly)})
+        return self.object(DRA, "ResourceClaimTemplate", name, "ml", spec={"spec": claim_spec(device_class, **exactly)})
 
     def claim(self, name: str, *devices: str, pods: Sequence[str] = (), device_class: str = NVIDIA) -> Tree:
         """Add a claim, allocated if ``devices`` (``node-1/gpu-0``) are given. ``pods`` are its consumers."""
@@ -93,7 +93,7 @@ class Cluster:
         status: Tree = {"allocation": {"devices": {"results": results}}} if devices else {}
         if pods:
             status["reservedFor"] = [{"resource": "pods", "name": pod, "uid": f"Pod-{pod}"} for pod in pods]
-        return self.object(DRA, "ResourceClaim", name, "ml", spec=asking(device_class), status=status)
+        return self.object(DRA, "ResourceClaim", name, "ml", spec=claim_spec(device_class), status=status)
 
     def pod(
         self, name: str, namespace: str = "ml", *, claim: str = "", template: str = "", made: str = "", node: str = "",
@@ -133,9 +133,9 @@ class Cluster:
     ) -> Tree:
         """Add a pending pod with a claim, which a scheduler tried to schedule without success."""
         pod = self.pod(name, template=template, made=f"{name}-gpu", **fields)
-        asked = next(t for t in self.all("ResourceClaimTemplate") if t["metadata"]["name"] == template)
+        requested = next(t for t in self.all("ResourceClaimTemplate") if t["metadata"]["name"] == template)
         claim = self.claim(f"{name}-gpu")
-        claim["spec"] = asked["spec"]["spec"]
+        claim["spec"] = requested["spec"]["spec"]
         claim["metadata"]["ownerReferences"] = [
             {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"Pod-{name}", "controller": True}
         ]
@@ -191,7 +191,7 @@ class Cluster:
         return found
 
 
-def asking(device_class: str = NVIDIA, **exactly: Any) -> Tree:
+def claim_spec(device_class: str = NVIDIA, **exactly: Any) -> Tree:
     """The spec of a claim for one device, with the fields of ``exactly``."""
     exact = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1, **exactly}
     return {"devices": {"requests": [{"name": "gpu", "exactly": exact}]}}

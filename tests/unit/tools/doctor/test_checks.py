@@ -185,13 +185,13 @@ def test_an_update_of_the_driver_is_not_a_second_driver() -> None:
 def test_a_driver_of_allotment_that_is_not_ready_is_found() -> None:
     cluster = Cluster()
     next(defect for defect in DEFECTS if defect.code == "D208").create(cluster)
-    ours = cluster["Pod", "ours"]
-    ours["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    pod = cluster["Pod", "ours"]
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     assert "DaemonSet allotment-drivers/drivers-allotment-driver-nvidia not ready" in cluster.finding("D202").evidence
 
 
 @pytest.mark.parametrize(
-    ("version", "served", "severity", "said"),
+    ("version", "served", "severity", "remedy"),
     [
         ("v1.31.4", (), "error", "Upgrade to 1.34 or newer"),
         ("v1.33.4", ("v1beta2", "v1beta1"), "warning", "Upgrade to 1.34 or newer"),
@@ -200,13 +200,13 @@ def test_a_driver_of_allotment_that_is_not_ready_is_found() -> None:
     ],
 )
 def test_an_upgrade_is_suggested_only_for_old_releases(
-    version: str, served: tuple[str, ...], severity: str, said: str
+    version: str, served: tuple[str, ...], severity: str, remedy: str
 ) -> None:
     cluster = Cluster()
     cluster.version, cluster.served = version, {"resourceclaims": served} if served else {}
     found = cluster.finding("D101")
     assert found.severity == severity
-    assert said in found.remedy
+    assert remedy in found.remedy
 
 
 def test_unready_nodes_have_other_advice_than_excluded_ones() -> None:

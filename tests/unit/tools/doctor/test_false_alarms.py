@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.tools.doctor.sample_cluster import DRA, JUST_NOW, LONG_AGO, NVIDIA, Cluster, asking
+from tests.unit.tools.doctor.sample_cluster import DRA, JUST_NOW, LONG_AGO, NVIDIA, Cluster, claim_spec
 
 
 def severities(cluster: Cluster) -> dict[str, str]:
@@ -73,7 +73,7 @@ def test_a_class_that_is_one_of_several_alternatives_may_select_nothing() -> Non
     assert severities(cluster) == {"D402": "note"}
     cluster.template("waits-for-hardware", "big")
     assert severities(cluster) == {"D402": "note"}
-    cluster.object(DRA, "ResourceClaim", "inflexible", "ml", spec=asking("big"))
+    cluster.object(DRA, "ResourceClaim", "inflexible", "ml", spec=claim_spec("big"))
     assert severities(cluster)["D402"] == "warning"
 
 
@@ -81,7 +81,7 @@ def test_a_missing_class_of_a_template_is_a_warning() -> None:
     cluster = Cluster()
     cluster.template("old", "gone.example.com")
     assert severities(cluster) == {"D405": "warning"}
-    cluster.object(DRA, "ResourceClaim", "now", "ml", spec=asking("gone.example.com"))
+    cluster.object(DRA, "ResourceClaim", "now", "ml", spec=claim_spec("gone.example.com"))
     assert severities(cluster)["D405"] == "error"
 
 

@@ -12,7 +12,7 @@ FILE = Path(__file__).parents[4] / PAGE
 
 def test_the_page_is_generated_from_the_checks() -> None:
     text = FILE.read_text(encoding="utf-8")
-    assert text == page(text), "out of date; `python -m tests.docs.screens doctor.md` writes it anew"
+    assert text == page(text), "out of date; `python -m tests.docs.screens doctor.md` regenerates it"
 
 
 def test_it_has_a_row_for_each_check() -> None:

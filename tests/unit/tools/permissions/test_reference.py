@@ -17,7 +17,7 @@ def test_the_page_is_generated_from_the_components() -> None:
 
 def test_every_component_and_every_purpose_is_on_the_page() -> None:
     text = reference.page("")
-    for part in COMPONENTS.values():
-        assert f"\n## {part.name}\n" in text
-        assert all(rule.why in text for rule in (*part.cluster_wide, *part.in_namespace))
+    for component in COMPONENTS.values():
+        assert f"\n## {component.name}\n" in text
+        assert all(rule.why in text for rule in (*component.cluster_wide, *component.in_namespace))
     assert "| update | `resourceclaims.resource.k8s.io/binding` |" in text

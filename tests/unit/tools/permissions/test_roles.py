@@ -48,7 +48,9 @@ def test_a_component_without_namespaced_rules_has_no_role() -> None:
 
 
 def test_every_permission_is_a_separate_access_request() -> None:
-    assert [(ask.verb, str(ask), ask.name, ask.namespace) for ask in access_requests(PART, "shop")] == [
+    assert [
+        (request.verb, str(request), request.name, request.namespace) for request in access_requests(PART, "shop")
+    ] == [
         ("create", "events", "", ""),
         ("patch", "events", "", ""),
         ("create", "events.events.k8s.io", "", ""),
@@ -59,7 +61,7 @@ def test_every_permission_is_a_separate_access_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "spec"),
+    ("access", "spec"),
     [
         (
             AccessRequest("update", "resource.k8s.io", "resourceclaims", "binding", "", "", "", ""),
@@ -77,8 +79,8 @@ def test_every_permission_is_a_separate_access_request() -> None:
         ),
     ],
 )  # fmt: skip
-def test_an_access_request_becomes_review_attributes(ask: AccessRequest, spec: dict[str, object]) -> None:
-    assert review_attributes(ask) == spec
+def test_an_access_request_becomes_review_attributes(access: AccessRequest, spec: dict[str, object]) -> None:
+    assert review_attributes(access) == spec
 
 
 def test_the_policy_applies_to_one_account() -> None:

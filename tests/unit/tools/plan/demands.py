@@ -114,19 +114,19 @@ def node(
     )
 
 
-def steps(count: int) -> KeepGoing:
+def step_limit(count: int) -> KeepGoing:
     """Goes on so many times, so that answers do not hang on the machine's speed."""
     left = iter(range(count))
     return lambda: next(left, None) is not None
 
 
-def planned(
+def make_plan(
     values: Sequence[Object], catalog: Sequence[InstanceType], limits: PlanLimits | None = None,
     features: Features = FEATURES,
 ) -> ProvisioningPlan:  # fmt: skip
-    return plan(values, catalog, limits or PlanLimits(), features, keep_going=steps(20), reasons=False)
+    return plan(values, catalog, limits or PlanLimits(), features, keep_going=step_limit(20), reasons=False)
 
 
-def machines(found: ProvisioningPlan) -> list[str]:
+def planned_types(found: ProvisioningPlan) -> list[str]:
     """The types that a plan buys."""
     return sorted(machine.instance for machine in found.machines)

@@ -18,7 +18,7 @@ from allotment.fleet.errors import FleetError
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.tools.plan.limits import PlanLimits
-from tests.unit.tools.plan.demands import FEATURES, MIG, claim, claim_template, planned, pods, request
+from tests.unit.tools.plan.demands import FEATURES, MIG, claim, claim_template, make_plan, pods, request
 
 AMPERE = (
     'device.attributes["gpu.nvidia.com"].architecture == "Ampere" && '
@@ -63,7 +63,7 @@ def _holds(one: InstanceType, mode: str, claims: Sequence[ResourceClaim]) -> boo
 )
 def test_ampere_with_more_than_20gi(provider: str, key: str, usd: str) -> None:
     values = [claim_template("gpu", request(AMPERE)), *pods(1, template="gpu")]
-    found = planned(values, catalog(), PlanLimits(providers=(provider,)))
+    found = make_plan(values, catalog(), PlanLimits(providers=(provider,)))
     assert [machine.instance for machine in found.machines] == [key]
     assert found.total == found.bound == Decimal(usd) == cheapest([claim("c", request(AMPERE))], provider)
 
@@ -76,7 +76,7 @@ def test_three_pods_share_one_gpu(provider: str, strategy: str) -> None:
             "apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": strategy}}}}
     ])  # fmt: skip
     values: list[Object] = [shared, *pods(3, claim="gpu", cpu="500m")]
-    found = planned(values, catalog(), PlanLimits(providers=(provider,)))
+    found = make_plan(values, catalog(), PlanLimits(providers=(provider,)))
     assert [len(machine.seats) for machine in found.machines] == [3]
     assert found.total == cheapest([shared], provider)
     given = {device.device for seat in found.machines[0].seats for each in seat.claims for device in each.devices}
@@ -86,7 +86,7 @@ def test_three_pods_share_one_gpu(provider: str, strategy: str) -> None:
 @pytest.mark.parametrize(("provider", "usd"), [("aws", "21.957642"), ("gcp", "3.673385")])
 def test_seven_pieces_of_5gb(provider: str, usd: str) -> None:
     values = [claim_template("slice", request(SLICE, of=MIG)), *pods(7, template="slice", cpu="250m")]
-    found = planned(values, catalog(), PlanLimits(providers=(provider,)))
+    found = make_plan(values, catalog(), PlanLimits(providers=(provider,)))
     assert (
         found.total
         == Decimal(usd)
@@ -115,5 +115,5 @@ def test_memory_is_what_the_driver_counts(model: str, amount: str, fits: bool) -
         f'device.attributes["gpu.nvidia.com"].productName == "{model}"',
         f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{amount}")) >= 0',
     )
-    found = planned([claim_template("gpu", wanted), *pods(1, template="gpu")], catalog())
+    found = make_plan([claim_template("gpu", wanted), *pods(1, template="gpu")], catalog())
     assert [one.code for one in found.unserved] == ([] if fits else ["never"])

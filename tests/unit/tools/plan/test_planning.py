@@ -21,15 +21,15 @@ from tests.unit.tools.plan.demands import (
     claim,
     claim_template,
     instance,
-    machines,
     node,
-    planned,
+    make_plan,
+    planned_types,
     pod,
     pods,
     request,
-    steps,
+    step_limit,
 )
-from tests.unit.tools.plan.replaying import not_bound
+from tests.unit.tools.plan.scheduler_verification import scheduling_differences
 
 T4 = instance("t4", "t4", 1, "0.5")
 T4X4 = instance("t4x4", "t4", 4, "1.5")
@@ -43,40 +43,40 @@ CATALOG = (T4, T4X4, A10G, H100, A100, A100X8, CPU)
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
 
 
-def sound(values: Sequence[Object], catalog: tuple[InstanceType, ...] = CATALOG, limits: PlanLimits | None = None) -> ProvisioningPlan:
+def sound_plan(values: Sequence[Object], catalog: tuple[InstanceType, ...] = CATALOG, limits: PlanLimits | None = None) -> ProvisioningPlan:
     """A plan that the scheduler carries out."""
-    found = planned(values, catalog, limits)
-    assert not_bound(values, found, catalog, FEATURES) == []
+    found = make_plan(values, catalog, limits)
+    assert scheduling_differences(values, found, catalog, FEATURES) == []
     assert found.bound <= found.total
     return found
 
 
 def test_a_pod_without_claims_goes_to_the_cheapest_machine() -> None:
-    found = sound([pod("web")])
-    assert machines(found) == ["cloud/cpu"]
+    found = sound_plan([pod("web")])
+    assert planned_types(found) == ["cloud/cpu"]
     assert (found.total, found.bound) == (Decimal("0.1"), Decimal("0.1"))
     assert found.machines[0].seats[0].cpu_milli == 1000
 
 
 def test_the_cheapest_gpu_that_satisfies_the_claim() -> None:
-    found = sound([claim_template("big", request(MEMORY.format("20Gi"))), pod("train", template="big")])
-    assert machines(found) == ["cloud/a10g"]
+    found = sound_plan([claim_template("big", request(MEMORY.format("20Gi"))), pod("train", template="big")])
+    assert planned_types(found) == ["cloud/a10g"]
     (seat,) = found.machines[0].seats
     assert [device.device for given in seat.claims for device in given.devices] == ["gpu-0"]
     assert seat.claims[0].template == "big"
 
 
 def test_many_pods_share_the_larger_machine_where_that_costs_less() -> None:
-    found = sound([claim_template("any", request()), *pods(4, template="any")])
-    assert machines(found) == ["cloud/t4x4"]
+    found = sound_plan([claim_template("any", request()), *pods(4, template="any")])
+    assert planned_types(found) == ["cloud/t4x4"]
 
 
 def test_a_named_claim_brings_all_its_pods_to_one_machine() -> None:
-    found = sound(
+    found = sound_plan(
         [claim("shared", request()), *pods(3, claim="shared", cpu="6")],
         (T4, instance("t4-big", "t4", 1, "0.9", cpus=32)),
     )
-    assert machines(found) == ["cloud/t4-big"]
+    assert planned_types(found) == ["cloud/t4-big"]
     before = [given.before for seat in found.machines[0].seats for given in seat.claims]
     assert before == [False, True, True]
 
@@ -86,23 +86,23 @@ def test_what_is_there_is_used_first() -> None:
     values: list[Object] = [
         node("old"), *cluster.slices, *cluster.classes, claim_template("any", request()), *pods(3, template="any"),
     ]  # fmt: skip
-    found = sound(values)
+    found = sound_plan(values)
     assert sorted(seat.pod.name for seat in found.existing) == ["pod-0", "pod-1"]
-    assert machines(found) == ["cloud/t4"]
+    assert planned_types(found) == ["cloud/t4"]
 
 
 def test_what_others_hold_is_not_there() -> None:
     cluster = cluster_of(parse_fleet(["old=t4"]))
     resident = pod("running", cpu="15.5", nodeName="old")
-    found = sound([node("old"), *cluster.slices, *cluster.classes, resident, pod("new", cpu="1")])
+    found = sound_plan([node("old"), *cluster.slices, *cluster.classes, resident, pod("new", cpu="1")])
     assert found.existing == ()
-    assert machines(found) == ["cloud/cpu"]
+    assert planned_types(found) == ["cloud/cpu"]
 
 
 def test_a_layout_is_cut_for_seven_small_pieces() -> None:
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
-    found = sound([claim_template("slice", request(profile, of=MIG)), *pods(7, template="slice")])
-    assert machines(found) == ["cloud/a100"]
+    found = sound_plan([claim_template("slice", request(profile, of=MIG)), *pods(7, template="slice")])
+    assert planned_types(found) == ["cloud/a100"]
     assert found.machines[0].form == "a100-40gb/static-mig=1g.5gb:7"
     assert found.machines[0].layout == (("1g.5gb",) * 7,)
 
@@ -114,7 +114,7 @@ def test_a_gpu_that_is_cut_and_one_that_is_whole_stand_in_one_machine() -> None:
         claim_template("slice", request(profile, of=MIG)), claim_template("whole", request(whole, count=7)),
         *pods(2, template="slice"), pod("all", template="whole"),
     ]  # fmt: skip
-    found = sound(values, (A100X8,))
+    found = sound_plan(values, (A100X8,))
     (machine,) = found.machines
     assert sorted(machine.layout) == [(), (), (), (), (), (), (), ("3g.20gb", "3g.20gb")]
 
@@ -127,24 +127,24 @@ def test_pieces_of_several_sizes() -> None:
         *(claim_template(f"p{size[0]}", of(size)) for size in ("1g.5gb", "2g.10gb", "4g.20gb")),
         pod("small", template="p1"), pod("middle", template="p2"), pod("large", template="p4"),
     ]  # fmt: skip
-    found = sound(values, (A100,))
+    found = sound_plan(values, (A100,))
     assert len(found.machines) == 1
     assert sorted(found.machines[0].layout[0]) == ["1g.5gb", "2g.10gb", "4g.20gb"]
 
 
 def test_shares_of_a_gpu_where_a_claim_asks_for_an_amount() -> None:
     values = [claim_template("share", request(capacity={"memory": "4Gi"})), *pods(3, template="share")]
-    found = sound(values, (T4, T4X4))
-    assert machines(found) == ["cloud/t4"]
+    found = sound_plan(values, (T4, T4X4))
+    assert planned_types(found) == ["cloud/t4"]
     assert found.machines[0].form == "t4/consumable-shares=memory"
 
 
 def test_modes_that_are_allowed_by_name() -> None:
     values = [claim_template("share", request(capacity={"memory": "4Gi"})), *pods(3, template="share")]
-    assert planned(values, (T4,), PlanLimits(modes=("shared",))).machines[0].form == "t4/shared"
+    assert make_plan(values, (T4,), PlanLimits(modes=("shared",))).machines[0].form == "t4/shared"
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'
     slices = [claim_template("slice", request(profile, of=MIG)), *pods(7, template="slice")]
-    found = sound(slices, (H100,), PlanLimits(modes=("dynamic-mig",)))
+    found = sound_plan(slices, (H100,), PlanLimits(modes=("dynamic-mig",)))
     assert found.machines[0].form == "h100/dynamic-mig"
 
 
@@ -153,26 +153,26 @@ def test_alternatives_take_what_costs_least() -> None:
            "selectors": [{"cel": {"expression": MEMORY.format("70Gi")}}]}  # fmt: skip
     two = {"name": "two", "deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 2}
     values = [claim_template("either", {"name": "gpu", "firstAvailable": [big, two]}), pod("train", template="either")]
-    assert machines(sound(values)) == ["cloud/t4x4"]
+    assert planned_types(sound_plan(values)) == ["cloud/t4x4"]
 
 
 def test_anti_affinity_on_hosts_gives_each_its_own_machine() -> None:
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
-    found = sound(pods(3, labels={"app": "db"}, affinity=apart))
-    assert machines(found) == ["cloud/cpu"] * 3
+    found = sound_plan(pods(3, labels={"app": "db"}, affinity=apart))
+    assert planned_types(found) == ["cloud/cpu"] * 3
 
 
 def test_host_ports_do_the_same() -> None:
     container = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
-    found = sound([pod("a", containers=[container]), pod("b", containers=[container])])
-    assert machines(found) == ["cloud/cpu"] * 2
+    found = sound_plan([pod("a", containers=[container]), pod("b", containers=[container])])
+    assert planned_types(found) == ["cloud/cpu"] * 2
 
 
 def test_spread_over_zones() -> None:
     spread = [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
-    found = sound(pods(7, labels={"app": "web"}, topologySpreadConstraints=spread))
+    found = sound_plan(pods(7, labels={"app": "web"}, topologySpreadConstraints=spread))
     by_zone = sorted(sum(len(m.seats) for m in found.machines if m.zone == zone) for zone in ("z1", "z2", "z3"))
     assert by_zone == [2, 2, 3]
 
@@ -180,7 +180,7 @@ def test_spread_over_zones() -> None:
 def test_spread_over_hosts() -> None:
     spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
-    found = sound([*pods(3, labels={"app": "web"}, topologySpreadConstraints=spread), pod("other", cpu="15")])
+    found = sound_plan([*pods(3, labels={"app": "web"}, topologySpreadConstraints=spread), pod("other", cpu="15")])
     assert all(sum(seat.pod.name != "other" for seat in machine.seats) <= 1 for machine in found.machines)
 
 
@@ -188,14 +188,14 @@ def test_one_zone_for_pods_that_want_to_be_near() -> None:
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
     values = [*pods(3, "db", labels={"app": "db"}, cpu="10"), *pods(3, "web", affinity=near, cpu="10")]
-    found = sound(values)
+    found = sound_plan(values)
     assert len({machine.zone for machine in found.machines}) == 1
 
 
 def test_one_machine_for_pods_that_want_one_host() -> None:
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
-    found = sound(pods(3, labels={"app": "db"}, affinity=near, cpu="5"))
+    found = sound_plan(pods(3, labels={"app": "db"}, affinity=near, cpu="5"))
     assert len(found.machines) == 1
 
 
@@ -204,7 +204,7 @@ def test_node_selectors_choose_type_and_zone() -> None:
         pod("a", nodeSelector={"node.kubernetes.io/instance-type": "h100"}),
         pod("b", cpu="16", nodeSelector={"topology.kubernetes.io/zone": "z2"}),
     ]
-    found = sound(values)
+    found = sound_plan(values)
     assert {(m.instance, m.zone, m.seats[0].pod.name) for m in found.machines} == {
         ("cloud/h100", "z1", "a"),
         ("cloud/cpu", "z2", "b"),
@@ -213,12 +213,12 @@ def test_node_selectors_choose_type_and_zone() -> None:
 
 def test_spot_where_the_policy_and_the_pods_allow_it() -> None:
     catalog = (instance("cpu", "", 0, "1.0", spot="0.3"),)
-    assert planned([pod("a")], catalog).total == Decimal("1.0")
-    found = planned([pod("a")], catalog, PlanLimits(capacity="cheapest"))
+    assert make_plan([pod("a")], catalog).total == Decimal("1.0")
+    found = make_plan([pod("a")], catalog, PlanLimits(capacity="cheapest"))
     assert (found.machines[0].capacity_type, found.total) == ("spot", Decimal("0.3"))
     steady = pod("b", nodeSelector={"karpenter.sh/capacity-type": "on-demand"})
-    assert planned([steady], catalog, PlanLimits(capacity="cheapest")).machines[0].capacity_type == "on-demand"
-    half = planned(pods(4, cpu="16"), catalog, PlanLimits(capacity="cheapest", spot_share=Decimal("0.5")))
+    assert make_plan([steady], catalog, PlanLimits(capacity="cheapest")).machines[0].capacity_type == "on-demand"
+    half = make_plan(pods(4, cpu="16"), catalog, PlanLimits(capacity="cheapest", spot_share=Decimal("0.5")))
     assert sorted(machine.capacity_type for machine in half.machines) == ["on-demand", "on-demand", "spot", "spot"]
 
 
@@ -227,7 +227,7 @@ def test_a_share_of_spot_is_of_all_machines_those_that_are_there_too() -> None:
 
     def spot(count: int, *standing: int) -> int:
         limits = PlanLimits(capacity="cheapest", spot_share=Decimal("0.5"), existing_machines=(standing[0], standing[1]))
-        found = planned(pods(count, cpu="16"), catalog, limits)
+        found = make_plan(pods(count, cpu="16"), catalog, limits)
         assert found.unserved == ()
         return sum(machine.capacity_type == "spot" for machine in found.machines)
 
@@ -245,10 +245,10 @@ def test_gangs_start_whole_or_not_at_all() -> None:
         *pods(3, "gang", template="any", labels=gang),
         pod("alone", template="any"),
     ]
-    found = planned(values, (T4,), PlanLimits(max_machines=2))
+    found = make_plan(values, (T4,), PlanLimits(max_machines=2))
     assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["alone"]
     assert {one.code for one in found.unserved} == {"gang"}
-    assert len(planned(values, (T4,), PlanLimits(max_machines=4)).machines) == 4
+    assert len(make_plan(values, (T4,), PlanLimits(max_machines=4)).machines) == 4
 
 
 def test_daemons_take_their_room_on_new_machines() -> None:
@@ -256,22 +256,22 @@ def test_daemons_take_their_room_on_new_machines() -> None:
     daemon = to_value(
         {"metadata": {"name": "agent", "namespace": "ml"}, "spec": {"template": {"spec": spec}}}, DaemonSet
     )
-    assert len(planned([pod("a", cpu="16")], (CPU,)).machines) == 1
-    assert planned([daemon, pod("a", cpu="16")], (CPU,)).unserved[0].code == "never"
+    assert len(make_plan([pod("a", cpu="16")], (CPU,)).machines) == 1
+    assert make_plan([daemon, pod("a", cpu="16")], (CPU,)).unserved[0].code == "never"
 
 
 def test_extended_resources_that_classes_serve() -> None:
-    found = planned([pod("a", requests={"nvidia.com/gpu": "2"})], CATALOG)
-    assert machines(found) == ["cloud/t4x4"]
+    found = make_plan([pod("a", requests={"nvidia.com/gpu": "2"})], CATALOG)
+    assert planned_types(found) == ["cloud/t4x4"]
     (seat,) = found.machines[0].seats
     assert [device.device for given in seat.claims for device in given.devices] == ["gpu-0", "gpu-1"]
 
 
 def test_arm_is_for_pods_that_say_so() -> None:
     catalog = (instance("arm", "", 0, "0.05", arch="arm64"), CPU)
-    assert machines(planned([pod("a")], catalog)) == ["cloud/cpu"]
-    assert machines(planned([pod("a", nodeSelector={"kubernetes.io/arch": "arm64"})], catalog)) == ["cloud/arm"]
-    assert planned([pod("a")], catalog[:1]).unserved[0].code == "architecture"
+    assert planned_types(make_plan([pod("a")], catalog)) == ["cloud/cpu"]
+    assert planned_types(make_plan([pod("a", nodeSelector={"kubernetes.io/arch": "arm64"})], catalog)) == ["cloud/arm"]
+    assert make_plan([pod("a")], catalog[:1]).unserved[0].code == "architecture"
 
 
 def test_nodes_that_are_alike_are_told_apart_by_name_only() -> None:
@@ -280,16 +280,16 @@ def test_nodes_that_are_alike_are_told_apart_by_name_only() -> None:
         *(node(name) for name in "abc"), *cluster.slices, *cluster.classes, claim_template("any", request(count=2)),
         *pods(3, template="any"),
     ]  # fmt: skip
-    found = sound(values)
+    found = sound_plan(values)
     assert sorted(seat.node for seat in found.existing) == ["a", "b", "c"]
     assert found.machines == ()
 
 
 def test_reasons_come_with_a_plan_when_they_are_wanted() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
-    told = plan(values, CATALOG, PlanLimits(), FEATURES, keep_going=steps(5)).choices
+    told = plan(values, CATALOG, PlanLimits(), FEATURES, keep_going=step_limit(5)).choices
     assert [verdict.instance for verdict in told[0].verdicts[:2]] == ["cloud/t4", "cloud/a10g"]
-    assert planned(values, CATALOG).choices == ()
+    assert make_plan(values, CATALOG).choices == ()
 
 
 def test_all_gpus_are_those_that_others_have_not_filled() -> None:
@@ -298,7 +298,7 @@ def test_all_gpus_are_those_that_others_have_not_filled() -> None:
         claim_template("share", request(capacity={"memory": "2Gi"})), claim_template("all", every),
         *pods(2, template="share"), pod("rest", template="all"),
     ]  # fmt: skip
-    found = sound(values, (instance("a100x4", "a100-40gb", 4, "8.0"),))
+    found = sound_plan(values, (instance("a100x4", "a100-40gb", 4, "8.0"),))
     assert (found.total, found.bound) == (Decimal("8.0"), Decimal("8.0"))
 
 
@@ -313,7 +313,7 @@ def test_a_claim_that_may_be_used_from_several_nodes_counts_once_in_the_bound() 
         },
         ResourceSlice,
     )  # fmt: skip
-    found = sound([shared, claim("one", request()), *pods(3, claim="one")], (T4,))
+    found = sound_plan([shared, claim("one", request()), *pods(3, claim="one")], (T4,))
     assert (found.total, found.bound) == (Decimal("0.5"), Decimal("0.5"))
 
 
@@ -331,5 +331,5 @@ def test_machines_are_chosen_again_without_pods_that_shared_devices_do_not_suffi
     selector = {"cel": {"expression": 'device.driver == "net.example.com"'}}
     net = to_value({"metadata": {"name": "net"}, "spec": {"selectors": [selector]}}, DeviceClass)
     values = [shared, net, claim_template("both", request(), request(of="net", name="net")), *pods(4, template="both")]
-    found = planned(values, (T4, instance("t4x4", "t4", 4, "1.6", cpus=64)))
-    assert (machines(found), found.total) == (["cloud/t4"], Decimal("0.5"))
+    found = make_plan(values, (T4, instance("t4x4", "t4", 4, "1.6", cpus=64)))
+    assert (planned_types(found), found.total) == (["cloud/t4"], Decimal("0.5"))

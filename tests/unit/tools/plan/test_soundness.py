@@ -17,8 +17,8 @@ from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.meta import Object
 from allotment.tools.plan.limits import PlanLimits
-from tests.unit.tools.plan.demands import FEATURES, MIG, claim, claim_template, instance, node, planned, pod, request
-from tests.unit.tools.plan.replaying import not_bound
+from tests.unit.tools.plan.demands import FEATURES, MIG, claim, claim_template, instance, node, make_plan, pod, request
+from tests.unit.tools.plan.scheduler_verification import scheduling_differences
 
 CATALOG = (
     instance("cpu", "", 0, "0.1", cpus=8, gib=32, spot="0.04"),
@@ -95,7 +95,7 @@ def _specs(label: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @st.composite
-def waiting(draw: st.DrawFn) -> list[Object]:
+def pending_objects(draw: st.DrawFn) -> list[Object]:
     """Up to four groups of pods, each with a claim of its own, a common one, or none."""
     values: list[Object] = []
     if draw(st.booleans()):
@@ -131,10 +131,10 @@ def _limits() -> st.SearchStrategy[PlanLimits]:
 
 
 @settings(max_examples=40)
-@given(values=waiting(), limits=_limits())
+@given(values=pending_objects(), limits=_limits())
 def test_every_planned_pod_is_bound_where_the_plan_says(values: list[Object], limits: PlanLimits) -> None:
-    found = planned(values, CATALOG, limits)
-    assert not_bound(values, found, CATALOG, FEATURES) == []
+    found = make_plan(values, CATALOG, limits)
+    assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert found.bound <= found.total
     seated = [seat.pod for seat in (*found.existing, *(s for machine in found.machines for s in machine.seats))]
     pods = sorted(str(key) for key in (*seated, *(one.pod for one in found.unserved)))

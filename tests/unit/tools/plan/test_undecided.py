@@ -8,12 +8,12 @@ import pytest
 
 from allotment.engine.allocator import Allocator
 from allotment.model.meta import Object
-from tests.unit.engine.hard_search import SLIM, gpu_slices, devices_without_counters
+from tests.unit.engine.hard_search import SLIM, devices_without_counters, gpu_slices
 from tests.unit.engine.objects import class_of
-from tests.unit.tools.plan.consolidation.test_search import asked, why
-from tests.unit.tools.plan.demands import claim_template, node, planned, pod, request
-from tests.unit.tools.plan.running import Running, names
-from tests.unit.tools.plan.running import request as plain_request
+from tests.unit.tools.plan.consolidation.test_search import consolidated, kept_code
+from tests.unit.tools.plan.demands import claim_template, node, make_plan, pod, request
+from tests.unit.tools.plan.running_cluster import RunningCluster, node_names
+from tests.unit.tools.plan.running_cluster import request as plain_request
 
 LIMIT = 500
 GIVEN_UP = f"search for devices given up after {LIMIT} steps"
@@ -26,18 +26,18 @@ def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"allotment.tools.plan.{module}.Allocator", limited)
 
 
-def waiting(*nodes: Object) -> list[Object]:
+def pending_objects(*nodes: Object) -> list[Object]:
     return [class_of(), *nodes, claim_template("eight", request(of="gpu", count=SLIM)), pod("p", template="eight")]
 
 
 def test_a_pod_is_planned_on_the_node_that_is_decided() -> None:
-    found = planned(waiting(node("n1"), *gpu_slices("n1"), node("n2"), devices_without_counters("n2")), ())
+    found = make_plan(pending_objects(node("n1"), *gpu_slices("n1"), node("n2"), devices_without_counters("n2")), ())
     assert [(seat.pod.name, seat.node) for seat in found.existing] == [("p", "n2")]
     assert not found.unserved
 
 
 def test_a_pod_that_may_fit_is_not_called_impossible() -> None:
-    found = planned(waiting(node("n1"), *gpu_slices("n1")), ())
+    found = make_plan(pending_objects(node("n1"), *gpu_slices("n1")), ())
     (unserved,) = found.unserved
     assert (unserved.code, unserved.text) == (
         "undecided", f"whether n1 will do is unknown: the search for devices was given up after {LIMIT} steps"
@@ -45,10 +45,10 @@ def test_a_pod_that_may_fit_is_not_called_impossible() -> None:
     assert "the search for devices reached its limit on n1; the bound counts this as not fitting" in found.notes
 
 
-def running(*other: str) -> Running:
+def running(*other: str) -> RunningCluster:
     """A pod on ``leaving``; a node with the card, and others with as many devices as the pod has."""
-    cluster = Running()
-    cluster.offer(class_of())
+    cluster = RunningCluster()
+    cluster.add_class(class_of())
     for name in ("card", "leaving", *other):
         cluster.node(name)
     for part in (*gpu_slices("card"), *map(devices_without_counters, ("leaving", *other))):
@@ -58,12 +58,12 @@ def running(*other: str) -> Running:
 
 
 def test_a_pod_moves_to_the_node_that_is_decided() -> None:
-    found = asked(running("other"), "leaving")
-    assert names(found.remove) == ["leaving"]
+    found = consolidated(running("other"), "leaving")
+    assert node_names(found.remove) == ["leaving"]
     assert [(move.pod.name, move.target) for move in found.moves] == [("p", "other")]
 
 
 def test_a_node_stays_whose_pod_may_fit_elsewhere() -> None:
-    found = asked(running(), "leaving")
-    assert why(found, "leaving") == "no-place"
+    found = consolidated(running(), "leaving")
+    assert kept_code(found, "leaving") == "no-place"
     assert GIVEN_UP in found.stays[0].text

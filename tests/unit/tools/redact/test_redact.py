@@ -187,20 +187,20 @@ def test_messages_of_the_scheduler_contain_pseudonyms() -> None:
         f"nodeSelector zone={node['metadata']['labels']['zone']} matches none of {name}: "
         f"make pod {space}/{pod['metadata']['name']} fit"
     )
-    told = pod["status"]["conditions"][0]["message"]
-    assert told.startswith(f"claim {space}/{claim['metadata']['name']}: no device on {name};")
+    message = pod["status"]["conditions"][0]["message"]
+    assert message.startswith(f"claim {space}/{claim['metadata']['name']}: no device on {name};")
     assert "message" not in pod["status"]["conditions"][1]
 
 
-#: What was said of things that are gone by now, or that nobody may read, and what may be seen of it.
+#: Messages with names of missing objects, and the expected redacted messages.
 GONE = {
     "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {team: gods}. "
     "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.":
         "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {team: value-1}. "
         "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
-    "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 80Gi are wanted "
+    "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 80Gi requested "
     "(not-enough-capacity) of spec.devices.requests[0].exactly.":
-        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 80Gi are wanted "
+        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 80Gi requested "
         "(not-enough-capacity) of spec.devices.requests[0].exactly.",
     "0/1 nodes are available: 1 node(s) had untolerated taint {wotan.io/team: froh}.":
         "0/1 nodes are available: 1 node(s) had untolerated taint {word-3/team: word-1}.",
@@ -221,29 +221,29 @@ GONE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("said", GONE)
-def test_names_outside_of_the_snapshot_are_redacted(said: str) -> None:
-    asked = {"requests": {"nvidia.com/gpu": "1"}}
+@pytest.mark.parametrize("message", GONE)
+def test_names_outside_of_the_snapshot_are_redacted(message: str) -> None:
+    requested = {"requests": {"nvidia.com/gpu": "1"}}
     taint = {"key": "team", "value": "gods", "effect": "NoSchedule"}
     trees: list[Tree] = [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "walhall"}, "spec": {"taints": [taint]}},
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "loge", "namespace": "default"},
-         "spec": {"containers": [{"name": "c", "resources": asked}]}},
+         "spec": {"containers": [{"name": "c", "resources": requested}]}},
         {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
-         "involvedObject": {"kind": "Pod", "name": "loge"}, "reason": "FailedScheduling", "message": said},
+         "involvedObject": {"kind": "Pod", "name": "loge"}, "reason": "FailedScheduling", "message": message},
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "rhine", "namespace": "default"},
          "status": {"hard": {"count/resourceclaims.resource.k8s.io": "4"}}},
     ]  # fmt: skip
-    assert redacted(trees)[2]["message"] == GONE[said]
+    assert redacted(trees)[2]["message"] == GONE[message]
 
 
 def test_messages_of_allotment_about_selectors_are_kept() -> None:
     cel = "device.attributes['gpu.nvidia.com'].productName.startsWith('H100')"
     claim, pod = copy.deepcopy([CLAIM, POD])
     claim["spec"]["devices"]["requests"][0]["exactly"] |= {"selectors": [{"cel": {"expression": cel}}]}
-    said = f"no device satisfies {cel} (selector-matches-nothing)\n  spec.devices.requests[0].exactly.count: 8"
-    pod["status"]["conditions"][0]["message"] = said
-    assert redacted([claim, pod])[1]["status"]["conditions"][0]["message"] == said
+    message = f"no device satisfies {cel} (selector-matches-nothing)\n  spec.devices.requests[0].exactly.count: 8"
+    pod["status"]["conditions"][0]["message"] = message
+    assert redacted([claim, pod])[1]["status"]["conditions"][0]["message"] == message
 
 
 def test_groups_stay_together() -> None:

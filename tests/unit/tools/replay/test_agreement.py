@@ -1,4 +1,4 @@
-"""The fast simulation and the real thing decide alike: first-fit, pod for pod and device for device."""
+"""The simulation with first-fit chooses the same node and devices for each pod as the filters and the engine."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from allotment.tools.replay.policies.first_fit import FIRST_FIT
 from allotment.tools.replay.simulation import run
 from allotment.tools.replay.trace import TraceNode, TracePod, read_nodes, read_pods
 from allotment.tools.replay.workload import PodEvent, workload_of
-from tests.unit.tools.replay.kubernetes import first_fit
+from tests.unit.tools.replay.engine_placement import first_fit
 
 
 def simulated(pods: Sequence[TracePod], nodes: Sequence[TraceNode]) -> list[tuple[str, tuple[str, ...]]]:
     workload = workload_of(pods)
     events = [PodEvent(number) for number in range(len(pods))]
-    placed = run(workload, workload.shape_of, events, nodes, FIRST_FIT, 0).placements
+    placements = run(workload, workload.shape_of, events, nodes, FIRST_FIT, 0).placements
     return [
-        (name_of(nodes[one.node]), tuple(sorted(f"gpu-{gpu}" for gpu in one.gpus))) if one.node >= 0 else ("", ())
-        for one in placed
+        (name_of(nodes[placement.node]), tuple(sorted(f"gpu-{gpu}" for gpu in placement.gpus)))
+        if placement.node >= 0
+        else ("", ())
+        for placement in placements
     ]
 
 
-def test_a_sample_of_the_trace_is_placed_as_the_engine_places_it(shared: Callable[[str], Path]) -> None:
+def test_a_sample_of_the_trace_is_placed_as_by_the_engine(shared: Callable[[str], Path]) -> None:
     pods = read_pods(shared("traces/openb_pod_list_gpuspec25.csv").read_text())
     nodes = read_nodes(shared("traces/openb_node_list_gpu_node.csv").read_text())
     few = random.Random(5).sample(nodes, 40)
     some = random.Random(7).sample(pods, 500)
     found = simulated(some, few)
     assert found == first_fit(some, few)
-    assert sum(1 for node, _ in found if not node) > 50  # some find no place, so that refusals are compared, too
+    assert sum(1 for node, _ in found if not node) > 50  # some do not fit, so that rejections are compared too
 
 
-def test_limits_per_node_are_kept_as_the_engine_keeps_them(shared: Callable[[str], Path]) -> None:
+def test_limits_per_node_are_respected_as_by_the_engine(shared: Callable[[str], Path]) -> None:
     pods = read_pods(shared("traces/dlrm2025_apps_even.csv").read_text())
     limited = [pod for pod in pods if pod.per_node in (2, 4)][:120]
     nodes = [TraceNode(f"n{n}", 1_000_000, 1 << 23, 8, "any") for n in range(12)]
@@ -71,7 +73,5 @@ _NODES = st.lists(
 
 @settings(max_examples=40)
 @given(pods=st.lists(_PODS, min_size=1, max_size=20), nodes=_NODES)
-def test_any_pods_on_any_nodes_are_placed_as_the_engine_places_them(
-    pods: list[TracePod], nodes: list[TraceNode]
-) -> None:
+def test_random_pods_on_random_nodes_are_placed_as_by_the_engine(pods: list[TracePod], nodes: list[TraceNode]) -> None:
     assert simulated(pods, nodes) == first_fit(pods, nodes)

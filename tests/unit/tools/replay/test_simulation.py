@@ -1,4 +1,4 @@
-"""Runs: small ones whose outcome can be seen, and what must hold of any."""
+"""Replay runs: small ones with a known outcome, and invariants of any run."""
 
 from __future__ import annotations
 
@@ -47,62 +47,62 @@ def test_first_fit_takes_the_first_node() -> None:
     assert where([pod(1)] * 3, [node(2), node(8)], "first-fit") == [0, 0, 1]
 
 
-def test_best_fit_takes_the_node_with_least_left() -> None:
+def test_best_fit_takes_the_node_with_the_least_remaining_capacity() -> None:
     assert where([pod(1)] * 3, [node(8), node(2)], "best-fit") == [1, 1, 0]
 
 
-def test_best_fit_takes_the_gpu_with_least_left() -> None:
+def test_best_fit_takes_the_gpu_with_the_least_idle_capacity() -> None:
     found = replay([pod(1, 500), pod(1, 700), pod(1, 300)], [node(2)], "best-fit")
     gpus = [placement.gpus for placement in found.placements]
     assert gpus[2] == gpus[1]
 
 
-def test_least_fragmentation_keeps_gpus_whole_for_those_who_need_them() -> None:
+def test_least_fragmentation_keeps_whole_gpus_for_pods_that_need_them() -> None:
     half, whole = pod(1, 500), pod(1)
     found = replay([half, half, whole], [node(2)], "fgd")
     assert found.placements[0].gpus == found.placements[1].gpus
     assert found.placements[2].node == 0
 
 
-def test_lookahead_leaves_much_cpu_to_those_who_need_it() -> None:
+def test_lookahead_keeps_cpu_for_pods_that_need_it() -> None:
     small, large = pod(1, cpu=4_000), pod(1, cpu=30_000)
-    # On the first node there is CPU for both large ones; small ones would block it. First-fit does not see that.
+    # The first node has CPU for both large pods; small pods would block it. First-fit ignores that.
     nodes = [node(2, cpu=60_000), node(2, cpu=8_000)]
-    coming = [small, small, large, large]
-    assert where(coming, nodes, "lookahead") == [1, 1, 0, 0]
-    assert where(coming, nodes, "first-fit") == [0, 0, -1, -1]
+    arriving = [small, small, large, large]
+    assert where(arriving, nodes, "lookahead") == [1, 1, 0, 0]
+    assert where(arriving, nodes, "first-fit") == [0, 0, -1, -1]
 
 
-def test_lookahead_leaves_a_model_to_those_who_accept_no_other() -> None:
-    anyone, picky = pod(1), pod(1, models=("A",))
+def test_lookahead_keeps_a_model_for_pods_that_accept_no_other() -> None:
+    any_model, model_a = pod(1), pod(1, models=("A",))
     nodes = [node(1, model="A"), node(1, model="B")]
-    assert where([anyone, picky], nodes, "lookahead") == [1, 0]
+    assert where([any_model, model_a], nodes, "lookahead") == [1, 0]
 
 
-def test_a_pod_that_fits_nowhere_is_passed_over() -> None:
+def test_a_pod_that_fits_no_node_is_skipped() -> None:
     found = replay([pod(4), pod(1)], [node(2)], "first-fit")
     assert [placement.node for placement in found.placements] == [-1, 0]
     assert (found.points[-1].arrived, found.points[-1].placed, found.points[-1].allocated) == (5000, 1000, 1000)
 
 
-def test_unknown_memory_keeps_nobody_away() -> None:
+def test_unknown_memory_fits_every_pod() -> None:
     assert where([pod(1, memory_mib=10**9)], [node(1, memory=None)], "first-fit") == [0]
 
 
-def test_points_are_at_equal_steps_of_what_was_asked_for() -> None:
+def test_points_are_at_equal_steps_of_requested_gpus() -> None:
     found = replay([pod(1)] * 5 + [pod(5)], [node(8), node(2)], "first-fit")
     assert [point.at for point in found.points][:3] == [0.0, 0.01, 0.02]
     assert [point.arrived for point in found.points if point.at in (0.1, 0.5, 0.51, 1.0)] == [1000, 5000, 10000, 10000]
 
 
 def test_idle_gpus_that_no_pod_can_use_are_fragmented() -> None:
-    # All pods want a whole GPU and 32 CPUs: beside the one that is placed there is CPU for no other.
+    # All pods request a whole GPU and 32 CPUs: after one is placed, the node has no CPU for another.
     found = replay([pod(1, cpu=32_000)], [node(2, cpu=40_000)], "first-fit")
     assert found.points[0].fragmented == 0
     assert found.points[-1].fragmented == 1000
 
 
-def test_what_goes_gives_back_what_it_had() -> None:
+def test_a_departing_pod_releases_its_capacity() -> None:
     pods = [pod(1, 600, created=0.0, deleted=10.0), pod(1, 600, created=5.0), pod(1, 600, created=10.0)]
     workload = workload_of(pods)
     found = run(workload, workload.shape_of, events_by_time(pods), [node(1)], named("first-fit"), 0)
@@ -110,24 +110,24 @@ def test_what_goes_gives_back_what_it_had() -> None:
     assert found.points[-1].allocated == 600
 
 
-def test_by_the_clock_pods_go_before_others_come_and_nothing_happens_after_the_last_has_come() -> None:
+def test_events_by_time_have_departures_before_arrivals_and_end_with_the_last_arrival() -> None:
     times = [(0.0, 9.0), (9.0, 9.0), (None, None), (3.0, 99.0)]
     pods = [pod(1, created=created, deleted=deleted) for created, deleted in times]
     assert events_by_time(pods) == (PodEvent(0), PodEvent(2), PodEvent(3), PodEvent(0, arrives=False), PodEvent(1))
 
 
-def test_arrivals_go_on_until_enough_is_asked_for_and_depend_on_the_seed_alone() -> None:
+def test_random_arrivals_reach_the_requested_share_and_depend_only_on_the_seed() -> None:
     workload = workload_of([pod(1, 500), pod(2), pod(0, 0)])
     events, shape_of = random_arrivals(workload, 100_000, 1.3, 7)
-    asked = sum(workload.shapes[number].amount for number in shape_of)
-    assert 130_000 <= asked < 132_000
+    requested = sum(workload.shapes[number].amount for number in shape_of)
+    assert 130_000 <= requested < 132_000
     assert len(events) == len(shape_of)
     assert random_arrivals(workload, 100_000, 1.3, 7) == (events, shape_of)
     assert random_arrivals(workload, 100_000, 1.3, 8) != (events, shape_of)
-    assert Counter(shape_of)[2] > 1  # pods without GPUs are drawn again, too
+    assert Counter(shape_of)[2] > 1  # pods without GPUs are repeated too
 
 
-def test_every_pod_of_the_trace_comes_even_if_they_ask_for_more() -> None:
+def test_every_pod_of_the_trace_arrives_even_if_they_request_more() -> None:
     workload = workload_of([pod(1)] * 9)
     assert len(random_arrivals(workload, 1000, 1.3, 0)[0]) == 9
 
@@ -154,37 +154,37 @@ _NODES = st.lists(
 
 @settings(max_examples=60)
 @given(pods=_PODS, nodes=_NODES, policy=st.sampled_from(POLICIES), seed=st.integers(0, 3), times=st.booleans())
-def test_nothing_is_given_twice_and_everything_is_given_back(
+def test_capacity_is_never_exceeded_and_always_released(
     pods: list[TracePod], nodes: list[TraceNode], policy: PlacementPolicy, seed: int, times: bool
 ) -> None:
     workload = workload_of(pods)
     events = events_by_time(pods) if times else [PodEvent(number) for number in range(len(pods))]
     found = run(workload, workload.shape_of, events, nodes, policy, seed)
-    cpu = [one.cpu_milli for one in nodes]
-    memory = [one.memory_mib for one in nodes]
-    gpus = [[1000] * one.gpus for one in nodes]
+    cpu = [each.cpu_milli for each in nodes]
+    memory = [each.memory_mib for each in nodes]
+    gpus = [[1000] * each.gpus for each in nodes]
     apps: Counter[int] = Counter()
     allocated = 0
-    for number, comes in events:
-        one, placement = pods[number], found.placements[number]
+    for number, arrives in events:
+        trace_pod, placement = pods[number], found.placements[number]
         if placement.node < 0:
             continue
-        sign = 1 if comes else -1
+        sign = 1 if arrives else -1
         at = placement.node
-        cpu[at] -= sign * one.cpu_milli
+        cpu[at] -= sign * trace_pod.cpu_milli
         left = memory[at]
         if left is not None:
-            memory[at] = left - sign * one.memory_mib
-        assert len(set(placement.gpus)) == one.gpus
+            memory[at] = left - sign * trace_pod.memory_mib
+        assert len(set(placement.gpus)) == trace_pod.gpus
         for gpu in placement.gpus:
-            gpus[at][gpu] -= sign * one.gpu_milli
-        apps[at] += sign * (one.per_node is not None)
-        allocated += sign * one.gpu_total
+            gpus[at][gpu] -= sign * trace_pod.gpu_milli
+        apps[at] += sign * (trace_pod.per_node is not None)
+        allocated += sign * trace_pod.gpu_total
         assert cpu[at] >= 0
         assert (memory[at] or 0) >= 0
         assert all(0 <= gpu <= 1000 for gpu in gpus[at])
         assert apps[at] <= 2
-        assert not one.gpus or not one.models or nodes[at].model in one.models
+        assert not trace_pod.gpus or not trace_pod.models or nodes[at].model in trace_pod.models
     if found.points and capacity_of(nodes):
         last = found.points[-1]
         assert 0 <= last.fragmented <= found.capacity - last.allocated + 1e-6
@@ -194,11 +194,11 @@ def test_nothing_is_given_twice_and_everything_is_given_back(
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_a_pod_finds_a_place_whenever_there_is_one(policy: PlacementPolicy) -> None:
+def test_a_pod_is_placed_whenever_it_fits(policy: PlacementPolicy) -> None:
     pods = [pod(1, 300)] * 5 + [pod(2)] + [pod(0, 0)]
     workload = workload_of(pods)
     found = run(workload, workload.shape_of, [PodEvent(number) for number in range(7)], [node(4)], policy, 1)
     placed = [placement.node for placement in found.placements]
-    # Shares may lie on four GPUs, so that the large pod may find none; the others always find one.
+    # The shares may be on four GPUs, so that the large pod may not fit; the others always fit.
     assert placed[:5] == [0] * 5
     assert placed[6] == 0

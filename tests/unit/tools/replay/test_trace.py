@@ -1,4 +1,4 @@
-"""Traces are read as they are written, and every row that cannot be used is named."""
+"""Reading traces: all formats, and a problem for every invalid row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DLRM = (
 )
 
 
-def wrong(text: str, read: Callable[[str, str], object] = read_pods) -> list[str]:
+def problems_of(text: str, read: Callable[[str, str], object] = read_pods) -> list[str]:
     with pytest.raises(TraceError) as caught:
         read(text, "t.csv")
     return [str(problem) for problem in caught.value.problems]
@@ -39,12 +39,12 @@ def test_cores_and_gibibytes_of_recommendation_models_are_in_the_same_units() ->
     assert pod == TracePod("i-0", 12_000, 123_392, 1, 1000, app="app_0/HN", per_node=8)
 
 
-def test_no_limit_per_node_is_minus_one() -> None:
+def test_minus_one_is_no_limit_per_node() -> None:
     [pod] = read_pods(DLRM + "i-0,CN,app_0,12,12,0,0,25,25,120,120,640,800,-1,5.0,5.0,9.0\n")
     assert (pod.per_node, pod.gpus, pod.gpu_milli, pod.created, pod.deleted) == (None, 0, 0, 5.0, 9.0)
 
 
-def test_nodes_of_both_forms() -> None:
+def test_nodes_of_both_formats() -> None:
     assert read_nodes("sn,cpu_milli,memory_mib,gpu,model\nn,64000,262144,2,P100\nm,32000,262144,0,\n") == (
         TraceNode("n", 64_000, 262_144, 2, "P100"),
         TraceNode("m", 32_000, 262_144, 0, ""),
@@ -55,54 +55,54 @@ def test_nodes_of_both_forms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "problem"),
     [
-        ("p,4000,8192,1,half", "t.csv:2:15: gpu_milli: wanted a number, found 'half'"),
-        ("p,4000,8192,1,", "t.csv:2:15: gpu_milli: wanted a number, found nothing"),
-        ("p,4000,8192,1,nan", "t.csv:2:15: gpu_milli: wanted a number up to 1,000,000,000,000, found 'nan'"),
-        ("p,4000,8192,1,1200", "t.csv:2:15: gpu_milli: wanted a whole number from 0 to 1,000, found '1200'"),
-        ("p,4000,8192,1,0", "t.csv:2:15: gpu_milli: wanted 1 to 1000: a share of each GPU in thousandths, found '0'"),
-        ("p,4000,8192,2,500", "t.csv:2:15: gpu_milli: wanted 1000, for it has several GPUs (num_gpu), found '500'"),
-        ("p,4000,8192,0,500", "t.csv:2:15: gpu_milli: wanted 0, for it has no GPUs (num_gpu), found '500'"),
-        ("p,-1,8192,0,0", "t.csv:2:3: cpu_milli: wanted a whole number from 0 to 1,000,000,000,000, found '-1'"),
-        ("p,4000,8192", "t.csv:2:1: wanted 5 fields as the first line has, found 3"),
-        (",4000,8192,0,0", "t.csv:2:1: name: wanted a name, found nothing"),
+        ("p,4000,8192,1,half", "t.csv:2:15: gpu_milli: expected a number, found 'half'"),
+        ("p,4000,8192,1,", "t.csv:2:15: gpu_milli: expected a number, found an empty field"),
+        ("p,4000,8192,1,nan", "t.csv:2:15: gpu_milli: expected a number <= 1,000,000,000,000, found 'nan'"),
+        ("p,4000,8192,1,1200", "t.csv:2:15: gpu_milli: expected an integer from 0 to 1,000, found '1200'"),
+        ("p,4000,8192,1,0", "t.csv:2:15: gpu_milli: expected 1 to 1000 (thousandths of each GPU), found '0'"),
+        ("p,4000,8192,2,500", "t.csv:2:15: gpu_milli: expected 1000, as num_gpu is more than 1, found '500'"),
+        ("p,4000,8192,0,500", "t.csv:2:15: gpu_milli: expected 0, as num_gpu is 0, found '500'"),
+        ("p,-1,8192,0,0", "t.csv:2:3: cpu_milli: expected an integer from 0 to 1,000,000,000,000, found '-1'"),
+        ("p,4000,8192", "t.csv:2:1: expected 5 fields as in the first line, found 3"),
+        (",4000,8192,0,0", "t.csv:2:1: name: expected a name, found an empty field"),
     ],
 )
-def test_what_is_wrong_with_a_row_is_said_with_its_place(row: str, said: str) -> None:
-    assert wrong(f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{row}\n") == [said]
+def test_an_invalid_row_is_reported_with_its_position(row: str, problem: str) -> None:
+    assert problems_of(f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{row}\n") == [problem]
 
 
-def test_all_rows_that_are_wrong_are_named_together() -> None:
+def test_all_invalid_rows_are_reported_together() -> None:
     rows = "a,1,1,0,0\nb,x,1,0,0\na,1,1,0,0\nc,1,1,1,9999\n"
-    assert [said.split(": ")[0] for said in wrong(f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{rows}")] == [
+    assert [problem.split(": ")[0] for problem in problems_of(f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{rows}")] == [
         "t.csv:3:3", "t.csv:4:1", "t.csv:5:9",
     ]  # fmt: skip
 
 
-def test_a_pod_does_not_go_before_it_comes() -> None:
-    assert wrong(OPENB + "p,1,1,0,0,,LS,Running,100,50,100\n") == [
-        "t.csv:2:27: deletion_time: wanted no less than creation_time (100), found '50'"
+def test_a_pod_cannot_be_deleted_before_its_creation() -> None:
+    assert problems_of(OPENB + "p,1,1,0,0,,LS,Running,100,50,100\n") == [
+        "t.csv:2:27: deletion_time: expected at least creation_time (100), found '50'"
     ]
 
 
-def test_a_file_of_another_kind_says_which_columns_are_wanted() -> None:
-    [said] = wrong("sn,cpu_milli,memory_mib,gpu\nn,1,1,1\n", read_nodes)
-    assert said.startswith("t.csv:1:1: wanted a list of nodes, found a first line without model")
+def test_an_unknown_format_is_reported_with_the_expected_columns() -> None:
+    [problem] = problems_of("sn,cpu_milli,memory_mib,gpu\nn,1,1,1\n", read_nodes)
+    assert problem.startswith("t.csv:1:1: expected a list of nodes, but the first line lacks model")
 
 
-def test_lines_above_the_columns_may_say_what_the_file_is() -> None:
+def test_comments_may_precede_the_columns() -> None:
     head = "# of a small cluster\n\nname,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
     assert [pod.name for pod in read_pods(head + "p,1,1,0,0\n")] == ["p"]
-    assert wrong(head + "p,x,1,0,0\n") == ["t.csv:4:3: cpu_milli: wanted a number, found 'x'"]
+    assert problems_of(head + "p,x,1,0,0\n") == ["t.csv:4:3: cpu_milli: expected a number, found 'x'"]
 
 
 def test_an_empty_file_and_one_without_rows() -> None:
-    assert "found a first line without" in wrong("")[0]
-    assert wrong("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n\n") == ["t.csv:1:1: no pods"]
+    assert "but the first line lacks" in problems_of("")[0]
+    assert problems_of("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n\n") == ["t.csv:1:1: the file has no pods"]
 
 
-def test_the_real_traces_are_read_whole(shared: Callable[[str], Path]) -> None:
+def test_the_published_traces_are_read_completely(shared: Callable[[str], Path]) -> None:
     pods = read_pods(shared("traces/openb_pod_list_default.csv").read_text())
     nodes = read_nodes(shared("traces/openb_node_list_gpu_node.csv").read_text())
     assert (len(pods), sum(pod.gpu_total for pod in pods)) == (8152, 6_086_800)

@@ -23,7 +23,7 @@ def whole() -> dict[str, Any]:
     return schema(Features("1.36"), KINDS)
 
 
-def told(document: Any) -> list[str]:
+def errors_of(document: Any) -> list[str]:
     return list(errors(document, whole(), whole()))
 
 
@@ -46,7 +46,7 @@ def configured(driver: str, parameters: Any) -> dict[str, Any]:
     return document
 
 
-# --- manifests of others ---------------------------------------------------------------------------------------------
+# --- third-party manifests --------------------------------------------------------------------------------------------
 
 #: Written for Kubernetes before 1.31, for a version that is not served, or no whole object.
 OLD = {"mig+mps", "selectors", "gpu-test-vfiopci.yaml", "4-pod-not-scheduled.yaml", "imex"}
@@ -63,7 +63,7 @@ def test_manifests_of_vendors_are_valid(shared: Callable[[str], Path], folder: s
     given = list(documents(shared(f"manifests/{folder}")))
     assert given
     for path, document in given:
-        assert told(document) == [], path
+        assert errors_of(document) == [], path
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_manifests_of_vendors_are_valid(shared: Callable[[str], Path], folder: s
 )
 def test_malformed_manifests_are_invalid(shared: Callable[[str], Path], file: str, place: str) -> None:
     text = shared(f"manifests/{file}").read_text()
-    assert place in [fault for document in yaml.safe_load_all(text) for fault in told(document)]
+    assert place in [fault for document in yaml.safe_load_all(text) for fault in errors_of(document)]
 
 
 # --- what Kubernetes fixes -------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_malformed_manifests_are_invalid(shared: Callable[[str], Path], file: st
     ids=["neither", "field", "both", "mode", "type", "number", "deep field", "name", "operator", "missing"],
 )
 def test_structural_mistakes_are_found(document: dict[str, Any], place: str) -> None:
-    assert any(place in fault for fault in told(document)), told(document)
+    assert any(place in fault for fault in errors_of(document)), errors_of(document)
 
 
 @pytest.mark.parametrize(
@@ -119,16 +119,16 @@ def test_structural_mistakes_are_found(document: dict[str, Any], place: str) -> 
     ids=["all", "count", "own class", "amounts", "alternatives", "other kind", "no object", "old version"],
 )
 def test_valid_documents_are_accepted(document: dict[str, Any]) -> None:
-    assert told(document) == []
+    assert errors_of(document) == []
 
 
 def test_a_claim_entry_of_a_container_is_not_a_resource_claim() -> None:
     use = {"name": "gpu", "request": "gpu"}
     container = {"name": "a", "resources": {"claims": [use]}}
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
-    assert told(pod) == []
+    assert errors_of(pod) == []
     use["reqest"] = "gpu"
-    assert told(pod) == ["/spec/containers/0/resources/claims/0/reqest: not allowed"]
+    assert errors_of(pod) == ["/spec/containers/0/resources/claims/0/reqest: not allowed"]
 
 
 # --- what drivers fix ------------------------------------------------------------------------------------------------
@@ -136,15 +136,15 @@ def test_a_claim_entry_of_a_container_is_not_a_resource_claim() -> None:
 
 def test_parameters_of_known_drivers_are_validated() -> None:
     good = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
-    assert told(configured("gpu.nvidia.com", good)) == []
-    assert any("strategy" in fault for fault in told(configured("gpu.nvidia.com", {**good, "sharing": {}})))
-    assert any("/kind: " in fault for fault in told(configured("gpu.nvidia.com", {**good, "kind": "GPUConfig"})))
-    assert any("/sharng: not" in fault for fault in told(configured("gpu.nvidia.com", {**good, "sharng": {}})))
+    assert errors_of(configured("gpu.nvidia.com", good)) == []
+    assert any("strategy" in fault for fault in errors_of(configured("gpu.nvidia.com", {**good, "sharing": {}})))
+    assert any("/kind: " in fault for fault in errors_of(configured("gpu.nvidia.com", {**good, "kind": "GPUConfig"})))
+    assert any("/sharng: not" in fault for fault in errors_of(configured("gpu.nvidia.com", {**good, "sharng": {}})))
 
 
 def test_parameters_of_other_drivers_are_accepted() -> None:
-    assert told(configured("gpu.somebody.example", {"anything": 1})) == []
-    assert told(configured("gpu.nvidia.com", "text")) != []
+    assert errors_of(configured("gpu.somebody.example", {"anything": 1})) == []
+    assert errors_of(configured("gpu.nvidia.com", "text")) != []
 
 
 def test_known_names_are_suggested() -> None:

@@ -16,7 +16,7 @@ def specs(text: str) -> list[PodSpecLocation]:
     return list(pod_specs(document))
 
 
-def told(text: str) -> list[tuple[str, int]]:
+def parts(text: str) -> list[tuple[str, int]]:
     """The part and the replicas of each pod spec."""
     return [(one.part, one.replicas) for one in specs(text)]
 
@@ -52,7 +52,7 @@ def test_each_part_of_a_training_job_has_a_pod_spec() -> None:
               replicas: 3
               template: {spec: {containers: [{name: pytorch, image: i}]}}
         """
-    assert told(text) == [("Master", 1), ("Worker", 3)]
+    assert parts(text) == [("Master", 1), ("Worker", 3)]
     assert specs(text)[1].path == ("spec", "pytorchReplicaSpecs", "Worker", "template", "spec")
     assert all(one.custom for one in specs(text))
 
@@ -72,7 +72,7 @@ def test_list_items_are_named_and_hosts_count_as_pods() -> None:
           - replicas: 1
             template: {spec: {containers: [{name: worker, image: i}]}}
         """
-    assert told(text) == [("headGroupSpec", 1), ("gpus", 8), ("workerGroupSpecs[1]", 1)]
+    assert parts(text) == [("headGroupSpec", 1), ("gpus", 8), ("workerGroupSpecs[1]", 1)]
 
 
 def test_a_volcano_job_is_a_third_party_kind() -> None:
@@ -85,7 +85,7 @@ def test_a_volcano_job_is_a_third_party_kind() -> None:
             replicas: 2
             template: {spec: {containers: [{name: worker, image: i}]}}
         """
-    assert told(text) == [("worker", 2)]
+    assert parts(text) == [("worker", 2)]
 
 
 def test_jobs_of_a_jobset_run_several_pods_each() -> None:
@@ -98,7 +98,7 @@ def test_jobs_of_a_jobset_run_several_pods_each() -> None:
             replicas: 2
             template: {spec: {parallelism: 4, completions: 4, template: {spec: {containers: [{name: w, image: i}]}}}}
         """
-    assert told(text) == [("workers", 8)]
+    assert parts(text) == [("workers", 8)]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_group_counts_its_leader(leader: str, counts: list[int]) -> None:
             {leader}
             workerTemplate: {{spec: {{containers: [{{name: w, image: i}}]}}}}
         """.replace("            {}\n", "")
-    assert [count for _, count in told(text)] == counts
+    assert [count for _, count in parts(text)] == counts
 
 
 def test_the_nearest_replicas_field_counts() -> None:
@@ -129,7 +129,7 @@ def test_the_nearest_replicas_field_counts() -> None:
             replicas: 2
             template: {containers: [{name: main, resources: {}}]}
         """
-    assert told(text) == [("", 3), ("prefill", 2)]
+    assert parts(text) == [("", 3), ("prefill", 2)]
 
 
 @pytest.mark.parametrize(

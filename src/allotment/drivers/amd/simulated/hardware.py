@@ -19,7 +19,7 @@ from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.simulated.pci_functions import SimulatedFunctions
 from allotment.drivers.amd.simulated.state_file import SimulatedState, StateFile
 from allotment.drivers.amd.simulated.sysfs_tree import DeviceFile, FileTree, SymbolicLink, health_files, sysfs_tree
-from allotment.fleet.amd import Function, Gpu, GpuPart, PartitionMode, functions_of, gpus_of
+from allotment.fleet.amd import Function, Gpu, GpuPartition, PartitionMode, functions_of, gpus_of
 from allotment.fleet.description import FleetMachine
 from allotment.fleet.modes import VirtualMachines
 
@@ -205,10 +205,10 @@ class SimulatedFiles:
         self.changed = asyncio.Event()
 
 
-def _equal_parts(gpu: Gpu, setting: PartitionMode) -> tuple[GpuPart, ...]:
+def _equal_parts(gpu: Gpu, setting: PartitionMode) -> tuple[GpuPartition, ...]:
     """The equal partitions of a GPU in a setting. They use the DRM numbers after the GPU's own, which are free."""
     count, first = setting.parts, gpu.parts[0]
-    share = GpuPart(
+    share = GpuPartition(
         first.card, first.render, sum(part.compute_units for part in gpu.parts) // count,
         sum(part.simd_units for part in gpu.parts) // count,
         sum(part.memory_bytes or 0 for part in gpu.parts) // count,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.drivers.amd.sysfs import GPUS, MODULE, PCI, PLATFORM, TOPOLOGY
-from allotment.fleet.amd import Gpu, GpuPart
+from allotment.fleet.amd import Gpu, GpuPartition
 
 #: Major numbers of character devices: DRM's own, and one that kernels assign to KFD.
 DRM_MAJOR: Final = 226
@@ -103,7 +103,7 @@ def _gpu_files(gpu: Gpu, device: str) -> FileTree:
     return files
 
 
-def _drm_files(folder: str, part: GpuPart) -> Iterator[tuple[str, str | SymbolicLink | DeviceFile]]:
+def _drm_files(folder: str, part: GpuPartition) -> Iterator[tuple[str, str | SymbolicLink | DeviceFile]]:
     for name, minor, group in (
         (f"card{part.card}", part.card, VIDEO_GROUP),
         (f"renderD{part.render}", part.render, RENDER_GROUP),

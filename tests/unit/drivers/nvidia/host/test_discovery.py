@@ -10,7 +10,7 @@ import pytest
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware
 from allotment.fleet.hardware import hardware as hardware_of
 from allotment.fleet.modes import DynamicMig, Full, Mode, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
-from allotment.fleet.nvidia import Fabric, Gpu, gpu_uuid, gpus_of, fixed_mig_devices, offering, offering_of
+from allotment.fleet.nvidia import Fabric, Gpu, fixed_mig_devices, gpu_uuid, gpus_of, offering, offering_of
 from tests.nvml.library import A100, H100, T4
 from tests.nvml.machine import Machine
 from tests.unit.drivers.nvidia.host.hosting import run_on_host

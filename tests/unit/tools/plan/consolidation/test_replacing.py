@@ -29,13 +29,22 @@ from allotment.tools.plan.consolidation.rescheduling import PodTarget, Simulated
 from allotment.tools.plan.consolidation.search import Consolidation, OwnedNode, ReplacementOptions, consolidate
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.report import PlannedMachine, ProvisioningPlan, UnservedPod
-from tests.unit.tools.plan.running import FEATURES, NoRoom, Running, anti_affinity, ever, names, request, spread
+from tests.unit.tools.plan.running_cluster import (
+    FEATURES,
+    NoDevicesError,
+    RunningCluster,
+    anti_affinity,
+    node_names,
+    request,
+    spread,
+    step_limit,
+)
 
 ANY = ConsolidationPolicy(budgets=(DisruptionBudget(nodes="100%"),))
 #: Of whatever type: only the node and the slices are looked at.
-ANYTHING = catalog()[0]
+ANY_TYPE = catalog()[0]
 #: What may be bought: hardware and price.
-SHOP = {"one": ("1xt4", "0.5"), "four": ("4xt4", "1.8"), "pieces": ("1xa100-40gb/static-mig=1g.5gb:7", "3")}
+OFFERS = {"one": ("1xt4", "0.5"), "four": ("4xt4", "1.8"), "pieces": ("1xa100-40gb/static-mig=1g.5gb:7", "3")}
 
 
 def planner(*kinds: str) -> Callable[..., ProvisioningPlan]:
@@ -48,7 +57,7 @@ def planner(*kinds: str) -> Callable[..., ProvisioningPlan]:
         pods = [value for value in values if isinstance(value, Pod) and not value.spec.node_name]
         machines = []
         for number, kind in enumerate(kinds):
-            form, price = SHOP[kind]
+            form, price = OFFERS[kind]
             machines.append(
                 PlannedMachine(
                     node=f"new-{number}", instance=f"shop/{kind}", form=form, zone="a", capacity_type="on-demand",
@@ -63,28 +72,28 @@ def planner(*kinds: str) -> Callable[..., ProvisioningPlan]:
     return plan
 
 
-def built(machine: PlannedMachine, /) -> Template:
+def template_of_machine(machine: PlannedMachine, /) -> Template:
     """What the shop sends."""
-    shop = Running()
+    shop = RunningCluster()
     node = shop.node(machine.node, machine.form, cpu="8", zone=machine.zone)
     slices = tuple(read_value(tree, ResourceSlice) for tree in shop.objects if tree["kind"] == "ResourceSlice")
-    return Template(ANYTHING, machine.form, read_value(node, Node), slices, frozenset())
+    return Template(ANY_TYPE, machine.form, read_value(node, Node), slices, frozenset())
 
 
-def asked(
-    cluster: Running, prices: dict[str, str], *kinds: str, policy: ConsolidationPolicy = ANY, steps: int = 10_000
+def consolidated(
+    cluster: RunningCluster, prices: dict[str, str], *kinds: str, policy: ConsolidationPolicy = ANY, steps: int = 10_000
 ) -> Consolidation:
     """What could go of these nodes, where these kinds would be bought."""
     ours = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node, price in prices.items()]
-    replacing = ReplacementOptions(planner(*kinds), (), PlanLimits(), built)
+    replacing = ReplacementOptions(planner(*kinds), (), PlanLimits(), template_of_machine)
     return consolidate(
-        cluster.objects, ours, policy, FEATURES, keep_going=ever(steps), replacing=replacing if kinds else None
+        cluster.objects, ours, policy, FEATURES, keep_going=step_limit(steps), replacing=replacing if kinds else None
     )
 
 
-def cluster_of_gpus(**nodes: str) -> Running:
+def cluster_of_gpus(**nodes: str) -> RunningCluster:
     """Nodes by hardware, each with one pod on one GPU."""
-    cluster = Running()
+    cluster = RunningCluster()
     gpu = cluster.template("gpu")
     for name, hardware in nodes.items():
         cluster.node(name, hardware)
@@ -93,8 +102,8 @@ def cluster_of_gpus(**nodes: str) -> Running:
 
 
 def test_one_large_node_gives_way_to_a_small_one() -> None:
-    found = asked(cluster_of_gpus(big="8xt4"), {"big": "4"}, "one")
-    assert names(found.remove) == ["big"]
+    found = consolidated(cluster_of_gpus(big="8xt4"), {"big": "4"}, "one")
+    assert node_names(found.remove) == ["big"]
     assert [machine.instance for machine in found.add] == ["shop/one"]
     assert [(move.pod.name, move.target) for move in found.moves] == [("on-big", "new-0")]
     assert found.saves == Decimal("3.5")
@@ -104,34 +113,34 @@ def test_one_large_node_gives_way_to_a_small_one() -> None:
 def test_one_node_gives_way_to_many() -> None:
     cluster = cluster_of_gpus(big="8xt4")
     cluster.pod("second", "big", template=next(t for t in cluster.objects if t["kind"] == "ResourceClaimTemplate"))
-    found = asked(cluster, {"big": "4"}, "one", "one")
-    assert names(found.remove) == ["big"]
+    found = consolidated(cluster, {"big": "4"}, "one", "one")
+    assert node_names(found.remove) == ["big"]
     assert {move.target for move in found.moves} == {"new-0", "new-1"}
     assert found.saves == Decimal(3)
 
 
 def test_many_give_way_to_one() -> None:
     nodes = dict.fromkeys(("a", "b", "c"), "1xt4")
-    found = asked(cluster_of_gpus(**nodes), dict.fromkeys(nodes, "1"), "four")
-    assert names(found.remove) == ["a", "b", "c"]
+    found = consolidated(cluster_of_gpus(**nodes), dict.fromkeys(nodes, "1"), "four")
+    assert node_names(found.remove) == ["a", "b", "c"]
     assert {move.target for move in found.moves} == {"new-0"}
     assert found.saves == Decimal("1.2")
 
 
 def test_a_plan_that_does_not_hold_is_not_believed() -> None:
-    found = asked(cluster_of_gpus(a="1xa100-40gb"), {"a": "9"}, "pieces")
+    found = consolidated(cluster_of_gpus(a="1xa100-40gb"), {"a": "9"}, "pieces")
     assert found.remove == ()
     assert "cannot allocate all claims" in found.stays[0].text
 
 
 def test_what_hardly_costs_less_is_not_worth_it() -> None:
-    found = asked(cluster_of_gpus(a="2xt4"), {"a": "0.55"}, "one")
+    found = consolidated(cluster_of_gpus(a="2xt4"), {"a": "0.55"}, "one")
     assert found.remove == ()
     assert "would cost 0.5 USD/h" in found.stays[0].text
 
 
 def test_a_machine_that_nobody_needs_is_not_bought() -> None:
-    found = asked(cluster_of_gpus(a="2xt4"), {"a": "9"}, "one", "one", "four")
+    found = consolidated(cluster_of_gpus(a="2xt4"), {"a": "9"}, "one", "one", "four")
     assert len(found.add) == 1
 
 
@@ -141,9 +150,9 @@ HARDWARE = ("", "1xt4", "2xt4", "1xa100-40gb/static-mig=1g.5gb:3", "1xl4/consuma
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[Running, dict[str, str]]:
+def clusters(draw: st.DrawFn) -> tuple[RunningCluster, dict[str, str]]:
     """Some nodes with pods on them, as many as there is room for."""
-    cluster = Running()
+    cluster = RunningCluster()
     templates = [
         None,
         cluster.template("gpu"),
@@ -182,23 +191,23 @@ def clusters(draw: st.DrawFn) -> tuple[Running, dict[str, str]]:
                 **social[app],
             )
             used[node] = used.get(node, 0) + cpu
-        except NoRoom:
+        except NoDevicesError:
             del cluster.objects[before:]
     if draw(st.booleans()):
-        cluster.budget("pdb", {"app": "any"}, maxUnavailable=draw(st.integers(0, 2)))
+        cluster.disruption_budget("pdb", {"app": "any"}, maxUnavailable=draw(st.integers(0, 2)))
     return cluster, prices
 
 
 @given(clusters(), st.sampled_from(["100%", "50%", "1"]), st.sampled_from([(), ("one",), ("four",), ("one", "pieces")]))
 def test_every_pod_has_a_place_afterwards(
-    made: tuple[Running, dict[str, str]], nodes: str, kinds: tuple[str, ...]
+    made: tuple[RunningCluster, dict[str, str]], nodes: str, kinds: tuple[str, ...]
 ) -> None:
     cluster, prices = made
     policy = ConsolidationPolicy(budgets=(DisruptionBudget(nodes=nodes),))
-    found = asked(cluster, prices, *kinds, policy=policy, steps=200)
-    removed = names(found.remove)
+    found = consolidated(cluster, prices, *kinds, policy=policy, steps=200)
+    removed = node_names(found.remove)
     # Every node of ours is told of once.
-    assert sorted(removed + names(found.stays)) == sorted(prices)
+    assert sorted(removed + node_names(found.stays)) == sorted(prices)
     assert len(removed) <= allowed_removals(policy, "Underutilized", len(prices), 0)
     # It costs less, by what is said.
     spent = sum((machine.usd_per_hour for machine in found.add), Decimal(0))
@@ -216,14 +225,14 @@ def test_every_pod_has_a_place_afterwards(
     there = (prices.keys() - set(removed)) | {machine.node for machine in found.add}
     assert {move.target for move in found.moves} <= there
     # Played afresh in another cluster without the nodes that go, every pod gets its place and no device is given twice.
-    _played(cluster, removed, found)
+    _check_in_new_simulation(cluster, removed, found)
 
 
-def _played(cluster: Running, removed: Sequence[str], found: Consolidation) -> None:
+def _check_in_new_simulation(cluster: RunningCluster, removed: Sequence[str], found: Consolidation) -> None:
     gone = set(removed)
     fresh = SimulatedCluster(cluster.objects, FEATURES)
     for machine in found.add:
-        template = built(machine)
+        template = template_of_machine(machine)
         fresh.add_node(to_tree(template.node, "v1", "Node"), template.slices)
     for node in removed:
         fresh.cordon(node)

@@ -10,132 +10,140 @@ import pytest
 
 from allotment.tools.plan.consolidation.disruption import ConsolidationPolicy, DisruptionBudget
 from allotment.tools.plan.consolidation.search import Consolidation, OwnedNode, consolidate
-from tests.unit.tools.plan.running import FEATURES, Running, anti_affinity, ever, names, request, spread
+from tests.unit.tools.plan.running_cluster import (
+    FEATURES,
+    RunningCluster,
+    anti_affinity,
+    node_names,
+    request,
+    spread,
+    step_limit,
+)
 
 ANY = ConsolidationPolicy(budgets=(DisruptionBudget(nodes="100%"),))
 
 
-def asked(cluster: Running, *nodes: str, price: str = "1", policy: ConsolidationPolicy = ANY, **more: Any) -> Consolidation:
+def consolidated(cluster: RunningCluster, *nodes: str, price: str = "1", policy: ConsolidationPolicy = ANY, **more: Any) -> Consolidation:
     """What could go of these nodes."""
     ours = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node in nodes]
-    return consolidate(cluster.objects, ours, policy, FEATURES, keep_going=ever(), **more)
+    return consolidate(cluster.objects, ours, policy, FEATURES, keep_going=step_limit(), **more)
 
 
-def why(found: Consolidation, node: str) -> str:
+def kept_code(found: Consolidation, node: str) -> str:
     """The code of the reason for which a node stays."""
     return next(stays.code for stays in found.stays if stays.node == node)
 
 
 @pytest.fixture
-def cluster() -> Running:
-    return Running()
+def cluster() -> RunningCluster:
+    return RunningCluster()
 
 
-def test_a_node_with_nothing_but_daemons_goes(cluster: Running) -> None:
+def test_a_node_with_nothing_but_daemons_goes(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.pod("daemon", "a", owner="DaemonSet")
-    found = asked(cluster, "a")
+    found = consolidated(cluster, "a")
     assert [(one.node, one.reason) for one in found.remove] == [("a", "Empty")]
     assert found.saves == Decimal(1)
     assert found.moves == ()
 
 
-def test_a_pod_moves_to_where_its_claim_gets_a_device(cluster: Running) -> None:
+def test_a_pod_moves_to_where_its_claim_gets_a_device(cluster: RunningCluster) -> None:
     gpu = cluster.template("gpu")
     for name in ("a", "b", "c"):
         cluster.node(name, "1xt4" if name != "c" else "")
     cluster.pod("worker", "a", template=gpu)
-    found = asked(cluster, "a")
-    assert names(found.remove) == ["a"]
+    found = consolidated(cluster, "a")
+    assert node_names(found.remove) == ["a"]
     (move,) = found.moves
     assert (move.pod.name, move.source, move.target) == ("worker", "a", "b")
     assert [device.pool for claim in move.claims for device in claim.devices] == ["b"]
 
 
-def test_a_node_whose_pod_has_no_device_elsewhere_stays(cluster: Running) -> None:
+def test_a_node_whose_pod_has_no_device_elsewhere_stays(cluster: RunningCluster) -> None:
     gpu = cluster.template("gpu")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
     cluster.pod("worker", "a", template=gpu)
     cluster.pod("other", "b", template=gpu)
-    found = asked(cluster, "a", "b")
+    found = consolidated(cluster, "a", "b")
     assert found.remove == ()
-    assert why(found, "a") == why(found, "b") == "no-place"
+    assert kept_code(found, "a") == kept_code(found, "b") == "no-place"
     assert "cannot allocate all claims" in found.stays[0].text
 
 
-def test_two_half_empty_nodes_do_not_both_go(cluster: Running) -> None:
+def test_two_half_empty_nodes_do_not_both_go(cluster: RunningCluster) -> None:
     for name in ("a", "b"):
         cluster.node(name, cpu="4")
         cluster.pod(f"on-{name}", name, cpu="2")
-    found = asked(cluster, "a", "b")
+    found = consolidated(cluster, "a", "b")
     assert len(found.remove) == 1
-    assert found.moves[0].target not in names(found.remove)
+    assert found.moves[0].target not in node_names(found.remove)
 
 
-def test_of_three_nodes_two_go_where_all_fits_on_one(cluster: Running) -> None:
+def test_of_three_nodes_two_go_where_all_fits_on_one(cluster: RunningCluster) -> None:
     for name in ("a", "b", "c"):
         cluster.node(name, cpu="4")
         cluster.pod(f"on-{name}", name, cpu="1")
-    found = asked(cluster, "a", "b", "c")
+    found = consolidated(cluster, "a", "b", "c")
     assert len(found.remove) == 2
-    assert {move.target for move in found.moves} == {"a", "b", "c"} - set(names(found.remove))
+    assert {move.target for move in found.moves} == {"a", "b", "c"} - set(node_names(found.remove))
 
 
-def test_partitions_of_mig_are_places_too(cluster: Running) -> None:
+def test_partitions_of_mig_are_places_too(cluster: RunningCluster) -> None:
     piece = cluster.template("piece", request(class_name="mig.nvidia.com"))
     for name in ("a", "b"):
         cluster.node(name, "1xa100-40gb/static-mig=1g.5gb:2")
         cluster.pod(f"on-{name}", name, template=piece)
-    found = asked(cluster, "a", "b")
+    found = consolidated(cluster, "a", "b")
     assert len(found.remove) == 1
     (move,) = found.moves
     (device,) = [device for claim in move.claims for device in claim.devices]
     assert device.pool == move.target
     cluster.pod("third", "b", template=piece)
     cluster.pod("fourth", "a", template=piece)
-    assert asked(cluster, "a", "b").remove == ()
+    assert consolidated(cluster, "a", "b").remove == ()
 
 
-def test_a_claim_of_several_pods_goes_with_all_of_them(cluster: Running) -> None:
+def test_a_claim_of_several_pods_goes_with_all_of_them(cluster: RunningCluster) -> None:
     cluster.claim("shared")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
     cluster.pod("one", "a", claim="shared")
     cluster.pod("two", "a", claim="shared")
-    found = asked(cluster, "a")
+    found = consolidated(cluster, "a")
     assert [move.target for move in found.moves] == ["b", "b"]
     assert {device.pool for move in found.moves for claim in move.claims for device in claim.devices} == {"b"}
 
 
-def test_a_claim_that_somebody_else_holds_pins_its_node(cluster: Running) -> None:
+def test_a_claim_that_somebody_else_holds_pins_its_node(cluster: RunningCluster) -> None:
     cluster.claim("shared")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
     cluster.pod("one", "a", claim="shared")
     claim = next(tree for tree in cluster.objects if tree["metadata"]["name"] == "shared")
     claim["status"]["reservedFor"].append({"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "train"})
-    found = asked(cluster, "a")
+    found = consolidated(cluster, "a")
     assert found.remove == ()
-    assert why(found, "a") == "claim-in-use"
+    assert kept_code(found, "a") == "claim-in-use"
 
 
-def test_pods_that_must_be_apart_keep_their_nodes(cluster: Running) -> None:
+def test_pods_that_must_be_apart_keep_their_nodes(cluster: RunningCluster) -> None:
     for name in ("a", "b"):
         cluster.node(name)
         cluster.pod(f"on-{name}", name, labels={"app": "db"}, affinity=anti_affinity({"app": "db"}))
-    found = asked(cluster, "a", "b")
+    found = consolidated(cluster, "a", "b")
     assert found.remove == ()
     assert "anti-affinity" in found.stays[0].text
 
 
-def test_spread_over_zones_is_kept(cluster: Running) -> None:
+def test_spread_over_zones_is_kept(cluster: RunningCluster) -> None:
     for number, zone in enumerate("aabb"):
         cluster.node(f"n{number}", zone=zone)
     rules = spread({"app": "web"}, "topology.kubernetes.io/zone")
     for node in ("n0", "n2"):
         cluster.pod(f"on-{node}", node, labels={"app": "web"}, topologySpreadConstraints=rules)
-    found = asked(cluster, "n0")
+    found = consolidated(cluster, "n0")
     assert [move.target for move in found.moves] == ["n1"]
 
 
@@ -149,36 +157,36 @@ def test_spread_over_zones_is_kept(cluster: Running) -> None:
         ({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "none"}}]}, "not-known"),
     ],
 )
-def test_pods_that_may_not_be_moved(cluster: Running, change: dict[str, Any], code: str) -> None:
+def test_pods_that_may_not_be_moved(cluster: RunningCluster, change: dict[str, Any], code: str) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", **change)
-    found = asked(cluster, "a")
+    found = consolidated(cluster, "a")
     assert found.remove == ()
-    assert why(found, "a") == code
+    assert kept_code(found, "a") == code
 
 
-def test_what_may_be_allowed(cluster: Running) -> None:
+def test_what_may_be_allowed(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", owner="", volumes=[{"name": "scratch", "emptyDir": {}}])
-    found = asked(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True))
+    found = consolidated(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True))
     assert found.moves[0].notes == ("what is in volume scratch is lost",)
-    found = asked(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True, local_storage=False))
-    assert why(found, "a") == "local-storage"
+    found = consolidated(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True, local_storage=False))
+    assert kept_code(found, "a") == "local-storage"
 
 
-def test_a_node_says_itself_that_it_stays(cluster: Running) -> None:
+def test_a_node_says_itself_that_it_stays(cluster: RunningCluster) -> None:
     cluster.node("a")["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = "true"
     cluster.node("b")["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     cluster.node("c")
-    found = asked(cluster, "a", "b", "c", kept={"c": "it came 10s ago"})
+    found = consolidated(cluster, "a", "b", "c", kept={"c": "it came 10s ago"})
     assert {stays.node: stays.code for stays in found.stays} == {
         "a": "do-not-disrupt", "b": "not-ready", "c": "kept",
     }  # fmt: skip
 
 
-def test_volumes_hold_pods_in_their_zone(cluster: Running) -> None:
+def test_volumes_hold_pods_in_their_zone(cluster: RunningCluster) -> None:
     for name, zone in (("a", "x"), ("b", "y"), ("c", "x")):
         cluster.node(name, zone=zone)
     expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["x"]}
@@ -192,47 +200,47 @@ def test_volumes_hold_pods_in_their_zone(cluster: Running) -> None:
         },
     ]
     cluster.pod("one", "a", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
-    assert [move.target for move in asked(cluster, "a").moves] == ["c"]
+    assert [move.target for move in consolidated(cluster, "a").moves] == ["c"]
 
 
-def test_a_disruption_budget_of_pods_is_kept(cluster: Running) -> None:
+def test_a_disruption_budget_of_pods_is_kept(cluster: RunningCluster) -> None:
     for name in ("a", "b", "c"):
         cluster.node(name)
         cluster.pod(f"on-{name}", name, labels={"app": "web"})
-    cluster.budget("web", {"app": "web"}, minAvailable=2)
-    found = asked(cluster, "a", "b", "c")
+    cluster.disruption_budget("web", {"app": "web"}, minAvailable=2)
+    found = consolidated(cluster, "a", "b", "c")
     assert len(found.moves) == 1
     assert {stays.code for stays in found.stays} == {"pdb"}
 
 
-def test_pods_of_one_node_may_go_one_after_the_other(cluster: Running) -> None:
+def test_pods_of_one_node_may_go_one_after_the_other(cluster: RunningCluster) -> None:
     for name in ("a", "b"):
         cluster.node(name)
     for name in ("one", "two"):
         cluster.pod(name, "a", labels={"app": "web"})
-    budget = cluster.budget("web", {"app": "web"}, minAvailable=1)
-    assert [move.pod.name for move in asked(cluster, "a").moves] == ["one", "two"]
+    budget = cluster.disruption_budget("web", {"app": "web"}, minAvailable=1)
+    assert [move.pod.name for move in consolidated(cluster, "a").moves] == ["one", "two"]
     budget["spec"]["minAvailable"] = 2
-    assert why(asked(cluster, "a"), "a") == "pdb"
+    assert kept_code(consolidated(cluster, "a"), "a") == "pdb"
 
 
-def test_what_the_controller_says_of_a_budget_counts(cluster: Running) -> None:
+def test_what_the_controller_says_of_a_budget_counts(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", labels={"app": "web"})
-    budget = cluster.budget("web", {"app": "web"}, minAvailable="0%")
-    assert len(asked(cluster, "a").remove) == 1
+    budget = cluster.disruption_budget("web", {"app": "web"}, minAvailable="0%")
+    assert len(consolidated(cluster, "a").remove) == 1
     budget["status"] = {"observedGeneration": 1, "disruptionsAllowed": 0}
-    assert why(asked(cluster, "a"), "a") == "pdb"
+    assert kept_code(consolidated(cluster, "a"), "a") == "pdb"
 
 
-def test_a_pod_with_two_budgets_is_never_evicted(cluster: Running) -> None:
+def test_a_pod_with_two_budgets_is_never_evicted(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", labels={"app": "web"})
     for name in ("x", "y"):
-        cluster.budget(name, {"app": "web"}, minAvailable=0)
-    assert why(asked(cluster, "a"), "a") == "pdb"
+        cluster.disruption_budget(name, {"app": "web"}, minAvailable=0)
+    assert kept_code(consolidated(cluster, "a"), "a") == "pdb"
 
 
 @pytest.mark.parametrize(
@@ -245,62 +253,62 @@ def test_a_pod_with_two_budgets_is_never_evicted(cluster: Running) -> None:
         ((), 4),
     ],
 )
-def test_how_many_nodes_at_once(cluster: Running, budgets: Sequence[DisruptionBudget], gone: int) -> None:
+def test_how_many_nodes_at_once(cluster: RunningCluster, budgets: Sequence[DisruptionBudget], gone: int) -> None:
     for name in "abcd":
         cluster.node(name)
-    found = asked(cluster, *"abcd", policy=ConsolidationPolicy(budgets=tuple(budgets)))
+    found = consolidated(cluster, *"abcd", policy=ConsolidationPolicy(budgets=tuple(budgets)))
     assert len(found.remove) == gone
     assert len(found.stays) == 4 - gone
 
 
-def test_a_pod_that_waits_takes_its_place_first(cluster: Running) -> None:
+def test_a_pod_that_waits_takes_its_place_first(cluster: RunningCluster) -> None:
     gpu = cluster.template("gpu")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
     cluster.pod("worker", "a", template=gpu)
     cluster.pod("coming", template=gpu)
-    found = asked(cluster, "a", "b")
+    found = consolidated(cluster, "a", "b")
     assert found.remove == ()
-    assert why(found, "b") == "pod-coming"
+    assert kept_code(found, "b") == "pod-coming"
 
 
-def test_little_is_not_worth_a_move(cluster: Running) -> None:
+def test_little_is_not_worth_a_move(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.node("c")
     cluster.pod("one", "a")
-    found = asked(cluster, "a", "c", price="0.001")
-    assert names(found.remove) == ["c"]
-    assert why(found, "a") == "too-little"
+    found = consolidated(cluster, "a", "c", price="0.001")
+    assert node_names(found.remove) == ["c"]
+    assert kept_code(found, "a") == "too-little"
 
 
-def test_a_price_that_is_not_known_counts_as_nothing(cluster: Running) -> None:
+def test_a_price_that_is_not_known_counts_as_nothing(cluster: RunningCluster) -> None:
     cluster.node("a")
     found = consolidate(
-        cluster.objects, [OwnedNode(node="a", instance="x/y", usd_per_hour=None)], ANY, FEATURES, keep_going=ever()
+        cluster.objects, [OwnedNode(node="a", instance="x/y", usd_per_hour=None)], ANY, FEATURES, keep_going=step_limit()
     )
-    assert names(found.remove) == ["a"]
+    assert node_names(found.remove) == ["a"]
     assert found.saves == 0
     assert "a" in found.notes[0]
 
 
-def test_without_time_nothing_is_moved(cluster: Running) -> None:
+def test_without_time_nothing_is_moved(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a")
     ours = [OwnedNode(node="a", instance="x/y", usd_per_hour=Decimal(1))]
-    found = consolidate(cluster.objects, ours, ANY, FEATURES, keep_going=ever(0))
+    found = consolidate(cluster.objects, ours, ANY, FEATURES, keep_going=step_limit(0))
     assert found.remove == ()
-    assert why(found, "a") == "time"
+    assert kept_code(found, "a") == "time"
 
 
-def test_a_pod_that_another_one_that_waits_will_let_in_takes_its_place_first(cluster: Running) -> None:
+def test_a_pod_that_another_one_that_waits_will_let_in_takes_its_place_first(cluster: RunningCluster) -> None:
     """The first must be in the zone of the second, which has a node of its own there, without room for both."""
     cluster.node("empty")
     cluster.node("db", cpu="1")
     near = {"podAffinity": anti_affinity({"app": "db"}, "topology.kubernetes.io/zone")["podAntiAffinity"]}
     cluster.pod("web", affinity=near, priority=1)
     cluster.pod("db", labels={"app": "db"}, nodeSelector={"kubernetes.io/hostname": "db"})
-    found = asked(cluster, "empty")
+    found = consolidated(cluster, "empty")
     assert found.remove == ()
-    assert why(found, "empty") == "pod-coming"
+    assert kept_code(found, "empty") == "pod-coming"

@@ -8,10 +8,10 @@ import pytest
 
 from allotment.fleet.catalog import catalog
 from allotment.tools.plan.report import ProvisioningPlan
-from tests.unit.tools.plan.demands import claim_template, node, planned, pod, request
+from tests.unit.tools.plan.demands import claim_template, node, make_plan, pod, request
 
 
-def bought(plan: ProvisioningPlan) -> list[str]:
+def planned_types(plan: ProvisioningPlan) -> list[str]:
     return [one.instance for one in plan.machines]
 
 
@@ -27,7 +27,7 @@ def bought(plan: ProvisioningPlan) -> list[str]:
 )
 def test_a_node_that_will_carry_the_label_is_bought(label: str, value: str, instance: str) -> None:
     values = [claim_template("any", request()), pod("a", template="any", nodeSelector={label: value})]
-    assert bought(planned(values, catalog())) == [instance]
+    assert planned_types(make_plan(values, catalog())) == [instance]
 
 
 def affinity(*terms: list[dict[str, Any]]) -> dict[str, Any]:
@@ -38,17 +38,17 @@ def affinity(*terms: list[dict[str, Any]]) -> dict[str, Any]:
 def test_memory_that_a_label_tells_is_compared() -> None:
     more = {"key": "karpenter.k8s.aws/instance-gpu-memory", "operator": "Gt", "values": ["40000"]}
     values = [claim_template("any", request()), pod("a", template="any", affinity=affinity([more]))]
-    assert bought(planned(values, catalog())) == ["aws/g6e.xlarge"]
+    assert planned_types(make_plan(values, catalog())) == ["aws/g6e.xlarge"]
 
 
 def test_a_label_that_nothing_will_carry_is_named() -> None:
-    (one,) = planned([pod("a", nodeSelector={"kubernetes.io/os": "linux", "team": "ml"})], catalog()).unserved
+    (one,) = make_plan([pod("a", nodeSelector={"kubernetes.io/os": "linux", "team": "ml"})], catalog()).unserved
     assert one.text.endswith("no template carries label team")
     team = {"key": "team", "operator": "Exists"}
-    (one,) = planned([pod("a", affinity=affinity([team]))], catalog()).unserved
+    (one,) = make_plan([pod("a", affinity=affinity([team]))], catalog()).unserved
     assert one.text.endswith("no template carries label team")
     # One of several terms is enough, and nodes that are there count.
     arch = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
-    assert not planned([pod("a", affinity=affinity([team], [arch]))], catalog()).unserved
-    (one,) = planned([pod("a", nodeSelector={"team": "ml"}), node("n", labels={"team": "x"})], catalog()).unserved
+    assert not make_plan([pod("a", affinity=affinity([team], [arch]))], catalog()).unserved
+    (one,) = make_plan([pod("a", nodeSelector={"team": "ml"}), node("n", labels={"team": "x"})], catalog()).unserved
     assert "no template carries" not in one.text

@@ -10,7 +10,7 @@ from allotment.model.core import Taint
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import read_demand
 from allotment.tools.plan.reasons.type_verdicts import group_verdicts
-from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, machines, planned, pod, request
+from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, make_plan, planned_types, pod, request
 
 GKE = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
 TAINTED = replace(instance("tainted", "t4", 1, "0.5"), taints=(GKE,))
@@ -19,8 +19,8 @@ PLAIN = instance("plain", "t4", 1, "0.9")
 
 def test_pods_that_do_not_tolerate_a_taint_go_elsewhere() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
-    assert machines(planned(values, (TAINTED, PLAIN))) == ["cloud/plain"]
-    (one,) = planned(values, (TAINTED,)).unserved
+    assert planned_types(make_plan(values, (TAINTED, PLAIN))) == ["cloud/plain"]
+    (one,) = make_plan(values, (TAINTED,)).unserved
     assert one.code == "never"
     assert "nvidia.com/gpu" in one.text
     (choice,) = group_verdicts(read_demand(values, FEATURES), (TAINTED, PLAIN), PlanLimits(), FEATURES)
@@ -32,7 +32,7 @@ def test_pods_that_do_not_tolerate_a_taint_go_elsewhere() -> None:
 def test_pods_that_do_come_and_the_machine_is_made_with_it() -> None:
     tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     values = [claim_template("any", request()), pod("a", template="any", tolerations=tolerations)]
-    (machine,) = planned(values, (TAINTED, PLAIN)).machines
+    (machine,) = make_plan(values, (TAINTED, PLAIN)).machines
     assert (machine.instance, machine.taints) == ("cloud/tainted", (GKE,))
 
 

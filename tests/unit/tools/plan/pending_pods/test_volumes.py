@@ -9,7 +9,7 @@ from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from allotment.model.trees import Tree, to_value
 from allotment.model.workloads import StatefulSet
 from allotment.tools.plan.report import ProvisioningPlan
-from tests.unit.tools.plan.demands import claim_template, instance, node, planned, pod, pods, request
+from tests.unit.tools.plan.demands import claim_template, instance, node, make_plan, pod, pods, request
 
 ZONE = "topology.kubernetes.io/zone"
 T4 = instance("t4", "t4", 1, "0.5")
@@ -48,32 +48,32 @@ def zones(plan: ProvisioningPlan) -> list[str]:
 
 def test_a_machine_is_planned_where_the_volume_is() -> None:
     values = [ANY, volume("pv", "z2"), claim("data", to="pv"), pod("a", template="any", **using("data"))]
-    assert zones(planned(values, (T4,))) == ["z2"]
+    assert zones(make_plan(values, (T4,))) == ["z2"]
 
 
 def test_pods_with_volumes_in_several_zones_do_not_share_a_machine() -> None:
     values = [volume("pv2", "z2"), volume("pv3", "z3"), claim("two", to="pv2"), claim("three", to="pv3")]
-    found = planned([*values, pod("a", **using("two")), pod("b", **using("three"))], (T4,))
+    found = make_plan([*values, pod("a", **using("two")), pod("b", **using("three"))], (T4,))
     assert zones(found) == ["z2", "z3"]
 
 
 def test_volumes_of_one_pod_in_two_zones_leave_no_place() -> None:
     values = [volume("pv2", "z2"), volume("pv3", "z3"), claim("two", to="pv2"), claim("three", to="pv3")]
-    (one,) = planned([*values, pod("a", **using("two", "three"))], (T4,)).unserved
+    (one,) = make_plan([*values, pod("a", **using("two", "three"))], (T4,)).unserved
     assert one.code == "never"
 
 
 def test_a_node_in_another_zone_is_no_place() -> None:
     values = [volume("pv", "z2"), claim("data", to="pv"), pod("a", **using("data"))]
-    assert zones(planned([*values, node("n", labels={ZONE: "z1"})], (T4,))) == ["z2"]
-    assert not planned([*values, node("n", labels={ZONE: "z2"})], (T4,)).machines
+    assert zones(make_plan([*values, node("n", labels={ZONE: "z1"})], (T4,))) == ["z2"]
+    assert not make_plan([*values, node("n", labels={ZONE: "z2"})], (T4,)).machines
 
 
 def test_labels_of_volumes_count_as_they_do_for_the_scheduler() -> None:
     old = volume("pv", "", labels={"failure-domain.beta.kubernetes.io/zone": "z2__z3"})
     values = [old, claim("data", to="pv"), pod("a", **using("data"), nodeSelector={ZONE: "z1"})]
-    assert [one.code for one in planned(values, (T4,)).unserved] == ["never"]
-    assert zones(planned([*values[:-1], pod("a", **using("data"), nodeSelector={ZONE: "z3"})], (T4,))) == ["z3"]
+    assert [one.code for one in make_plan(values, (T4,)).unserved] == ["never"]
+    assert zones(make_plan([*values[:-1], pod("a", **using("data"), nodeSelector={ZONE: "z3"})], (T4,))) == ["z3"]
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,16 @@ def test_labels_of_volumes_count_as_they_do_for_the_scheduler() -> None:
 )  # fmt: skip
 def test_drivers_of_volumes_have_labels_of_their_own(key: str, zone: str) -> None:
     values = [volume("pv", zone, key), claim("data", to="pv"), pod("a", **using("data"))]
-    assert zones(planned(values, catalog())) == [zone]
+    assert zones(make_plan(values, catalog())) == [zone]
 
 
 def test_a_volume_that_is_to_be_made_follows_its_pod_within_its_class() -> None:
     late = storage_class("late", "z3", "z2")
-    found = planned([late, claim("data", class_="late", uid="u"), pod("a", **using("data"))], (T4,))
+    found = make_plan([late, claim("data", class_="late", uid="u"), pod("a", **using("data"))], (T4,))
     assert zones(found)[0] in ("z2", "z3")
     usual = storage_class("usual", "z3", annotations={"storageclass.kubernetes.io/is-default-class": "true"})
-    assert zones(planned([late, usual, claim("data"), pod("a", **using("data"))], (T4,))) == ["z3"]
-    assert zones(planned([claim("data", class_="nobody-knows"), pod("a", **using("data"))], (T4,))) == ["z1"]
+    assert zones(make_plan([late, usual, claim("data"), pod("a", **using("data"))], (T4,))) == ["z3"]
+    assert zones(make_plan([claim("data", class_="nobody-knows"), pod("a", **using("data"))], (T4,))) == ["z1"]
 
 
 def test_what_the_scheduler_waits_for_is_told() -> None:
@@ -104,7 +104,7 @@ def test_what_the_scheduler_waits_for_is_told() -> None:
         claim("new", class_="at-once"), claim("going", to="pv", deletionTimestamp="2026-01-01T00:00:00Z"),
         *(pod(name, **using(name)) for name in ("unbound", "static", "new", "going", "missing")),
     ]  # fmt: skip
-    found = {one.pod.name: (one.code, one.text) for one in planned(values, (T4,)).unserved}
+    found = {one.pod.name: (one.code, one.text) for one in make_plan(values, (T4,)).unserved}
     unbound = "PersistentVolumeClaim ml/unbound is not bound yet, and StorageClass at-once binds at once"
     static = "PersistentVolumeClaim ml/static is not bound to a volume and has no StorageClass to provision one"
     assert found == {
@@ -123,15 +123,15 @@ def test_claims_that_controllers_will_make_are_not_missing() -> None:
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}}],
     }  # fmt: skip
     db = to_value({"metadata": {"name": "db", "namespace": "ml"}, "spec": spec}, StatefulSet)
-    assert zones(planned([late, db], (T4,))) == ["z2"]
+    assert zones(make_plan([late, db], (T4,))) == ["z2"]
     # One that was made before is where it is.
     made = [claim("data-db-1", to="pv"), volume("pv", "z3")]
-    assert zones(planned([late, db, *made], (T4,))) == ["z2", "z3"]
+    assert zones(make_plan([late, db, *made], (T4,))) == ["z2", "z3"]
     ephemeral = {"volumeClaimTemplate": {"spec": {"storageClassName": "late"}}}
-    assert zones(planned([late, pod("a", volumes=[{"name": "v", "ephemeral": ephemeral}])], (T4,))) == ["z2"]
+    assert zones(make_plan([late, pod("a", volumes=[{"name": "v", "ephemeral": ephemeral}])], (T4,))) == ["z2"]
 
 
 def test_replicas_stay_one_group() -> None:
     shared = [volume("pv", "z2"), claim("data", to="pv")]
-    found = planned([*shared, *pods(40, cpu="1", **using("data"))], (instance("c", "", 0, "1", slots=20),))
+    found = make_plan([*shared, *pods(40, cpu="1", **using("data"))], (instance("c", "", 0, "1", slots=20),))
     assert zones(found) == ["z2"] * 3

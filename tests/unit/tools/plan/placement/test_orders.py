@@ -12,9 +12,9 @@ from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import read_demand
 from allotment.tools.plan.placement.assignment import assign_pods
 from allotment.tools.plan.placement.planned_nodes import NodeNames, planned_nodes
-from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, node, planned, pod, pods, request
-from tests.unit.tools.plan.replaying import not_bound
-from tests.unit.tools.plan.running import anti_affinity, spread
+from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, node, make_plan, pod, pods, request
+from tests.unit.tools.plan.scheduler_verification import scheduling_differences
+from tests.unit.tools.plan.running_cluster import anti_affinity, spread
 
 APP = {"app": "a"}
 ZONE = "topology.kubernetes.io/zone"
@@ -22,7 +22,7 @@ ZONE = "topology.kubernetes.io/zone"
 CATALOG = (instance("cpu", "", 0, "0.1"), instance("t4", "t4", 1, "0.5"))
 
 
-def two_that_even_out_and_two_others() -> list[Object]:
+def order_dependent_pods() -> list[Object]:
     """Two pods share a claim, so a node, and are spread over nodes: the second may come when another node has one.
 
     It may come at once when the third is elsewhere. Once the fourth is beside the first it may not any more.
@@ -38,18 +38,18 @@ def two_that_even_out_and_two_others() -> list[Object]:
 
 
 def test_a_pod_is_promised_a_node_only_if_it_gets_it_whenever_it_is_tried_again() -> None:
-    values = two_that_even_out_and_two_others()
-    found = planned(values, CATALOG)
-    assert not_bound(values, found, CATALOG, FEATURES) == []
+    values = order_dependent_pods()
+    found = make_plan(values, CATALOG)
+    assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert [(one.pod.name, one.code) for one in found.unserved] == [("second", "order")]
     note = "1 pod hangs on the order in which pods are tried again, and may then take what is planned for others"
     assert note in found.notes
 
 
 def test_who_is_let_in_by_others_at_any_time_is_promised_a_node_with_a_note() -> None:
-    values = two_that_even_out_and_two_others()[:-1]
-    found = planned(values, CATALOG)
-    assert not_bound(values, found, CATALOG, FEATURES) == []
+    values = order_dependent_pods()[:-1]
+    found = make_plan(values, CATALOG)
+    assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert found.unserved == ()
     assert any(note.startswith("1 pod is let in only by others that come; proven if") for note in found.notes)
 
@@ -78,6 +78,6 @@ def test_pods_that_want_one_host_go_to_another_where_the_first_one_s_is_refused(
     }
     values = [claim_template("any", request()), *pods(3, "near", template="any", **near), *pods(2, "other", labels=APP)]
     catalog = (instance("t4x4", "t4", 4, "1.6", cpus=32),)
-    found = planned(values, catalog)
+    found = make_plan(values, catalog)
     assert found.unserved == ()
-    assert not_bound(values, found, catalog, FEATURES) == []
+    assert scheduling_differences(values, found, catalog, FEATURES) == []

@@ -23,8 +23,8 @@ from tests.unit.tools.plan.demands import (
     claim,
     claim_template,
     instance,
-    machines,
-    planned,
+    make_plan,
+    planned_types,
     pod,
     pods,
     request,
@@ -50,8 +50,8 @@ def test_what_cannot_be_tried_is_named_and_the_rest_is_planned() -> None:
         pod("bad-selector", template="bad"), pod("no-class", template="unknown"),
         pod("gated", template="any", schedulingGates=[{"name": "example.com/wait"}]),
     ]  # fmt: skip
-    found = planned(values, CATALOG)
-    assert machines(found) == ["cloud/t4"]
+    found = make_plan(values, CATALOG)
+    assert planned_types(found) == ["cloud/t4"]
     assert codes(found) == {
         "no-template": "template-missing", "no-claim": "claim-missing", "bad-selector": "selector-invalid",
         "no-class": "class-missing", "gated": "not-ready",
@@ -62,7 +62,7 @@ def test_what_cannot_be_tried_is_named_and_the_rest_is_planned() -> None:
 
 
 def test_what_no_type_can_ever_serve() -> None:
-    found = planned([claim_template("big", request(BIG)), pod("a", template="big"), pod("b", cpu="99")], CATALOG)
+    found = make_plan([claim_template("big", request(BIG)), pod("a", template="big"), pod("b", cpu="99")], CATALOG)
     assert codes(found) == {"a": "never", "b": "never"}
     assert "cpu: 99 asked, 16 there" in found.unserved[1].text
 
@@ -70,14 +70,14 @@ def test_what_no_type_can_ever_serve() -> None:
 def test_what_only_limits_keep_away_is_not_impossible() -> None:
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
     values = [claim_template("slice", request(profile, of=MIG)), pod("a", template="slice")]
-    limited = planned(values, CATALOG, PlanLimits(types=("cloud/t4*",)))
+    limited = make_plan(values, CATALOG, PlanLimits(types=("cloud/t4*",)))
     assert codes(limited) == {"a": "limits"}
     assert limited.unserved[0].nearest == ("cloud/a100",)
     assert "cloud/a100 (type is not allowed)" in limited.unserved[0].text
-    unpriced = planned(values, (T4, instance("a100", "a100-40gb", 1, "")))
+    unpriced = make_plan(values, (T4, instance("a100", "a100-40gb", 1, "")))
     assert codes(unpriced) == {"a": "limits"}
     assert "price not known" in unpriced.unserved[0].text
-    assert codes(planned(values, CATALOG, PlanLimits(modes=("shared",)))) == {"a": "limits"}
+    assert codes(make_plan(values, CATALOG, PlanLimits(modes=("shared",)))) == {"a": "limits"}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_only_limits_keep_away_is_not_impossible() -> None:
     ],
 )
 def test_limits_leave_the_last_ones_without(limits: PlanLimits, served: int) -> None:
-    found = planned([claim_template("any", request()), *pods(5, template="any")], CATALOG, limits)
+    found = make_plan([claim_template("any", request()), *pods(5, template="any")], CATALOG, limits)
     assert sum(len(machine.seats) for machine in found.machines) == served
     assert set(codes(found).values()) <= {"limits"}
     assert len(found.unserved) == 5 - served
@@ -99,14 +99,14 @@ def test_limits_leave_the_last_ones_without(limits: PlanLimits, served: int) -> 
 
 def test_what_is_out_of_stock_is_not_bought() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
-    elsewhere = planned(values, CATALOG, PlanLimits(unavailable=(("cloud/t4", "z1", "on-demand"),)))
+    elsewhere = make_plan(values, CATALOG, PlanLimits(unavailable=(("cloud/t4", "z1", "on-demand"),)))
     assert (elsewhere.machines[0].instance, elsewhere.machines[0].zone) == ("cloud/t4", "z2")
-    other = planned(values, CATALOG, PlanLimits(unavailable=(("cloud/t4", "", ""),)))
-    assert machines(other) == ["cloud/t4x4"]
+    other = make_plan(values, CATALOG, PlanLimits(unavailable=(("cloud/t4", "", ""),)))
+    assert planned_types(other) == ["cloud/t4x4"]
 
 
 def test_what_is_known_only_when_the_machine_runs() -> None:
-    found = planned([claim_template("one", request(UUID)), pod("a", template="one"), pod("b")], CATALOG)
+    found = make_plan([claim_template("one", request(UUID)), pod("a", template="one"), pod("b")], CATALOG)
     assert codes(found) == {"a": "run-time-only"}
     assert "uuid" in found.unserved[0].text
     assert found.machines
@@ -117,13 +117,13 @@ def test_the_same_root_is_not_promised_where_nobody_measured_it() -> None:
     apart: dict[str, Any] = {"distinctAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
     for constraint in (near, apart):
         template = claim_template("two", request(count=2), constraints=[constraint])
-        assert codes(planned([template, pod("a", template="two")], CATALOG)) == {"a": "run-time-only"}
+        assert codes(make_plan([template, pod("a", template="two")], CATALOG)) == {"a": "run-time-only"}
         alone = claim_template("one", request(), constraints=[constraint])
-        assert machines(planned([alone, pod("a", template="one")], CATALOG)) == ["cloud/t4"]
+        assert planned_types(make_plan([alone, pod("a", template="one")], CATALOG)) == ["cloud/t4"]
 
 
 def test_pods_of_one_claim_that_no_machine_holds_together() -> None:
-    found = planned([claim("shared", request()), *pods(3, claim="shared", cpu="10")], CATALOG)
+    found = make_plan([claim("shared", request()), *pods(3, claim="shared", cpu="10")], CATALOG)
     assert codes(found) == {"pod-1": "neighbours", "pod-2": "neighbours"}
     assert "cpu: 30 asked" in found.unserved[0].text
 
@@ -147,7 +147,7 @@ def test_the_schedulers_order() -> None:
     assert [one.key.name for one in read_demand(values, FEATURES).pending] == ["high", "low", "later"]
 
 
-def near(app: str, key: str = "kubernetes.io/hostname", kind: str = "podAffinity") -> dict[str, object]:
+def affinity_to(app: str, key: str = "kubernetes.io/hostname", kind: str = "podAffinity") -> dict[str, object]:
     term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
@@ -159,9 +159,9 @@ def test_pods_that_keep_out_of_each_others_zone_go_to_as_many_clouds_as_it_takes
     )
     apart: dict[str, Any] = {
         "labels": {"app": "a"},
-        "affinity": near("a", "topology.kubernetes.io/zone", "podAntiAffinity"),
+        "affinity": affinity_to("a", "topology.kubernetes.io/zone", "podAntiAffinity"),
     }
-    found = planned([claim_template("any", request()), *pods(4, template="any", **apart)], catalog)
+    found = make_plan([claim_template("any", request()), *pods(4, template="any", **apart)], catalog)
     assert sorted(machine.zone for machine in found.machines) == ["x", "y1", "y2"]
     assert codes(found) == {"pod-3": "neighbours"}
 
@@ -178,7 +178,7 @@ def test_a_zone_that_others_bring_in_counts_for_spread() -> None:
         pod("slice", template="slice"),
         *pods(4, template="any", labels={"app": "a"}, topologySpreadConstraints=[constraint]),
     ]  # fmt: skip
-    assert not planned(values, catalog).unserved
+    assert not make_plan(values, catalog).unserved
 
 
 def test_what_devices_that_all_nodes_share_leave_over_is_called_full() -> None:
@@ -194,7 +194,7 @@ def test_what_devices_that_all_nodes_share_leave_over_is_called_full() -> None:
     )  # fmt: skip
     selector = {"cel": {"expression": 'device.driver == "net.example.com"'}}
     net = to_value({"metadata": {"name": "net"}, "spec": {"selectors": [selector]}}, DeviceClass)
-    found = planned([shared, net, claim_template("net", request(of="net")), *pods(2, template="net")], CATALOG)
+    found = make_plan([shared, net, claim_template("net", request(of="net")), *pods(2, template="net")], CATALOG)
     assert codes(found) == {"pod-1": "full"}
 
 
@@ -206,33 +206,33 @@ def test_pods_of_workloads_that_are_not_there_yet_come_after_those_that_wait() -
 
 def test_what_pods_write_to_a_nodes_disk_has_room_there() -> None:
     disk = "ephemeral-storage"
-    found = planned([*pods(2, cpu="1", requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], CATALOG)
-    assert machines(found) == ["cloud/t4", "cloud/t4"]  # of 17Gi each
+    found = make_plan([*pods(2, cpu="1", requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], CATALOG)
+    assert planned_types(found) == ["cloud/t4", "cloud/t4"]  # of 17Gi each
     assert codes(found) == {"big": "never"}
     assert found.unserved[0].text == "no type has the room: on cloud/t4 ephemeral-storage: 18Gi asked, 17Gi there"
     large = (replace(T4, disk_gib=Decimal(40)),)
-    assert machines(planned([*pods(2, requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], large)) == [
+    assert planned_types(make_plan([*pods(2, requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], large)) == [
         "cloud/t4"
     ]
 
 
 @pytest.mark.parametrize("name", ["example.com/foo", "hugepages-2Mi"])
 def test_a_resource_that_no_template_has_is_told_as_such(name: str) -> None:
-    (one,) = planned([pod("a", cpu="1", requests={name: "4"}), pod("b")], CATALOG).unserved
+    (one,) = make_plan([pod("a", cpu="1", requests={name: "4"}), pod("b")], CATALOG).unserved
     assert one.code == "never"
     assert one.text.endswith(f"no node publishes {name}")
-    (one,) = planned([pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)).unserved
+    (one,) = make_plan([pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)).unserved
     assert one.text.endswith(f"no node publishes {name}")
 
 
 def test_of_pods_that_want_to_be_together_as_many_as_one_machine_takes() -> None:
-    together: dict[str, Any] = {"labels": {"app": "a"}, "affinity": near("a")}
+    together: dict[str, Any] = {"labels": {"app": "a"}, "affinity": affinity_to("a")}
     values = [claim_template("any", request()), *pods(6, template="any", **together)]
-    found = planned(values, (T4, T4X4))
+    found = make_plan(values, (T4, T4X4))
     assert [seat.pod.name for machine in found.machines for seat in machine.seats] == [f"pod-{n}" for n in range(4)]
     assert codes(found) == {"pod-4": "neighbours", "pod-5": "neighbours"}
     assert "takes more than 4 of the 6 pods together" in found.unserved[0].text
-    assert machines(found) == ["cloud/t4x4"]
+    assert planned_types(found) == ["cloud/t4x4"]
 
 
 def test_of_the_users_of_one_claim_as_many_as_there_is_room_for() -> None:
@@ -242,7 +242,7 @@ def test_of_the_users_of_one_claim_as_many_as_there_is_room_for() -> None:
         pod("huge", claim="shared", cpu="99"),
         pod("b", claim="shared", cpu="5"),
     ]
-    found = planned([shared, *users, pod("c", claim="shared", cpu="5")], (T4, T4X4))
+    found = make_plan([shared, *users, pod("c", claim="shared", cpu="5")], (T4, T4X4))
     assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["a", "b"]
     assert codes(found) == {"huge": "never", "c": "neighbours"}
 
@@ -253,14 +253,14 @@ def test_nearest_to_enough_room_is_who_has_most_and_a_price_that_is_not_known_co
         instance("large", "", 0, "9", cpus=96),
         instance("t4", "t4", 1, "2"),
     )
-    (one,) = planned([pod("a", cpu="500")], sizes).unserved
+    (one,) = make_plan([pod("a", cpu="500")], sizes).unserved
     assert one.nearest[0] == "cloud/large"
     assert "on cloud/large cpu: 500 asked" in one.text
     unpriced = replace(instance("odd", "", 0, "1", cpus=96), prices=())
-    (one,) = planned([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
+    (one,) = make_plan([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
     assert one.nearest == ("cloud/small", "cloud/t4", "cloud/large")
 
 
 def test_the_lack_of_devices_is_told_before_the_lack_of_room_where_there_are_none() -> None:
-    found = planned([claim_template("big", request(BIG)), pod("a", template="big", cpu="20")], (T4, T4X4, A100))
+    found = make_plan([claim_template("big", request(BIG)), pod("a", template="big", cpu="20")], (T4, T4X4, A100))
     assert found.unserved[0].text == "no type of the catalog has devices for its claims in any mode"

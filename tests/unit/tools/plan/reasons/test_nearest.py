@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.model.meta import Object
 from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.reasons.type_verdicts import with_nearest_types
-from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, planned, pod, request
+from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, make_plan, pod, request
 
 CATALOG = (instance("t4", "t4", 1, "0.5"), instance("a10g", "a10g", 1, "1.0"))
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
@@ -16,7 +16,7 @@ def test_the_nearest_type_and_its_miss_are_in_the_words() -> None:
         claim_template("huge", request(MEMORY.format("400Gi"))), claim_template("any", request()),
         pod("never", template="huge"), pod("served", template="any"),
     ]  # fmt: skip
-    found = with_nearest_types(planned(values, CATALOG), values, CATALOG, PlanLimits(), FEATURES)
+    found = with_nearest_types(make_plan(values, CATALOG), values, CATALOG, PlanLimits(), FEATURES)
     (unserved,) = found.unserved
     assert unserved.pod.name == "never"
     assert unserved.nearest == ("cloud/a10g",)
@@ -26,5 +26,5 @@ def test_the_nearest_type_and_its_miss_are_in_the_words() -> None:
 
 def test_a_plan_that_serves_all_stays_as_it_is() -> None:
     values: list[Object] = [claim_template("any", request()), pod("served", template="any")]
-    plan = planned(values, CATALOG)
+    plan = make_plan(values, CATALOG)
     assert with_nearest_types(plan, values, CATALOG, PlanLimits(), FEATURES) is plan

@@ -17,7 +17,7 @@ from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import read_demand
 from allotment.tools.plan.reasons.type_verdicts import group_verdicts
 from allotment.tools.plan.report import GroupVerdicts, TypeVerdict
-from tests.unit.tools.plan.demands import FEATURES, MIG, claim_template, instance, planned, pod, pods, request
+from tests.unit.tools.plan.demands import FEATURES, MIG, claim_template, instance, make_plan, pod, pods, request
 
 TYPES = (
     instance("t4", "t4", 1, "0.5"),
@@ -33,7 +33,7 @@ MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("24Gi")) >
 AMPERE = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
 
 
-def chosen(values: list[Object], types: tuple[InstanceType, ...] = TYPES, limits: PlanLimits | None = None) -> list[GroupVerdicts]:
+def verdicts_by_group(values: list[Object], types: tuple[InstanceType, ...] = TYPES, limits: PlanLimits | None = None) -> list[GroupVerdicts]:
     demand = read_demand(values, FEATURES)
     assert not demand.unserved
     return list(group_verdicts(demand, types, limits or PlanLimits(), FEATURES))
@@ -44,7 +44,7 @@ def verdicts(
 ) -> dict[str, TypeVerdict]:
     """What each type is for one pod with one request."""
     template = claim_template("one", request(*expressions, **asked))
-    (choice,) = chosen([template, pod("a", template="one")], types, limits)
+    (choice,) = verdicts_by_group([template, pod("a", template="one")], types, limits)
     return {one.instance.removeprefix("cloud/"): one for one in choice.verdicts}
 
 
@@ -99,25 +99,25 @@ def test_other_vendors_and_machines_without_gpus_are_told_as_such() -> None:
 
 def test_a_machine_that_is_too_small_is_told_with_both_amounts() -> None:
     template = claim_template("one", request())
-    (choice,) = chosen([template, pod("a", template="one", cpu="20", memory="100Gi")], (TYPES[0],))
+    (choice,) = verdicts_by_group([template, pod("a", template="one", cpu="20", memory="100Gi")], (TYPES[0],))
     assert choice.verdicts[0].text == "16 CPU for pods, 20 asked"
-    (choice,) = chosen([template, pod("a", template="one", cpu="1", memory="100Gi")], (TYPES[0],))
+    (choice,) = verdicts_by_group([template, pod("a", template="one", cpu="1", memory="100Gi")], (TYPES[0],))
     assert choice.verdicts[0].text == "64Gi of memory for pods, 100Gi asked"
 
 
 def test_what_the_pod_says_of_nodes_is_told_with_both_values() -> None:
     template = claim_template("one", request())
     zone = {"topology.kubernetes.io/zone": "z9"}
-    (choice,) = chosen([template, pod("a", template="one", nodeSelector=zone)], (TYPES[0],))
+    (choice,) = verdicts_by_group([template, pod("a", template="one", nodeSelector=zone)], (TYPES[0],))
     assert choice.verdicts[0].text == "zone is z1, z9 asked"
     assert choice.verdicts[0].code == "node-not-eligible"
-    (choice,) = chosen([template, pod("a", template="one", nodeSelector={"team": "ml"})], (TYPES[0],))
+    (choice,) = verdicts_by_group([template, pod("a", template="one", nodeSelector={"team": "ml"})], (TYPES[0],))
     assert choice.verdicts[0].text == "label team=ml asked, a new node has none"
 
 
 def test_a_zone_that_the_type_is_in_is_no_refusal() -> None:
     template = claim_template("one", request())
-    (choice,) = chosen([template, pod("a", template="one", nodeSelector={"topology.kubernetes.io/zone": "z2"})])
+    (choice,) = verdicts_by_group([template, pod("a", template="one", nodeSelector={"topology.kubernetes.io/zone": "z2"})])
     assert "cloud/t4" in [one.instance for one in choice.verdicts if not one.code]
 
 
@@ -162,21 +162,21 @@ def test_a_selector_on_what_only_a_running_machine_knows_is_named() -> None:
 
 def test_how_many_pods_one_machine_holds() -> None:
     template = claim_template("one", request(AMPERE))
-    (choice,) = chosen([template, *pods(6, template="one", cpu="5")])
+    (choice,) = verdicts_by_group([template, *pods(6, template="one", cpu="5")])
     holds = {one.instance: one.holds for one in choice.verdicts if not one.code}
     assert holds == {"cloud/a10g": 1, "cloud/a10g-4": 3, "cloud/a100": 1}  # three pods of five CPUs on sixteen
 
 
 def test_pieces_of_mig_are_counted_and_their_layout_is_told() -> None:
     template = claim_template("one", request('device.attributes["gpu.nvidia.com"].profile == "1g.5gb"', of=MIG))
-    (choice,) = chosen([template, *pods(7, template="one")])
+    (choice,) = verdicts_by_group([template, *pods(7, template="one")])
     best = choice.verdicts[0]
     assert (best.instance, best.holds, best.mode) == ("cloud/a100", 7, "static-mig=1g.5gb:7")
 
 
 def test_equal_pods_are_one_group_and_others_another() -> None:
     values = [claim_template("one", request(AMPERE)), *pods(3, template="one"), *pods(2, "other")]
-    found = chosen(values)
+    found = verdicts_by_group(values)
     assert [len(choice.pods) for choice in found] == [3, 2]
 
 
@@ -204,7 +204,7 @@ def test_where_the_cloud_says_more_than_the_driver_that_is_told() -> None:
 
 
 def test_pods_without_claims_have_choices_too() -> None:
-    (choice,) = chosen([*pods(2, cpu="2")])
+    (choice,) = verdicts_by_group([*pods(2, cpu="2")])
     assert choice.verdicts[0].instance == "cloud/cpu"
     assert not any(one.code for one in choice.verdicts)
 
@@ -224,15 +224,15 @@ def test_a_type_serves_exactly_if_a_plan_of_that_type_alone_serves(
         count=count,
     )
     values: list[Object] = [claim_template("one", asked), pod("a", template="one", cpu=str(cpu))]
-    (choice,) = chosen(values)
+    (choice,) = verdicts_by_group(values)
     for verdict in choice.verdicts:
         alone = [one for one in TYPES if one.key == verdict.instance]
-        assert bool(verdict.code) == bool(planned(values, alone).unserved), verdict
+        assert bool(verdict.code) == bool(make_plan(values, alone).unserved), verdict
 
 
 def test_the_packaged_catalogue_has_a_verdict_for_each_type() -> None:
     template = claim_template("one", request(AMPERE, MEMORY.replace("24Gi", "20Gi")))
-    (choice,) = chosen([template, pod("a", template="one")], catalog())
+    (choice,) = verdicts_by_group([template, pod("a", template="one")], catalog())
     assert len(choice.verdicts) == len(catalog())
     assert choice.verdicts[0].instance == "aws/g5.xlarge"
     assert all(one.text for one in choice.verdicts if one.code)

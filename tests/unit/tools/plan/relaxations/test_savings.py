@@ -19,7 +19,17 @@ from allotment.tools.plan.relaxations.candidates import FieldEdit, RelaxationCan
 from allotment.tools.plan.relaxations.savings import MAX_REPORTED, edited, relaxations
 from allotment.tools.plan.relaxations.selector_conditions import conditions
 from allotment.tools.plan.report import Relaxation
-from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, planned, pod, pods, request, steps
+from tests.unit.tools.plan.demands import (
+    FEATURES,
+    claim,
+    claim_template,
+    instance,
+    make_plan,
+    pod,
+    pods,
+    request,
+    step_limit,
+)
 
 TYPES = (
     instance("t4", "t4", 1, "0.5", spot="0.1"),
@@ -28,24 +38,24 @@ TYPES = (
     instance("a100", "a100-40gb", 1, "3.6"),
     instance("other", "a10g", 1, "0.9", provider="elsewhere", zones=("e1",)),
 )
-MINE = tuple(one for one in TYPES if one.provider == "cloud")
+CLOUD_TYPES = tuple(one for one in TYPES if one.provider == "cloud")
 
 AMPERE = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("30Gi")) >= 0'
 
 
-def saved(
-    values: Sequence[Object], types: tuple[InstanceType, ...] = MINE, limits: PlanLimits | None = None,
+def relaxations_of(
+    values: Sequence[Object], types: tuple[InstanceType, ...] = CLOUD_TYPES, limits: PlanLimits | None = None,
     features: Features = FEATURES,
 ) -> tuple[Relaxation, ...]:  # fmt: skip
     limits = limits or PlanLimits()
-    found = planned(values, types, limits, features)
-    return relaxations(values, found, types, limits, features, keep_going=steps(5000))
+    found = make_plan(values, types, limits, features)
+    return relaxations(values, found, types, limits, features, keep_going=step_limit(5000))
 
 
 def test_the_next_cheaper_architecture_is_allowed_too() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    found = {one.what: one for one in saved(values)}
+    found = {one.what: one for one in relaxations_of(values)}
     turing = found["Turing also allowed"]
     assert (turing.total, turing.saves) == (Decimal("0.5"), Decimal("0.5"))
     assert turing.object == "ResourceClaimTemplate ml/one"
@@ -54,12 +64,12 @@ def test_the_next_cheaper_architecture_is_allowed_too() -> None:
 
 def test_the_smaller_step_is_told_beside_the_one_that_saves_most() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    assert [one.what for one in saved(values)] == ["Turing also allowed", "Ada Lovelace allowed too"]
+    assert [one.what for one in relaxations_of(values)] == ["Turing also allowed", "Ada Lovelace allowed too"]
 
 
 def test_an_amount_is_loosened_to_what_cheaper_gpus_have() -> None:
     values = [claim_template("one", request(MEMORY)), pod("a", template="one")]
-    found = {one.what: one.total for one in saved(values)}
+    found = {one.what: one.total for one in relaxations_of(values)}
     # The A10G's figure, which lets the L4 in as well.
     assert found["memory 23028Mi instead of 30Gi"] == Decimal("0.7")
     assert found["memory 15Gi instead of 30Gi"] == Decimal("0.5")
@@ -67,29 +77,29 @@ def test_an_amount_is_loosened_to_what_cheaper_gpus_have() -> None:
 
 def test_a_claim_without_a_template_is_edited_itself() -> None:
     values = [claim("one", request(AMPERE)), pod("a", claim="one")]
-    assert saved(values)[0].object == "ResourceClaim ml/one"
-    assert saved(values)[0].path == "spec.devices.requests[0].exactly.selectors[0].cel.expression"
+    assert relaxations_of(values)[0].object == "ResourceClaim ml/one"
+    assert relaxations_of(values)[0].path == "spec.devices.requests[0].exactly.selectors[0].cel.expression"
 
 
 def test_limits_are_widened() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    (found,) = [one for one in saved(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in one.what]
+    (found,) = [one for one in relaxations_of(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in one.what]
     assert (found.what, found.path, found.total) == (
         "provider elsewhere allowed too", "--catalog elsewhere", Decimal("0.9"),
     )  # fmt: skip
     values = [claim_template("one", request()), pod("a", template="one")]
-    (found,) = saved(values)
+    (found,) = relaxations_of(values)
     assert (found.what, found.total) == ("spot machines allowed", Decimal("0.1"))
-    (found,) = [one for one in saved(values, limits=PlanLimits(excluded_types=("cloud/t4",))) if "t4" in one.what]
+    (found,) = [one for one in relaxations_of(values, limits=PlanLimits(excluded_types=("cloud/t4",))) if "t4" in one.what]
     assert (found.what, found.total) == ("cloud/t4 allowed", Decimal("0.5"))
 
 
 def test_a_limit_of_numbers_is_let_go() -> None:
     types = (instance("one", "t4", 1, "0.5"), instance("four", "t4", 4, "9"))
     values = [claim_template("one", request()), *pods(2, template="one")]
-    (found,) = saved(values, types, PlanLimits(max_machines=1))
+    (found,) = relaxations_of(values, types, PlanLimits(max_machines=1))
     assert (found.what, found.path, found.total) == ("more than 1 machine allowed", "--max-machines", Decimal(1))
-    (found,) = saved(values, types, PlanLimits(max_by_pattern=(("cloud/one", 0),)))
+    (found,) = relaxations_of(values, types, PlanLimits(max_by_pattern=(("cloud/one", 0),)))
     assert (found.what, found.total) == ("more than 0 of cloud/one allowed", Decimal(1))
 
 
@@ -97,7 +107,7 @@ def test_a_node_selector_is_dropped() -> None:
     zone = {"topology.kubernetes.io/zone": "e1"}
     dear = instance("dear", "t4", 1, "2", zones=("e1",))
     values = [claim_template("one", request()), pod("a", template="one", nodeSelector=zone)]
-    (found,) = [one for one in saved(values, (*MINE, dear)) if "nodeSelector" in one.what]
+    (found,) = [one for one in relaxations_of(values, (*CLOUD_TYPES, dear)) if "nodeSelector" in one.what]
     assert found.what == "without nodeSelector topology.kubernetes.io/zone=e1"
     assert (found.object, found.path, found.total) == ("Pod ml/a", "spec.nodeSelector", Decimal("0.5"))
 
@@ -106,7 +116,7 @@ def test_one_node_selector_of_several_is_dropped() -> None:
     wanted = {"topology.kubernetes.io/zone": "e1", "kubernetes.io/os": "linux"}
     dear = instance("dear", "t4", 1, "2", zones=("e1",))
     values = [claim_template("one", request()), pod("a", template="one", nodeSelector=wanted)]
-    (found,) = [one for one in saved(values, (*MINE, dear)) if "nodeSelector" in one.what]
+    (found,) = [one for one in relaxations_of(values, (*CLOUD_TYPES, dear)) if "nodeSelector" in one.what]
     assert found.path == 'spec.nodeSelector["topology.kubernetes.io/zone"]'
     assert (found.object, found.total) == ("Pod ml/a", Decimal("0.5"))
 
@@ -115,7 +125,7 @@ def test_a_required_node_affinity_is_dropped() -> None:
     term = {"matchExpressions": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["a100"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     values = [claim_template("one", request()), pod("a", template="one", affinity=affinity)]
-    (found,) = [one for one in saved(values) if "affinity" in one.what]
+    (found,) = [one for one in relaxations_of(values) if "affinity" in one.what]
     assert found.total == Decimal("0.5")
     assert found.path == "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -123,13 +133,13 @@ def test_a_required_node_affinity_is_dropped() -> None:
 def test_nothing_is_conceded_where_nothing_would_be_saved() -> None:
     values = [claim_template("one", request()), pod("a", template="one")]
     cheapest = (instance("t4", "t4", 1, "0.5"), instance("a100", "a100-40gb", 1, "3.6"))
-    assert saved(values, cheapest) == ()
+    assert relaxations_of(values, cheapest) == ()
 
 
 def test_fewer_devices_are_no_concession() -> None:
     values = [claim_template("one", request(count=4)), pod("a", template="one")]
     types = (instance("four", "t4", 4, "4"), instance("one", "t4", 1, "0.5"))
-    assert saved(values, types) == ()
+    assert relaxations_of(values, types) == ()
 
 
 def test_no_more_are_told_than_anybody_reads_and_the_best_first() -> None:
@@ -137,7 +147,7 @@ def test_no_more_are_told_than_anybody_reads_and_the_best_first() -> None:
         *(claim_template(f"c{n}", request(f"{AMPERE} && {MEMORY}")) for n in range(4)),
         *(pod(f"p{n}", template=f"c{n}", cpu=f"{n + 1}") for n in range(4)),
     ]
-    found = saved(values)
+    found = relaxations_of(values)
     assert 0 < len(found) <= MAX_REPORTED
     assert [one.saves for one in found] == sorted((one.saves for one in found), reverse=True)
 
@@ -159,7 +169,7 @@ def test_claims_that_a_template_has_made_already_are_thought_of_as_made_anew() -
     waiting = pod("a", template="one")
     status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="gpu", resource_claim_name="a-gpu-x1"),))
     waiting = replace(waiting, metadata=replace(waiting.metadata, uid="u1"), status=status)
-    found = saved([template, made, waiting])
+    found = relaxations_of([template, made, waiting])
     assert [one.what for one in found][:1] == ["Turing also allowed"]
     assert found[0].object == "ResourceClaimTemplate ml/one"
 
@@ -188,7 +198,7 @@ def test_what_is_told_is_what_the_changed_objects_cost(architecture: str, gibiby
         f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{gibibytes}Gi")) >= 0'
     )
     values: list[Object] = [claim_template("one", request(expression)), *pods(count, template="one")]
-    before = planned(values, MINE)
-    for one in saved(values):
+    before = make_plan(values, CLOUD_TYPES)
+    for one in relaxations_of(values):
         assert one.total < before.total
         assert one.saves == before.total - one.total

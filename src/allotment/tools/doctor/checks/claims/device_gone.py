@@ -14,7 +14,7 @@ from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import kubectl_args, named, remedy
 
 
-class _Lost(NamedTuple):
+class _MissingDevices(NamedTuple):
     """Unpublished pools and devices, and the claims that hold them; by name, in order."""
 
     claims: dict[str, ResourceClaim]
@@ -24,31 +24,31 @@ class _Lost(NamedTuple):
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Claims by driver and by what is missing: the whole driver, a pool, or devices of existing pools."""
-    found: dict[tuple[str, str], _Lost] = {}
+    found: dict[tuple[str, str], _MissingDevices] = {}
     for id, results in cluster.results.items():
         if id in cluster.devices:
             continue
         kind = "driver" if id.driver not in cluster.drivers else "device"
         if kind == "device" and PoolID(id.driver, id.pool) not in cluster.pools:
             kind = "pool"
-        lost = found.setdefault((id.driver, kind), _Lost({}, {}, {}))
-        lost.pools[id.pool] = None
-        lost.devices[f"{id.pool}/{id.device}"] = None
-        lost.claims.update((name_of(claim), claim) for claim, _ in results)
-    for (driver, kind), lost in found.items():
-        yield _sign(driver, kind, lost)
+        missing = found.setdefault((id.driver, kind), _MissingDevices({}, {}, {}))
+        missing.pools[id.pool] = None
+        missing.devices[f"{id.pool}/{id.device}"] = None
+        missing.claims.update((name_of(claim), claim) for claim, _ in results)
+    for (driver, kind), missing in found.items():
+        yield _sign(driver, kind, missing)
 
 
-def _sign(driver: str, kind: str, lost: _Lost) -> Symptom:
-    names, pools = list(lost.claims), list(lost.pools)
-    used = any(claim.status.reserved_for for claim in lost.claims.values())
+def _sign(driver: str, kind: str, missing: _MissingDevices) -> Symptom:
+    names, pools = list(missing.claims), list(missing.pools)
+    used = any(claim.status.reserved_for for claim in missing.claims.values())
     have, are = "has" if len(names) == 1 else "have", "is" if len(pools) == 1 else "are"
     why = {
         "driver": f"driver {driver} publishes nothing",
         "pool": f"{named('pool', pools)} of {driver} {are} missing",
-        "device": f"{driver} no longer publishes {'it' if len(lost.devices) == 1 else 'them'}",
+        "device": f"{driver} no longer publishes {'it' if len(missing.devices) == 1 else 'them'}",
     }[kind]
-    text = f"{named('claim', names)} {have} {first_few(list(lost.devices))}: {why}"
+    text = f"{named('claim', names)} {have} {first_few(list(missing.devices))}: {why}"
     help_ = remedy(
         "If the device is broken or the node was deleted, delete the pods that use the claim (their work is lost); the"
         f" claim is then allocated again. If the driver only restarts, its slices reappear: check {driver}.",

@@ -39,7 +39,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
 
 
 def _state(cluster: ClusterIndex, consumer: ResourceClaimConsumerReference) -> str:
-    """Why a consumer no longer needs its devices; empty if it does or if that is unknown."""
+    """The reason why a consumer no longer needs its devices; empty if it does or if that is unknown."""
     if consumer.resource != "pods" or consumer.api_group:
         return ""
     pod = cluster.pods_by_uid.get(consumer.uid)

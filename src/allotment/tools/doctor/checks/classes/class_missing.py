@@ -13,11 +13,11 @@ from allotment.tools.doctor.wording import named, remedy, unique
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     """Missing classes that pending claims or templates request; allocated claims do not need the class any more."""
-    for name, askers in cluster.class_users.items():
+    for name, users in cluster.class_users.items():
         if name in cluster.classes:
             continue
-        claims = unique(asker.name for asker in askers)
-        severity: Severity = "error" if any(asker.is_pending for asker in askers) else "warning"
+        claims = unique(user.name for user in users)
+        severity: Severity = "error" if any(user.is_pending for user in users) else "warning"
         verb = "requests" if len(claims) == 1 else "request"
         text = f"{named('claim or template', claims)} {verb} this class, which does not exist"
         words = f"Install the driver that provides it, or correct deviceClassName.{did_you_mean(name, cluster.classes)}"

@@ -19,12 +19,12 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
             continue
         error = " ".join(failing[0].error.split())
         text = f"on {counted(len(failing), 'node')}: {error}"
-        askers = cluster.class_users.get(name, ())
-        if askers:
-            text += f". It is requested by {named('claim or template', unique(asker.name for asker in askers))}"
+        users = cluster.class_users.get(name, ())
+        if users:
+            text += f". It is requested by {named('claim or template', unique(user.name for user in users))}"
         words = "Test the driver first, then attributes of its devices:"
         words += ' device.driver == "…" && …. Changing a class does not affect allocated claims.'
-        severity: Severity = "error" if any(asker.is_pending for asker in askers) else "warning"
+        severity: Severity = "error" if any(user.is_pending for user in users) else "warning"
         yield Symptom(f"class/{name}", text, remedy(words, f"kubectl edit deviceclass {name}"), severity)
 
 

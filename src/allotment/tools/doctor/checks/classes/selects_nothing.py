@@ -24,18 +24,18 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         for name in idle
         if any(one.is_pending and not one.is_alternative for one in cluster.class_users.get(name, ()))
     ]
-    asked = [name for name in idle if name in cluster.class_users and name not in awaited]
-    alone = [name for name in idle if name not in cluster.class_users and name not in installed_classes()]
-    for names in (awaited, asked, alone):
+    requested = [name for name in idle if name in cluster.class_users and name not in awaited]
+    unused = [name for name in idle if name not in cluster.class_users and name not in installed_classes()]
+    for names in (awaited, requested, unused):
         if not names:
             continue
         verb = "selects" if len(names) == 1 else "select"
         text = f"{named('class', names)} {verb} none of {counted(len(cluster.devices), 'device')}"
-        if names is not alone:
-            askers = unique(one.name for one in cluster.class_users[names[0]])
-            text += f"; {named('claim or template', askers)} {'requests' if len(askers) == 1 else 'request'} {names[0]}"
+        if names is not unused:
+            users = unique(one.name for one in cluster.class_users[names[0]])
+            text += f"; {named('claim or template', users)} {'requests' if len(users) == 1 else 'request'} {names[0]}"
         words = "Correct its selector, or add hardware that it selects."
-        help_ = "" if names is alone else remedy(words, f"kubectl get deviceclass {names[0]} -o yaml")
+        help_ = "" if names is unused else remedy(words, f"kubectl get deviceclass {names[0]} -o yaml")
         yield Symptom.of("class", names, text, help_, "warning" if names is awaited else "note")
 
 

@@ -31,9 +31,9 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     for set_, pods in by_set.items():
         nodes = unique(pod.spec.node_name or "no node" for pod in pods)
         states = unique(filter(None, (_state(pod) for pod in pods)))
-        states_told = first_few(states) or pods[0].status.phase or "no status"
+        states_text = first_few(states) or pods[0].status.phase or "no status"
         publishing = sum(node in cluster.drivers_on for node in nodes)
-        text = f"{named('pod', [name_of(pod) for pod in pods])} of DaemonSet {set_} not ready: {states_told}."
+        text = f"{named('pod', [name_of(pod) for pod in pods])} of DaemonSet {set_} not ready: {states_text}."
         if publishing:
             text += f" Devices of {publishing} of {counted(len(nodes), 'node')} are still published: claims are"
             text += " allocated there, but their pods cannot start"

@@ -1,4 +1,4 @@
-"""Simulated devices."""
+"""Devices that a simulated driver publishes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _plain(message: str) -> str:
 
 
 def pods_without_claims(cluster: ClusterIndex) -> Iterator[Pod]:
-    """Pods that wait for a claim of an existing template."""
+    """Pods whose claim was not generated although its template exists."""
     for pod in cluster.pods:
         if is_finished(pod) or pod.metadata.deletion_timestamp or not cluster.is_old(pod.metadata.creation_timestamp):
             continue

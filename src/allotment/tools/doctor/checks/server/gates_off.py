@@ -43,9 +43,9 @@ def _uses(cluster: ClusterIndex) -> Iterator[tuple[str, str, str]]:
             yield "DRAExtendedResource", "class", name
     for rule in cluster.rules:
         yield "DRADeviceTaintRules", "rule", rule.metadata.name
-    asking = [*(("claim", c, c.spec) for c in cluster.claims.values()),
+    users_with_spec = [*(("claim", c, c.spec) for c in cluster.claims.values()),
               *(("template", t, t.spec.spec) for t in cluster.templates.values())]  # fmt: skip
-    for noun, value, spec in asking:
+    for noun, value, spec in users_with_spec:
         for request in spec.devices.requests:
             exact = request.exactly
             if exact is not None and exact.admin_access:

@@ -12,7 +12,7 @@ from allotment.tools.doctor.wording import minor_of, remedy
 #: The first minor release in which resource.k8s.io/v1 is on by default.
 _STABLE: Final = 34
 _TURN_ON: Final = "It has been turned off: check resource.k8s.io/v1 in --runtime-config of kube-apiserver."
-_ASK = "kubectl api-resources --api-group=resource.k8s.io"
+_COMMAND = "kubectl api-resources --api-group=resource.k8s.io"
 
 
 def find(cluster: ClusterIndex) -> Iterable[Symptom]:
@@ -25,20 +25,20 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     if not versions:
         text = f"Kubernetes {release} serves no ResourceClaims: dynamic resource allocation is not available"
         if turned_off:
-            yield Symptom("server", text, remedy(_TURN_ON, _ASK))
+            yield Symptom("server", text, remedy(_TURN_ON, _COMMAND))
             return
         words = (
             "Upgrade to 1.34 or newer, where it is on. In 1.32 and 1.33, set --runtime-config of kube-apiserver, and"
         )
         words += " --feature-gates=DynamicResourceAllocation=true of every component."
-        yield Symptom("server", text, remedy(words, _ASK))
+        yield Symptom("server", text, remedy(words, _COMMAND))
     elif "v1" not in versions:
         text = f"Kubernetes {release} serves resource.k8s.io only as {', '.join(versions)}"
         if turned_off:
-            yield Symptom("server", text, remedy(_TURN_ON, _ASK), "warning")
+            yield Symptom("server", text, remedy(_TURN_ON, _COMMAND), "warning")
             return
         words = "Upgrade to 1.34 or newer before drivers and manifests require v1; v1beta1 is removed in 1.38."
-        yield Symptom("server", text, remedy(words, _ASK), "warning")
+        yield Symptom("server", text, remedy(words, _COMMAND), "warning")
 
 
 CHECK = ClusterCheck(

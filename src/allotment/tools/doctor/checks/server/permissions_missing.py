@@ -24,8 +24,8 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     if not denied:
         return
     by_resource: dict[str, list[str]] = {}
-    for ask in denied:
-        by_resource.setdefault(str(ask), []).append(ask.verb)
+    for request in denied:
+        by_resource.setdefault(str(request), []).append(request.verb)
     by_verbs: dict[str, list[str]] = {}
     for resource, verbs in by_resource.items():
         by_verbs.setdefault(" or ".join(verbs), []).append(resource)

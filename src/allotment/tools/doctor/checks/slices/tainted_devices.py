@@ -1,4 +1,4 @@
-"""Tainted devices."""
+"""Devices with taints that prevent their allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace placed by what places pods in a cluster: Kubernetes' filters for nodes, and the engine for devices."""
+"""Places a trace with the scheduler's filters for nodes and the engine for devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from allotment.tools.replay.trace import TraceNode, TracePod
 
 
 def first_fit(pods: Sequence[TracePod], nodes: Sequence[TraceNode]) -> list[tuple[str, tuple[str, ...]]]:
-    """For each pod the first node that would do and the devices that it gets there; no node: an empty name."""
+    """For each pod, the first node that fits and its devices there; an empty name if no node fits."""
     inventory = Inventory(Features(kube="1.36"))
     machines = NodeCache(inventory)
     for device_class in CLASSES["nvidia"]:

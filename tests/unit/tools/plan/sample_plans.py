@@ -21,7 +21,7 @@ from allotment.tools.plan.report import (
 GI = 1 << 30
 
 
-def seat(
+def placement(
     pod: str, node: str, *devices: str, owner: str = "", share: str = "", cpu: int = 2000, claim: str = "",
     namespace: str = "default", memory: int = 8 * GI,
 ) -> PodPlacement:  # fmt: skip
@@ -46,16 +46,16 @@ def machine(
     )  # fmt: skip
 
 
-def plan_of(machines: Sequence[PlannedMachine], share_of_bound: str = "0.985", **more: Any) -> ProvisioningPlan:
+def plan_of_machines(machines: Sequence[PlannedMachine], bound_share: str = "0.985", **more: Any) -> ProvisioningPlan:
     """``share_of_bound``: the bound as a fraction of the total."""
     total = sum((one.usd_per_hour for one in machines), Decimal(0))
-    return ProvisioningPlan(machines=tuple(machines), total=total, bound=total * Decimal(share_of_bound), **more)
+    return ProvisioningPlan(machines=tuple(machines), total=total, bound=total * Decimal(bound_share), **more)
 
 
-def mixed() -> ProvisioningPlan:
+def mixed_plan() -> ProvisioningPlan:
     """Whole GPUs, MIG, shares, a node that is there, a pod without a place, reasons, a concession."""
     owner = "StatefulSet default/notebook"
-    notebooks = [seat(f"notebook-{n}", "a2-1", f"gpu-0-mig-1g5gb-19-{n}", owner=owner, cpu=1000) for n in range(5)]
+    notebooks = [placement(f"notebook-{n}", "a2-1", f"gpu-0-mig-1g5gb-19-{n}", owner=owner, cpu=1000) for n in range(5)]
     first, second = (f"gpu-{n}" for n in range(3)), (f"gpu-{n}" for n in range(3, 6))
     machines = [
         machine(
@@ -64,13 +64,13 @@ def mixed() -> ProvisioningPlan:
         ),
         machine(
             "p4d-1", "aws/p4d.24xlarge", "8xa100-40gb", "21.957642",
-            seat("train-0", "p4d-1", *first, owner="Job default/train"),
-            seat("train-1", "p4d-1", *second, owner="Job default/train"), cpu=95000,
+            placement("train-0", "p4d-1", *first, owner="Job default/train"),
+            placement("train-1", "p4d-1", *second, owner="Job default/train"), cpu=95000,
         ),
         machine(
             "g5-1", "aws/g5.xlarge", "a10g/shared", "1.006",
-            seat("api-0", "g5-1", "gpu-0", owner="Deployment default/api", share="9Gi"),
-            seat("api-1", "g5-1", "gpu-0", owner="Deployment default/api", share="9Gi"),
+            placement("api-0", "g5-1", "gpu-0", owner="Deployment default/api", share="9Gi"),
+            placement("api-1", "g5-1", "gpu-0", owner="Deployment default/api", share="9Gi"),
         ),
     ]  # fmt: skip
     train = GroupVerdicts(
@@ -98,20 +98,20 @@ def mixed() -> ProvisioningPlan:
         what="Turing also allowed", object="ResourceClaimTemplate default/train", path="spec.spec.devices.requests[0]",
         total=total - 12, saves=Decimal(12),
     )  # fmt: skip
-    return plan_of(
-        machines, existing=(seat("old-1", "node-7", "gpu-3"),), unserved=(huge,), choices=(train,),
+    return plan_of_machines(
+        machines, existing=(placement("old-1", "node-7", "gpu-3"),), unserved=(huge,), choices=(train,),
         relaxations=(concession,), notes=("prices as of 2026-07-20",),
     )  # fmt: skip
 
 
-def many(machines: int, sorts: int) -> ProvisioningPlan:
+def plan_with_groups(machines: int, groups: int) -> ProvisioningPlan:
     """A plan of so many machines of so many sorts."""
     found = []
     for number in range(machines):
-        kind, node = number % sorts, f"n-{number}"
+        kind, node = number % groups, f"n-{number}"
         given = [
-            seat(f"w{kind}-{number}-{gpu}", node, f"gpu-{gpu}", owner=f"Job default/w{kind}", cpu=500)
+            placement(f"w{kind}-{number}-{gpu}", node, f"gpu-{gpu}", owner=f"Job default/w{kind}", cpu=500)
             for gpu in range(1 + kind % 8)
         ]
         found.append(machine(node, f"aws/type-{kind}", "8xh100", str(1 + kind), *given))
-    return plan_of(found, "0.95")
+    return plan_of_machines(found, "0.95")

@@ -18,17 +18,17 @@ FEATURES = Features(kube="1.36")
 GPU = "gpu.nvidia.com"
 
 
-class Running:
+class RunningCluster:
     """A cluster that is built up: every pod gets its devices when it is put on its node."""
 
     def __init__(self) -> None:
         self.objects: list[Tree] = []
         self._inventory = Inventory(FEATURES)
         for one in CLASSES["nvidia"]:
-            self.offer(one)
+            self.add_class(one)
         self._claims: dict[str, Tree] = {}
 
-    def offer(self, device_class: DeviceClass) -> None:
+    def add_class(self, device_class: DeviceClass) -> None:
         """A class, one more than the driver's."""
         tree = to_tree(device_class, "resource.k8s.io/v1", "DeviceClass")
         self.objects.append(tree)
@@ -115,7 +115,7 @@ class Running:
         self.objects.append(tree)
         return tree
 
-    def budget(self, name: str, labels: dict[str, str], **spec: Any) -> Tree:
+    def disruption_budget(self, name: str, labels: dict[str, str], **spec: Any) -> Tree:
         """A PodDisruptionBudget that its controller has not looked at."""
         tree = {
             "apiVersion": "policy/v1",
@@ -148,14 +148,14 @@ class Running:
             claim = read_value(tree, ResourceClaim)
             outcome = Allocator(self._inventory).allocate(node, (claim,))
             if not isinstance(outcome, Allocated):
-                raise NoRoom(f"{name} on {node}")
+                raise NoDevicesError(f"{name} on {node}")
             self._inventory.allocate(ObjectKey("default", name), outcome.results[0])
             tree["status"]["allocation"] = to_tree(outcome.results[0])
         users = tree["status"].setdefault("reservedFor", [])
         users.append({"resource": "pods", "name": uid.removeprefix("pod-"), "uid": uid})
 
 
-class NoRoom(Exception):
+class NoDevicesError(Exception):
     """The node has no devices left for a pod."""
 
 
@@ -185,12 +185,12 @@ def spread(labels: dict[str, str], key: str = "kubernetes.io/hostname") -> list[
     ]
 
 
-def ever(steps: int = 10_000) -> Any:
+def step_limit(steps: int = 10_000) -> Any:
     """Time for so many steps."""
     left = iter(range(steps))
     return lambda: next(left, None) is not None
 
 
-def names(values: Iterable[Any]) -> list[str]:
+def node_names(values: Iterable[Any]) -> list[str]:
     """The nodes of removals or of those that stay."""
     return [value.node for value in values]

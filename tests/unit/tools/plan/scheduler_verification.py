@@ -38,20 +38,20 @@ class _NoGroups:
 
 #: Who of those that found no node is tried again, and when: all of them each time that another pod was bound, or all of
 #: them when every pod has had its turn.
-ORDERS: Final = ("at once", "at last")
+RETRY_ORDERS: Final = ("at once", "at last")
 
 
-def not_bound(values: Sequence[Object], plan: ProvisioningPlan, catalog: Iterable[InstanceType], features: Features) -> list[str]:
+def scheduling_differences(values: Sequence[Object], plan: ProvisioningPlan, catalog: Iterable[InstanceType], features: Features) -> list[str]:
     """Planned pods that the scheduler does not bind where the plan says, and what it does instead.
 
     All pods that wait are tried in their turn, those of no plan too, but for those of which nobody can know. Whoever
     found no node is tried again; a plan holds in both `ORDERS`. It promises nothing of pods that it says hang on these.
     """
     types = tuple(catalog)
-    return [text for order in ORDERS for text in _not_bound(values, plan, types, features, order)]
+    return [text for order in RETRY_ORDERS for text in _differences(values, plan, types, features, order)]
 
 
-def _not_bound(
+def _differences(
     values: Sequence[Object], plan: ProvisioningPlan, catalog: Iterable[InstanceType], features: Features, order: str
 ) -> list[str]:
     demand = read_demand(values, features)
@@ -84,7 +84,7 @@ def _not_bound(
 
     def take(waiting: PendingPod) -> bool:
         tree = _pod(waiting, expected.get(waiting.key, ""))
-        place = _place(attempts, QueuedPod(tree, demands.of(tree["spec"])))
+        place = _schedule(attempts, QueuedPod(tree, demands.of(tree["spec"])))
         if place:
             found[waiting.key] = place
         return bool(place)
@@ -95,7 +95,7 @@ def _not_bound(
             left.remove(lucky)
 
     for waiting in demand.pending:
-        if waiting.key in untold or (waiting.key not in expected and _hangs_on_topology(waiting)):
+        if waiting.key in untold or (waiting.key not in expected and _depends_on_topology(waiting)):
             continue
         for claim in waiting.claims.pending:
             if claim.key not in ledger.known:
@@ -112,13 +112,13 @@ def _not_bound(
     ]
 
 
-def _hangs_on_topology(waiting: PendingPod) -> bool:
+def _depends_on_topology(waiting: PendingPod) -> bool:
     """Whether its claims ask for what nobody knows of a machine before it runs."""
     constraints = [one for claim in waiting.claims.pending for one in claim.spec.devices.constraints]
     return any("pcieRoot" in (one.match_attribute or one.distinct_attribute or "") for one in constraints)
 
 
-def _place(attempts: SchedulingAlgorithm, pod: QueuedPod) -> str:
+def _schedule(attempts: SchedulingAlgorithm, pod: QueuedPod) -> str:
     claims = resolve_claims(pod.tree, attempts.ledger)
     assert isinstance(claims, list)
     outcome = attempts.schedule(pod, claims)
