@@ -90,10 +90,10 @@ async def _preparing() -> None:
     async with running(Settings(tls=False)) as plane:
         with tempfile.TemporaryDirectory(prefix="al-", dir=os.environ.get("ALLOTMENT_BENCH_DISK")) as folder:
             from allotment.cluster.remote.http_client import HttpClient
-            from allotment.cluster.remote.kubeconfig import Target
+            from allotment.cluster.remote.kubeconfig import ClusterTarget
 
             place = Path(folder)
-            async with HttpClient(Target(plane.access.server), "gpu.nvidia.com") as client:
+            async with HttpClient(ClusterTarget(plane.access.server), "gpu.nvidia.com") as client:
                 driver = _Timed(SimulatedHardware(gpus_of(hardware("dgx-a100-40gb"), NODE), name=NODE), Full())
                 host = DriverHost(NODE, read_boot_id(), FileStorage(place / "checkpoint.json"), FolderStore(place / "cdi"))
                 node_driver = NodeDriver(driver, host, client, Clock(), status=False)

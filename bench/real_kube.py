@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.lab import certificates
 from allotment.model.trees import Tree
 from bench.kube_programs import FOLDER as FOLDER
@@ -125,9 +125,9 @@ class ApiServer:
         """The end of what each program said, for whoever wonders what went wrong."""
         return self._running.tails()
 
-    def target(self, token: str = _TOKEN) -> Target:
+    def target(self, token: str = _TOKEN) -> ClusterTarget:
         """The way here for the owner of a token, by default the administrator."""
-        return Target(self.server.url, authority=self.authority.read_bytes(), token=token)
+        return ClusterTarget(self.server.url, authority=self.authority.read_bytes(), token=token)
 
     def verified(self) -> ssl.SSLContext:
         """For connections of any other client."""

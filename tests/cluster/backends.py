@@ -15,8 +15,8 @@ from allotment.apiserver.local_client import LocalClient
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.remote.version_negotiation import Api
+from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.cluster.remote.version_negotiation import ApiClient
 from allotment.cluster.resources import NAMESPACES
 from allotment.lab.control_plane import ADMINISTRATOR, Plane, running
 from allotment.lab.settings import RELEASE, Settings
@@ -31,10 +31,10 @@ _numbers = itertools.count()
 class Here(NamedTuple):
     """What a story is given: a client, and a namespace that is its own."""
 
-    client: Api
+    client: ApiClient
     namespace: str
     #: Another connection of somebody else, who is the administrator, too; ``manager``: the owner of its fields.
-    other: Callable[[str], Api]
+    other: Callable[[str], ApiClient]
     #: Make the cluster forget all that happened until now; objects stay.
     forget: Callable[[], Awaitable[None]]
 
@@ -47,8 +47,8 @@ class Backend:
 
     def __init__(
         self, name: str, runner: asyncio.Runner,
-        connected: Callable[[str], AbstractAsyncContextManager[Api]],
-        forget: Callable[[Api], Awaitable[None]],
+        connected: Callable[[str], AbstractAsyncContextManager[ApiClient]],
+        forget: Callable[[ApiClient], Awaitable[None]],
     ) -> None:  # fmt: skip
         self.name = name
         self._runner = runner
@@ -61,7 +61,7 @@ class Backend:
         async def tell() -> None:
             async with asyncio.timeout(_PATIENCE_SECONDS), AsyncExitStack() as stack:
                 client = await stack.enter_async_context(self._connected("suite"))
-                others: dict[str, Api] = {}
+                others: dict[str, ApiClient] = {}
                 for manager in ("other",):
                     others[manager] = await stack.enter_async_context(self._connected(manager))
                 namespace = f"suite-{os.getpid()}-{next(_numbers)}"
@@ -106,7 +106,7 @@ def labs() -> Iterator[dict[str, Backend]]:
             yield LocalApi(plane, manager)
 
         access = plane.access
-        target = Target(
+        target = ClusterTarget(
             access.server, authority=access.authority, certificate=access.certificate, key=access.key
         )  # fmt: skip
 

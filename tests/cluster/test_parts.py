@@ -10,16 +10,16 @@ import pytest
 from allotment.cluster.clock import Clock
 from allotment.cluster.inspection import snapshot
 from allotment.cluster.inspection.discovery import discover
-from allotment.cluster.leader_election import LeaderElection, LeaseLost, Terms
+from allotment.cluster.leader_election import LeaderElection, LeaseLost, LeaseTimings
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.version_negotiation import Negotiated
+from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, EVENTS, LEASES, PODS
 from tests.cluster.backends import Backend, Here
 from tests.cluster.objects import claim, pod
 from tests.waiting import until
 
 #: Renewed each half second, and not lost where nothing gets to run for a while.
-TERMS = Terms(lease=3000, renew=2000, retry=0.5)
+TERMS = LeaseTimings(lease=3000, renew=2000, retry=0.5)
 
 
 def test_one_leads_and_another_takes_over(backend: Backend) -> None:
@@ -88,7 +88,7 @@ def test_events_are_written_and_counted(backend: Backend) -> None:
         running = asyncio.create_task(events.run())
         for _ in range(3):
             events.recorder("suite").event(about, "Warning", "Told", "something")
-            await events.written()
+            await events.flush()
         running.cancel()
         await asyncio.wait([running])
         fields = "involvedObject.name=a,reason=Told"
@@ -104,7 +104,7 @@ def test_a_snapshot_has_all_that_was_wanted(backend: Backend) -> None:
         await here.client.create(PODS, pod("a"), here.namespace)
         await here.client.create(CLAIMS, claim("a"), here.namespace)
         found = await discover(here.client)
-        taken = await snapshot.take(here.client, found, (*snapshot.DEVICES, *snapshot.PODS), here.namespace)
+        taken = await snapshot.take_snapshot(here.client, found, (*snapshot.DEVICES, *snapshot.PODS), here.namespace)
         assert taken.refused == {}
         mine = [tree for tree in taken.objects if tree["metadata"].get("namespace") == here.namespace]
         assert sorted((tree["kind"], tree["apiVersion"]) for tree in mine) == [
@@ -133,8 +133,8 @@ def test_words_mean_what_they_mean_to_kubectl(backend: Backend) -> None:
 
 def test_programs_that_speak_v1_are_understood(backend: Backend) -> None:
     async def story(here: Here) -> None:
-        client = Negotiated(here.client)
-        await client.versions.ask()
+        client = NegotiatingClient(here.client)
+        await client.versions.check_device_api()
         made = await client.create(CLAIMS, claim("a"), here.namespace)
         stored = await here.client.get(CLAIMS, "a", here.namespace)
         owners = stored["metadata"]["managedFields"]

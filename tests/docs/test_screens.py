@@ -73,7 +73,7 @@ def test_a_page_leaves_nothing_running() -> None:
     inside = screens.page_anew("```console\n$ allot up --detach --ephemeral\n$ allot status\n```\n")
     assert "allotment " in inside
     again = screens.page_anew("```console\n$ allot status\n```\n")
-    assert "No lab runs." in again
+    assert "No lab is running." in again
 
 
 def test_links_lead_to_a_heading() -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
-from allotment.cluster.program import Context, Program, run
+from allotment.cluster.program import ProgramContext, Program, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
 from bench.real_kube import ApiServer
@@ -30,7 +30,7 @@ async def at_work(server: ApiServer, programs: Mapping[str, Program]) -> AsyncIt
 
         clock, random, mine = Clock(), Random(), client_for("allotment")
         caches, events = Caches(mine, clock=clock, random=random), Events(mine, clock=clock)
-        working = asyncio.create_task(run(programs, Context(client_for, caches, clock, events, random)))
+        working = asyncio.create_task(run(programs, ProgramContext(client_for, caches, clock, events, random)))
         try:
             yield client_for("test")
             assert not working.done(), "our programs ended by themselves"

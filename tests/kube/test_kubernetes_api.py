@@ -68,7 +68,7 @@ async def _on(server: real_kube.ApiServer, told: Callable[[Client], Awaitable[No
             await mine.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
         await fleet.publish(mine, ("t4-4x-pcie",), kube="1.36", version="test", now=clock.now())
         caches = Caches(mine, clock=clock, random=random)
-        context = program.Context(client_for, caches, clock, Events(mine, clock=clock), random)
+        context = program.ProgramContext(client_for, caches, clock, Events(mine, clock=clock), random)
         machines: dict[str, Machine] = {}
         ground = DriverEnvironment(Kubelets(machines=machines), machines, FEATURES, boot="test")
         chosen = {

@@ -16,9 +16,9 @@ from allotment.cluster import program
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
-from allotment.cluster.inspection.release import Wished, features_of
+from allotment.cluster.inspection.release import FeatureOverrides, features_of
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.version_negotiation import Api, Negotiated, NotServed, Versions
+from allotment.cluster.remote.version_negotiation import ApiClient, NegotiatingClient, DeviceApiNotServed, ServedVersions
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,
@@ -58,18 +58,18 @@ def old(request: pytest.FixtureRequest, paths: dict[str, str]) -> Iterator[tuple
         yield running, request.param
 
 
-def on(server: ApiServer, told: Callable[[Negotiated], Awaitable[None]]) -> None:
+def on(server: ApiServer, told: Callable[[NegotiatingClient], Awaitable[None]]) -> None:
     """Run our programs on a server for as long as a story takes."""
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(asyncio.timeout(300))
             plain = await stack.enter_async_context(server.client("allotment"))
-            client = Negotiated(plain)
-            await client.versions.ask()
-            features = await features_of(plain, Wished())
+            client = NegotiatingClient(plain)
+            await client.versions.check_device_api()
+            features = await features_of(plain, FeatureOverrides())
             clock, random = Clock(), Random()
-            context = program.Context(
+            context = program.ProgramContext(
                 lambda name, manager="": client, Caches(client, clock=clock, random=random), clock,
                 Events(client, clock=clock), random,
             )  # fmt: skip
@@ -88,7 +88,7 @@ def on(server: ApiServer, told: Callable[[Negotiated], Awaitable[None]]) -> None
     asyncio.run(main())
 
 
-async def _prepared(client: Api) -> None:
+async def _prepared(client: ApiClient) -> None:
     with contextlib.suppress(StatusError):
         await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
     await fleet.publish(client, ("t4-4x-pcie",), kube="1.36", version="test", now=Clock().now())
@@ -107,7 +107,7 @@ def _pod(name: str) -> Tree:
     return {"metadata": {"name": name}, "spec": {"containers": [container], "resourceClaims": claims}}
 
 
-async def _bound(client: Api, name: str) -> Tree:
+async def _bound(client: ApiClient, name: str) -> Tree:
     while not (pod := await client.get(PODS, name, "default"))["spec"].get("nodeName"):
         await asyncio.sleep(0.05)
     return pod
@@ -116,7 +116,7 @@ async def _bound(client: Api, name: str) -> Tree:
 def test_a_pod_gets_its_device_and_is_evicted_from_it(old: tuple[ApiServer, str]) -> None:
     server, version = old
 
-    async def told(client: Negotiated) -> None:
+    async def told(client: NegotiatingClient) -> None:
         await _prepared(client)
         await client.create(PODS, _pod("train"), "default")
         pod = await _bound(client, "train")
@@ -152,8 +152,8 @@ def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
 
     async def story() -> None:
         async with server.client("tests") as plain:
-            client = Negotiated(plain)
-            await client.versions.ask()
+            client = NegotiatingClient(plain)
+            await client.versions.check_device_api()
             listing = await client.list(CLAIMS, "default")
             claim = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [REQUEST]}}}
             made = await client.create(CLAIMS, claim, "default")
@@ -199,11 +199,11 @@ def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
 def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
     async def story(server: ApiServer) -> None:
         async with server.client("tests") as plain:
-            with pytest.raises(NotServed, match=r"does not serve resource\.k8s\.io: wanted v1, v1beta2 or v1beta1"):
-                await Versions(plain).ask()
+            with pytest.raises(DeviceApiNotServed, match=r"does not serve resource\.k8s\.io: wanted v1, v1beta2 or v1beta1"):
+                await ServedVersions(plain).check_device_api()
             # Programs that ask later are told the same.
             with pytest.raises(StatusError) as raised:
-                await Negotiated(plain).list(CLAIMS)
+                await NegotiatingClient(plain).list(CLAIMS)
             assert raised.value.code == 404
 
     with api_server(paths, runtime_config="resource.k8s.io/v1=false", durable=False, authorization="RBAC") as server:

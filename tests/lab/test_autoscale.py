@@ -23,7 +23,7 @@ from allotment.autoscaler.providers.faults import parse_faults
 from allotment.autoscaler.providers.simulated import NAME as CLOUD
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.fleet.catalog import catalog
 from allotment.fleet.device_classes import CLASSES
@@ -277,7 +277,7 @@ def test_what_it_is_allowed_is_enough_and_nothing_is_refused(caplog: pytest.LogC
         async def begin() -> asyncio.Task[None]:
             client = client_for(NAME)
             caches = Caches(client, clock=plane.clock, random=Random(1))
-            context = Context(client_for, caches, plane.clock, Events(client, clock=plane.clock), Random(1))
+            context = ProgramContext(client_for, caches, plane.clock, Events(client, clock=plane.clock), Random(1))
             return asyncio.create_task(run({NAME: autoscaler(options)}, context))
 
         async def end(task: asyncio.Task[None]) -> None:

@@ -12,7 +12,7 @@ from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.lab.http_server import Server
@@ -44,7 +44,7 @@ def test_what_a_busy_server_puts_off_is_done_later_and_once(caplog: pytest.LogCa
 
             front = Server(serve)
             port = await front.listen("127.0.0.1", 0)
-            async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client, asyncio.TaskGroup() as tasks:
+            async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}")) as client, asyncio.TaskGroup() as tasks:
                 following: Cache[Tree] = Cache(client, CONFIG_MAPS, clock=Clock(), random=Random(1), labels="number")
                 queue: WorkQueue[int] = WorkQueue("made", make, clock=Clock(), random=Random(1))
                 running = [tasks.create_task(following.run()), tasks.create_task(queue.run())]

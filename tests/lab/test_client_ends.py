@@ -10,14 +10,14 @@ from typing import Any
 from allotment import Lab
 from allotment.cluster.client import Resource
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target, target
+from allotment.cluster.remote.kubeconfig import ClusterTarget, target
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
 from tests.waiting import until
 
 WITHOUT = ("scheduler", "controllers", "drivers", "kubelets")
 
 
-async def _broken_off(where: Target) -> None:
+async def _broken_off(where: ClusterTarget) -> None:
     async with HttpClient(where) as client:
 
         async def follow(resource: Resource) -> None:

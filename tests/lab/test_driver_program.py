@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.clock import Clock
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.program import DriverOptions, serve_in_cluster
@@ -52,7 +52,7 @@ def test_it_publishes_prepares_tells_the_claim_and_ends(folder: Path) -> None:
             driver = ExampleGpus(NODE, 2, ExampleMode(status=True))
             async with asyncio.TaskGroup() as group:
                 kubelet = group.create_task(registry.run())
-                program = group.create_task(serve_in_cluster(driver, place, Target(on.plane.access.server), stop))
+                program = group.create_task(serve_in_cluster(driver, place, ClusterTarget(on.plane.access.server), stop))
                 await connected.wait()
                 plugin = registry.find("gpu.example.com")
                 assert plugin is not None

@@ -20,7 +20,7 @@ from allotment.autoscaler.provider import MachineStatus, OrderRejected
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.caches import Caches
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NODES, SLICES
 from allotment.fleet.catalog import catalog
@@ -250,7 +250,7 @@ async def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
         (tree,) = node_claims([planned("g5-1", "lambda/gpu_1x_a10")], other)
         await on.client.create(NODE_CLAIMS, tree)
         provider = Karpenter(on.client)
-        with pytest.raises(OrderRejected, match="is there already, and is of other"):
+        with pytest.raises(OrderRejected, match="already exists and belongs to other"):
             await provider.create("g5-1", planned())
         assert await provider.list_machines() == []
 
@@ -305,7 +305,7 @@ async def test_a_pod_that_waits_runs_on_a_machine_of_karpenters_and_others_are_t
         )  # fmt: skip
         clock, random = on.plane.clock, Random(1)
         caches = Caches(on.client, clock=clock, random=random)
-        context = Context(on.plane.client_for, caches, clock, Events(on.client, clock=clock), random)
+        context = ProgramContext(on.plane.client_for, caches, clock, Events(on.client, clock=clock), random)
         task = asyncio.create_task(run({"autoscaler": autoscaler(options)}, context))
         try:
             await on.create(TEMPLATE)

@@ -16,7 +16,7 @@ from allotment.autoscaler.options import AutoscalerOptions
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.caches import Caches
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS
 from allotment.fleet.catalog import catalog
@@ -41,7 +41,7 @@ async def scaled(*types: str, mig: MigManager | None = None, **more: Any) -> Asy
             catalog=tuple(one for one in catalog() if one.key in types), features=on.plane.settings.features, **given,
         )  # fmt: skip
         clock, random = on.plane.clock, Random(1)
-        context = Context(
+        context = ProgramContext(
             on.plane.client_for, Caches(on.client, clock=clock, random=random), clock, Events(on.client, clock=clock),
             random,
         )  # fmt: skip

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.drivers.driver import AllocatedClaim, ClaimError, Tree
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.program import DriverOptions, serve_in_cluster
@@ -26,7 +26,7 @@ async def main(folder: Path, server: str, node: str, how: str = "") -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     driver = (Broken if how else ExampleGpus)(node, 4)
     place = DriverOptions(node, "", folder / "plugins", folder / "plugins_registry", folder / "cdi")
-    await serve_in_cluster(driver, place, Target(server), stop)
+    await serve_in_cluster(driver, place, ClusterTarget(server), stop)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def values() -> Iterator[Value]:
 
 def table() -> str:
     """As Markdown."""
-    rows = ["| value | usual | |", "| --- | --- | --- |"]
+    rows = ["| value | default | |", "| --- | --- | --- |"]
     for value in values():
         path = value.path
         if path.startswith(_FIRST) and path.removeprefix(_FIRST) not in _OWN:

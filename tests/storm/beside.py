@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -142,7 +142,7 @@ async def seen(plane: real_kube.ApiServer) -> AsyncIterator[Seen]:
         pods, claims = caches.trees(PODS), caches.trees(CLAIMS)
         tasks: set[asyncio.Task[None]] = set()
 
-        def reap(old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        def reap(old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
             if new is not None and new.deleting and new.spec.get("nodeName"):
                 task = asyncio.create_task(_delete(client, new))
                 tasks.add(task)
@@ -159,7 +159,7 @@ async def seen(plane: real_kube.ApiServer) -> AsyncIterator[Seen]:
                 await running
 
 
-async def _delete(client: Client, pod: Item[Tree]) -> None:
+async def _delete(client: Client, pod: CachedItem[Tree]) -> None:
     with contextlib.suppress(StatusError):
         await client.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=0)
 
@@ -250,7 +250,7 @@ async def contend(
         numbers = iter(range(1_000_000))
         was_bound: dict[str, set[str]] = {OURS: set(), THEIRS: set()}
 
-        def note(old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        def note(old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
             if new is not None and new.spec.get("nodeName"):
                 was_bound[new.spec["schedulerName"]].add(new.uid)
 

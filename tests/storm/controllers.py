@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, PODS, SLICES
@@ -162,7 +162,7 @@ class _Crowd:
         self.made = 0
         cluster.pods.on_change(self._changed)
 
-    def _changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def _changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         pod = new or old
         assert pod is not None
         if (new is None or new.deleting) and pod.uid not in self._deleted:
@@ -195,7 +195,7 @@ class _Crowd:
             else:
                 await self.delete(pod)
 
-    async def delete(self, pod: Item[Tree]) -> None:
+    async def delete(self, pod: CachedItem[Tree]) -> None:
         """As a user who does not want to wait."""
         self._deleted.add(pod.uid)
         client = self._cluster.client

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.model.contested_claims import LABEL
 from allotment.model.trees import Tree
 
@@ -33,7 +33,7 @@ class Onlooker:
         claims.on_change(self._claim_changed)
         pods.on_change(self._pod_changed)
 
-    def _claim_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def _claim_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         for device in devices_of(old):
             holders = self._holders.get(device, set())
             holders.discard(old.key if old is not None else ("", ""))
@@ -47,7 +47,7 @@ class Onlooker:
                 self._contested.add(device)
         self._look()
 
-    def _pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         if self._contested:
             self._look()
 
@@ -59,7 +59,7 @@ class Onlooker:
                     if first.uid < second.uid:
                         self._judge(device, first, second)
 
-    def _judge(self, device: Device, first: Item[Tree], second: Item[Tree]) -> None:
+    def _judge(self, device: Device, first: CachedItem[Tree], second: CachedItem[Tree]) -> None:
         pair = frozenset((first.uid, second.uid))
         self.contests.add(pair)
         users = [list(self._bound_users(item)) for item in (first, second)]
@@ -68,14 +68,14 @@ class Onlooker:
             names = [f"{pod.name} ({pod.spec.get('schedulerName')})" for found in users for pod in found]
             self.told.append(f"{'/'.join(device)}: {', '.join(names)}")
 
-    def _bound_users(self, claim: Item[Tree]) -> Iterator[Item[Tree]]:
+    def _bound_users(self, claim: CachedItem[Tree]) -> Iterator[CachedItem[Tree]]:
         for user in claim.status.get("reservedFor") or ():
             pod = self._pods.item(claim.namespace, user["name"])
             if pod is not None and pod.uid == user["uid"] and pod.spec.get("nodeName"):
                 yield pod
 
 
-def devices_of(claim: Item[Tree] | None) -> list[Device]:
+def devices_of(claim: CachedItem[Tree] | None) -> list[Device]:
     """The devices that a claim has been given."""
     if claim is None:
         return []
@@ -90,7 +90,7 @@ def wrong(pods: Iterable[Tree], claims: Iterable[Tree]) -> list[str]:
     holders: dict[Device, str] = {}
     used: set[str] = set()
     for tree in claims:
-        item: Item[Tree] = Item(tree)
+        item: CachedItem[Tree] = CachedItem(tree)
         name = f"claim {item.namespace}/{item.name}"
         users = item.status.get("reservedFor") or []
         for device in devices_of(item) if LABEL not in item.labels else ():

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, Program
+from allotment.cluster.program import ProgramContext, Program
 from allotment.cluster.recorder import COMBINED
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.cluster.typed_objects import Objects, queue_order
@@ -58,14 +58,14 @@ class Options(NamedTuple):
 def annotator(options: Options) -> Program:
     """Create the annotator program."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         await _Annotator(context, options).run()
 
     return run
 
 
 class _Annotator:
-    def __init__(self, context: Context, options: Options) -> None:
+    def __init__(self, context: ProgramContext, options: Options) -> None:
         self._options = options
         self._clock = context.clock
         self._client: Client = context.client_for(NAME)
@@ -121,7 +121,7 @@ class _Annotator:
                 log.info("explained %d pending pods", len(reported))
         return self._clock.seconds() - start
 
-    def _due(self) -> Iterator[Item[Any]]:
+    def _due(self) -> Iterator[CachedItem[Any]]:
         """Pods that have been pending long enough; schedules another batch for the others."""
         now, patience = self._clock.seconds(), self._options.patience
         unbroken = max(cache.since for cache in self._objects.caches)
@@ -145,7 +145,7 @@ class _Annotator:
         answers = explain(selected, self._options.features, self._options.tries).answers
         return {answer.name: answer for answer in answers if answer.kind == "Pod"}
 
-    def _report(self, pod: Item[Any], answer: Answer | None) -> bool:
+    def _report(self, pod: CachedItem[Any], answer: Answer | None) -> bool:
         """Record an event if the reason changed; returns whether it did."""
         if answer is None:
             return False
@@ -206,7 +206,7 @@ def _note_key(note: str) -> tuple[str, bool]:
     return re.sub(r"[0-9]+", "#", note.partition("\n")[0]), not note.endswith(_NO_REASON)
 
 
-def _waits(pod: Item[Any]) -> bool:
+def _waits(pod: CachedItem[Any]) -> bool:
     """Whether a pod with claims or extended resources is waiting for a scheduler."""
     if pod.spec.get("nodeName") or pod.deleting or pod.spec.get("schedulingGates"):
         return False
@@ -215,7 +215,7 @@ def _waits(pod: Item[Any]) -> bool:
     )
 
 
-def _counted(pod: Item[Any]) -> Iterator[str]:
+def _counted(pod: CachedItem[Any]) -> Iterator[str]:
     for field in ("initContainers", "containers"):
         for container in pod.spec.get(field) or ():
             resources = container.get("resources") or {}
@@ -226,7 +226,7 @@ def _runs(pod: Pod) -> bool:
     return bool(pod.spec.node_name)
 
 
-def _condition(pod: Item[Any]) -> str:
+def _condition(pod: CachedItem[Any]) -> str:
     """The scheduler's last message in the pod's PodScheduled condition."""
     for condition in pod.status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":

@@ -1,4 +1,4 @@
-"""The answers that refuse: every ``Status`` of failure that concerns all kinds, with the real server's words."""
+"""Constructors for the failure ``Status`` responses that apply to all kinds, with kube-apiserver's messages."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def _qualified(group: str, plural: str) -> str:
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request cannot be read."""
+    """400: the request cannot be decoded."""
     return StatusError(failure_status(400, "BadRequest", message))
 
 
 def unauthorized() -> StatusError:
-    """401: the credentials are nobody's."""
+    """401: missing or unknown credentials."""
     return StatusError(failure_status(401, "Unauthorized", "Unauthorized"))
 
 
 def forbidden(kind: ServedKind, name: str, reason: str, causes: Sequence[Tree] = ()) -> StatusError:
-    """403: admission refuses an object."""
+    """403: admission rejected the object."""
     details = _about(kind.group, kind.plural, name)
     if causes:
         details["causes"] = list(causes)
@@ -39,48 +39,48 @@ def forbidden(kind: ServedKind, name: str, reason: str, causes: Sequence[Tree] =
 
 
 def access_denied(group: str, plural: str, name: str, reason: str) -> StatusError:
-    """403: the user has no right to do that."""
+    """403: the user lacks the permission."""
     what = _qualified(group, plural) + (f" {quote(name)}" if name else "") + " is " if plural else ""
     return StatusError(failure_status(403, "Forbidden", f"{what}forbidden: {reason}", _about(group, plural, name)))
 
 
 def unknown_path() -> StatusError:
-    """404: nothing is served there."""
+    """404: the path is not served."""
     return StatusError(failure_status(404, "NotFound", "the server could not find the requested resource", {}))
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
-    """404: there is no such object."""
+    """404: the object does not exist."""
     message = f"{_qualified(group, plural)} {quote(name)} not found"
     return StatusError(failure_status(404, "NotFound", message, _about(group, plural, name)))
 
 
 def method_not_allowed() -> StatusError:
-    """405: there is such a resource, but it does not do that."""
+    """405: the resource does not support the method."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(failure_status(405, "MethodNotAllowed", message, {}))
 
 
 def already_exists(kind: ServedKind, name: str) -> StatusError:
-    """409: the name is taken."""
+    """409: an object with this name exists."""
     message = f"{kind.bucket} {quote(name)} already exists"
     return StatusError(failure_status(409, "AlreadyExists", message, _about(kind.group, kind.plural, name)))
 
 
 def conflict(group: str, resource: str, name: str, reason: str) -> StatusError:
-    """409: the object is not what the writer took it for. ``resource`` is plural, or a kind where upstream has that."""
+    """409: a precondition failed. ``resource`` is plural, or a kind where upstream uses that."""
     message = f"Operation cannot be fulfilled on {_qualified(group, resource)} {quote(name)}: {reason}"
     return StatusError(failure_status(409, "Conflict", message, _about(group, resource, name)))
 
 
 def modified(kind: ServedKind, name: str) -> StatusError:
-    """409: somebody else wrote since the object was read."""
+    """409: the object was changed after it was read."""
     reason = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind.group, kind.plural, name, reason)
 
 
 def expired(message: str, more: Tree | None = None) -> StatusError:
-    """410: the history does not reach back so far."""
+    """410: the history no longer contains the revision."""
     status = failure_status(410, "Expired", message)
     return StatusError({**status, "metadata": more} if more else status)
 
@@ -92,41 +92,41 @@ def too_large(limit: int) -> StatusError:
 
 
 def not_acceptable(message: str, details: Tree | None = None) -> StatusError:
-    """406: nothing that the client accepts can be made."""
+    """406: no acceptable media type is available."""
     return StatusError(failure_status(406, "NotAcceptable", message, details))
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
-    """415: a body that nobody reads."""
+    """415: the media type is not supported."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return StatusError(failure_status(415, "UnsupportedMediaType", message))
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: the object breaks rules."""
+    """422: the object is invalid."""
     return StatusError(invalid_status(group, kind, name, errors))
 
 
 def unclassified(message: str) -> StatusError:
-    """500 without a reason: an error that upstream passes on as it is."""
+    """500 without a reason: an error that upstream returns unwrapped."""
     status = failure_status(500, "", message)
     del status["reason"]
     return StatusError(status)
 
 
 def internal(message: str) -> StatusError:
-    """500: the fault is ours."""
+    """500: a bug in the server."""
     details = {"causes": [{"message": message}]}
     return StatusError(failure_status(500, "InternalError", f"Internal error occurred: {message}", details))
 
 
 def unavailable(message: str) -> StatusError:
-    """503: not now."""
+    """503: the server cannot answer at present."""
     return StatusError(failure_status(503, "ServiceUnavailable", message))
 
 
 def revision_too_large(requested: int, current: int) -> StatusError:
-    """504: the revision requested for has not been yet."""
+    """504: the requested revision does not exist yet."""
     details = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,

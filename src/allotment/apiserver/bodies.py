@@ -135,7 +135,7 @@ def _from_yaml(body: bytes, kind: str) -> DecodedBody:
     if read is None:
         return DecodedBody({})
     return DecodedBody(
-        {} if read.tree is None else read.tree, tuple(split_path(duplicates.path) for duplicates in read.duplicates)
+        {} if read.tree is None else read.tree, tuple(split_path(duplicate.path) for duplicate in read.duplicates)
     )
 
 

@@ -1,7 +1,7 @@
-"""Every kind that the API serves from the start, as one table: names, versions, subresources and what they select by.
+"""The table of built-in kinds: names, versions, subresources and selectable fields.
 
-The names are those that Kubernetes 1.36 gives in discovery. Rules and tables stand with their families; a row here says
-which ones a kind follows. Kinds that users define themselves come and go at run time and are not in this table.
+The names match the discovery documents of Kubernetes 1.36. Rules and table columns are defined in the modules of each
+family and assigned here. Custom resources are registered at run time and are not in this table.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ TABLES: Final[Mapping[str, TableConverter]] = {
 }
 
 _CREATE_ONLY: Final = ("create",)
-#: A namespace is deleted with all that is in it, so nobody may delete them by the dozen.
+#: Namespaces have no deletecollection, because deleting one deletes everything in it.
 _NAMESPACE_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _ALL: Final = ("all",)
 _EXTENSIONS: Final = ("api-extensions",)
 
 
 def _field(*steps: str) -> Callable[[Tree], str]:
-    """How to read a field that a selector may ask for: as text, empty where it is not set."""
+    """A reader for a selectable field: its value as text, or "" if unset."""
 
     def read(tree: Tree) -> str:
         value: Any = tree
@@ -74,7 +74,7 @@ def _fields(*paths: str) -> Mapping[str, Callable[[Tree], str]]:
 
 
 def _with_default(read: Callable[[Tree], str], default: str) -> Callable[[Tree], str]:
-    """Booleans and counts have a value even where nothing is written."""
+    """Booleans and counts have a value even if the field is unset."""
 
     def reading(tree: Tree) -> str:
         return read(tree) or default
@@ -100,7 +100,7 @@ _EVENT_FIELDS: Final = {
     **_fields(*(f"involvedObject.{name}" for name in _REGARDING), "reason", "reportingComponent", "type"),
     "source": _event_source,
 }
-#: The same events under the names of the newer API; rules and selectors see the stored shape.
+#: The same events with the field names of events.k8s.io; selectors read the stored (core) shape.
 _NEW_EVENT_FIELDS: Final = {
     **{f"regarding.{name}": _field("involvedObject", name) for name in _REGARDING},
     **_fields("reason", "type"),
@@ -264,7 +264,7 @@ _RULES: Final[Mapping[str, KindRules]] = {
     **rbac_validation.RULES, **certificate_approval.RULES, **services.RULES, **storage.RULES,
     **volume_claims.RULES, **workloads.RULES,
 }  # fmt: skip
-#: Kinds that a PUT may create, and those that an update must name the revision of.
+#: Kinds that a PUT can create, and kinds whose updates require a resourceVersion.
 _CREATED_BY_UPDATE: Final = frozenset(
     {"endpoints", "events", "limitranges", "services", "leases.coordination.k8s.io", "events.events.k8s.io",
      "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
@@ -278,7 +278,7 @@ _CONDITIONAL: Final = frozenset(
 
 
 def _with_quota(kind: ServedKind) -> ServedKind:
-    """Every new object of a namespace counts for its quotas, once nothing else is wrong with it."""
+    """Check the namespace's quotas for each new object that is otherwise valid."""
     if not kind.namespaced or "create" not in kind.verbs or kind.verbs == _CREATE_ONLY:
         return kind
     validate_create, create, bucket = kind.rules.validate_create, kind.rules.create, kind.store_bucket
@@ -306,7 +306,7 @@ def _with_quota(kind: ServedKind) -> ServedKind:
 
 def _with_rules(kind: ServedKind) -> ServedKind:
     bucket = kind.bucket
-    core = kind.stored_as or not kind.group  # events are stored as core writes them
+    core = kind.stored_as or not kind.group  # events are stored in the core version
     stored = "v1" if core else f"{kind.group}/{kind.versions[0]}"
     rules = _RULES.get(bucket, kind.rules)._replace(default=defaults_for(stored, kind.kind))
     return kind._replace(
@@ -318,7 +318,7 @@ def _with_rules(kind: ServedKind) -> ServedKind:
 
 
 def built_in_kinds(features: Features) -> tuple[ServedKind, ...]:
-    """The kinds of a fresh cluster, in the order in which Kubernetes lists their groups."""
+    """All built-in kinds, in the order of Kubernetes' API groups."""
     new_events = _grouped(
         "events.k8s.io", "Event", "events", "ev", fields=_NEW_EVENT_FIELDS, stored_as="events",
         to_version=events.to_events_v1, from_version=events.from_events_v1,

@@ -1,6 +1,6 @@
-"""What Go says of bytes that are no JSON. Reading itself is msgspec's; this runs only when that has failed.
+"""Decodes JSON with the error messages of Go's encoding/json.
 
-Go's scanner goes byte by byte and tells the first byte that cannot follow, with what it expected there.
+msgspec decodes; only if it fails, a scanner like Go's finds the first unexpected byte and describes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ END: Final = "unexpected end of JSON input"
 
 
 def decode(body: bytes) -> Any:
-    """The value; raises ValueError with Go's text. What is not UTF-8 becomes U+FFFD, as in Go."""
+    """Decode JSON; raises ValueError with Go's message. Invalid UTF-8 becomes U+FFFD, as in Go."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -38,11 +38,11 @@ _LONE_SURROGATE: Final = re.compile(
 
 
 class _ScanError(Exception):
-    """Raised where the scanner stops."""
+    """Raised at the first unexpected byte."""
 
 
 def syntax_error(body: bytes) -> str:
-    """Go's text for what is error with ``body``; empty when nothing is."""
+    """Go's message for the syntax error in ``body``; empty if it is valid."""
     try:
         end = _skip_space(body, _value(body, _skip_space(body, 0)))
         if end < len(body):
@@ -57,7 +57,7 @@ def _fail(body: bytes, at: int, where: str) -> None:
 
 
 def _quoted(byte: int) -> str:
-    """A byte as ``quoteChar`` shows it: as the character of that number."""
+    """A byte as ``quoteChar`` formats it, taken as a code point."""
     if byte == 0x27:
         return r"'\''"
     if byte == 0x22:
@@ -76,7 +76,7 @@ def _skip_space(body: bytes, at: int) -> int:
 
 
 def _value(body: bytes, at: int) -> int:
-    """The end of the value that starts here. Containers are a stack, so that hostile nesting ends in a message."""
+    """The end of the value at ``at``. Uses an explicit stack, so deep nesting causes an error, not a RecursionError."""
     closing: list[int] = []
     while True:
         at, opened = _value_start(body, at)
@@ -117,7 +117,7 @@ def _key(body: bytes, at: int) -> int:
 
 
 def _value_start(body: bytes, at: int) -> tuple[int, int]:
-    """Where a value (or, of a container, its opening) ends, and the byte that will close the container."""
+    """The end of a scalar or of an opening bracket, and the closing byte of a container (0 for scalars)."""
     if at >= len(body):
         raise _ScanError(END)
     byte = body[at]

@@ -1,4 +1,4 @@
-"""Whether the server lives and is ready, what paths there are, and a few figures: for probes and for people."""
+"""The health, metrics and path index endpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.model.features import GATES, Features
 _PRIVATE: Final = ("cache-control", "no-cache, private")
 _TEXT: Final = ("content-type", "text/plain; charset=utf-8")
 _NO_SNIFF: Final = ("x-content-type-options", "nosniff")
-#: What each probe looks at; the names are Kubernetes' own.
+#: The checks of each probe, with Kubernetes' names.
 _CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
     "healthz": ("ping", "log", "etcd"),
     "livez": ("ping", "log", "etcd"),
@@ -25,7 +25,7 @@ _CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def answer(path: str, query: str, catalog: Catalog, store: Store, features: Features) -> Response | None:
-    """The answer for a path; None where it is none of these."""
+    """The response for a path; None if it is not one of these endpoints."""
     steps = path.strip("/").split("/")
     if steps == [""]:
         return Response(200, (_PRIVATE, ("content-type", "application/json")), msgspec.json.encode(_index(catalog)))
@@ -80,7 +80,7 @@ def _metrics(catalog: Catalog, store: Store, features: Features) -> bytes:
 
 
 def _gates(features: Features) -> Iterable[str]:
-    """As a component of Kubernetes tells of its feature gates (KEP-3466); of those that are stable without a stage."""
+    """The kubernetes_feature_enabled metric (KEP-3466); the stage of a stable gate is empty."""
     yield "# HELP kubernetes_feature_enabled [BETA] Whether a feature gate is on, and its stage."
     yield "# TYPE kubernetes_feature_enabled gauge"
     for name in sorted(GATES):

@@ -1,4 +1,4 @@
-"""What passes between whoever owns the sockets and the API: a request, and one of three kinds of answer."""
+"""HTTP requests and responses as exchanged between a transport and an application such as the API."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple, Protocol
 
 
 class Peer(NamedTuple):
-    """Who the TLS client certificate says is there: common name, and organizations as groups."""
+    """The identity in a TLS client certificate: common name, and organizations as groups."""
 
     name: str
     groups: tuple[str, ...]
 
 
 class Request(NamedTuple):
-    """A whole HTTP request. ``path`` is percent-encoded as received, without the query; header names are lower case."""
+    """A complete HTTP request. ``path`` is percent-encoded without the query; header names are lower case."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """An answer that is there at once. Content-Length is the transport's to add."""
+    """A response with its complete body. The transport adds Content-Length."""
 
     code: int
     headers: tuple[tuple[str, str], ...]
@@ -33,9 +33,9 @@ class Response(NamedTuple):
 
 
 class Streaming(NamedTuple):
-    """An answer that comes in pieces (watch, log): chunked, pulled only as fast as the reader takes it.
+    """A response sent in chunks (watch, log), produced only as fast as the client reads.
 
-    The transport closes ``pieces`` (``aclose``) when the reader goes away.
+    The transport closes ``pieces`` (``aclose``) when the client disconnects.
     """
 
     code: int
@@ -49,26 +49,26 @@ class Socket(Protocol):
     protocol: str
 
     async def receive(self) -> bytes | None:
-        """The next message, or None when the other side has closed."""
+        """Return the next message, or None when the peer has closed."""
         ...
 
     async def send(self, message: bytes) -> None:
-        """Send a message; waits while the other side does not read."""
+        """Send a message; waits while the peer does not read."""
         ...
 
     async def close(self, code: int = 1000) -> None:
-        """Close in order."""
+        """Close with a WebSocket status code."""
         ...
 
 
 class Upgrade(NamedTuple):
-    """Turn the connection into a WebSocket of the first of ``protocols`` that the client offers, and talk.
+    """Upgrade to a WebSocket with the first of ``protocols`` that the client offers, then run ``talk``.
 
-    ``""`` among them means that a client may offer none. ``talk`` is cancelled when the connection breaks; where the
-    other side closes in order, ``receive`` says so first.
+    ``""`` among them allows clients that offer none. ``talk`` is cancelled when the connection breaks; after an orderly
+    close, ``receive`` returns None first.
 
-    A client that asks for ``Upgrade: SPDY/3.1`` gets its streams over the same ``Socket`` contract, with raw bytes as
-    messages. It can have the protocols named ``SPDY/3.1+…`` (as tunnels name them), offered as what follows the plus.
+    A client that requests ``Upgrade: SPDY/3.1`` uses the same ``Socket`` interface, with raw bytes as messages.
+    Protocols named ``SPDY/3.1+…`` (as in tunnels) are available to it under the part after the plus.
     """
 
     protocols: tuple[str, ...]
@@ -79,8 +79,8 @@ Answer = Response | Streaming | Upgrade
 
 
 class Application(Protocol):
-    """What a transport serves. Never raises for what a client sent."""
+    """An application that a transport serves. Client errors are returned as responses, not raised."""
 
     async def __call__(self, request: Request) -> Answer:
-        """Answer one request."""
+        """Return the response to a request."""
         ...

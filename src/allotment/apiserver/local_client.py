@@ -1,8 +1,8 @@
-"""The client of programs in this process: the verbs themselves, without bytes, sockets or paths between.
+"""The in-process client: calls the API's verbs directly, without HTTP.
 
-Reads give the store's own trees, shared by all. Writes are checked as strictly as kubectl's, for a program's slip is
-its author's to mend. They return when they are durable, like any client's; but a program that has a :class:`TimeSlice` lives
-and dies with the store, so that nothing it learns too early can outlive what it learned: it waits for no disk.
+Reads return the store's own trees, which callers must not change. Writes are validated strictly. Calls return when
+their result is durable, except for a client with a :class:`TimeSlice`: it belongs to the process that owns the store,
+so a crash that loses an unsynced write also ends the program that has read it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def copy_unshared(tree: Any, stored: Any) -> Any:
-    """A copy, for whoever gave the tree may change it; what it shares with the stored one is not copy_unshared."""
+    """Copy a tree, because its owner may change it later; subtrees shared with the stored object are not copied."""
     if tree is stored:
         return tree
     if type(tree) is dict and type(stored) is dict:
@@ -43,18 +43,18 @@ def copy_unshared(tree: Any, stored: Any) -> Any:
 
 _SCALARS = frozenset({str, int, bool, float, type(None)})
 
-#: Seconds of work after which programs that wait for nothing let everybody else have a turn.
+#: Seconds of work after which clients that never wait yield to the event loop.
 _TIME_SLICE: Final = 0.003
 
 
 class TimeSlice:
-    """The programs of one event loop: how long this turn has been."""
+    """Measures how long the in-process clients of an event loop have run without yielding to other tasks."""
 
     def __init__(self) -> None:
         self._start = 0.0
 
     async def yield_if_used_up(self) -> None:
-        """Go on, after a turn of everybody else if this one has become long."""
+        """Let other tasks run if the current slice has exceeded its time."""
         if not self._start:
             self._start = time.monotonic()
             asyncio.get_running_loop().call_soon(self._end)
@@ -66,7 +66,7 @@ class TimeSlice:
 
 
 class LocalClient:
-    """A :class:`~allotment.cluster.client.Client` on an API in this process; see the module for ``time_slice``."""
+    """A :class:`~allotment.cluster.client.Client` of an API in this process; see the module for ``time_slice``."""
 
     def __init__(self, api: Api, user: User, manager: str, time_slice: TimeSlice | None = None) -> None:
         self._api = api
@@ -91,7 +91,7 @@ class LocalClient:
         return Operation(kind, resource.version, namespace, name, self._user, self._manager, subresource, dry_run)
 
     async def _wait_until_durable(self, revision: int | None = None) -> None:
-        """When an answer may be given."""
+        """Return when the result may be given to the caller."""
         if self._time_slice is not None:
             await self._time_slice.yield_if_used_up()
         else:
@@ -104,7 +104,7 @@ class LocalClient:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
-        """One object."""
+        """See :class:`~allotment.cluster.client.Client`."""
         operation = self._operation(resource, namespace, name, subresource, False, "get")
         entry = self._api.verbs.entry(operation)
         if subresource == "scale":
@@ -115,7 +115,7 @@ class LocalClient:
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        """All objects. Pages are for clients on the other end of a wire; here one is enough."""
+        """All matching objects; without a network there is no need for pages, so ``limit`` is ignored."""
         operation = self._operation(resource, namespace, "", "", False, "list", exact_name(fields))
         kind, version = operation.kind, operation.version
         wanted = selection(kind, version, labels, fields)
@@ -128,7 +128,7 @@ class LocalClient:
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        """Changes after ``revision``."""
+        """Yield the changes after ``revision``."""
         operation = self._operation(resource, namespace, "", "", False, "watch", exact_name(fields))
         kind, version = operation.kind, operation.version
         wanted = selection(kind, version, labels, fields)
@@ -148,7 +148,7 @@ class LocalClient:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _checked_copy(self, operation: Operation, tree: Tree, stored: Tree | None = None) -> Tree:
-        """A checked copy, which shares with the stored state what the program has not touched."""
+        """A validated copy of an object; unchanged parts are shared with the stored state."""
         copy = copy_unshared(tree, stored)
         bodies.check_kind(copy, operation.kind, operation.version)
         return bodies.validated(
@@ -162,7 +162,7 @@ class LocalClient:
         )
 
     def _stored_tree(self, operation: Operation) -> Tree | None:
-        """The stored state, as far as parts of it can stand in objects of the version that is asked for."""
+        """The stored object, or None if its parts cannot be reused in the operation's version."""
         entry = self._api.store.get(operation.kind.store_bucket, operation.namespace, operation.name)
         return (
             None
@@ -174,7 +174,7 @@ class LocalClient:
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
         dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        """A new object, or a call on one."""
+        """Create an object or call a virtual resource."""
         namespace = namespace or (tree.get("metadata") or {}).get("namespace") or ""
         namespace = namespace if resource.namespaced else ""
         tree = bodies.in_namespace(tree, namespace)
@@ -224,7 +224,7 @@ class LocalClient:
         if kind == "apply":
             self._api.allow_new(self._user, operation.kind, namespace, name)
         options = WriteOptions(dry_run, self._manager, "Strict", force if kind == "apply" else None)
-        # Patched parts go into the object as they are: a copy, for the same reason as whole objects.
+        # Values from the patch become part of the object, so they are copied, too.
         entry, _ = patching.patch(self._api.verbs, operation, kind, copy_unshared(patch, None), options)
         return await self._result(operation, entry)
 

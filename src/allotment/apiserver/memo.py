@@ -1,7 +1,7 @@
-"""Keeping what was read out of the texts that clients send: the same few come again and again.
+"""A memoizing decorator for parsers of text that clients send.
 
-Long texts are read anew each time. They do not come again, and a cache that counts entries would keep as much of them
-as any client, even one that may do nothing, cares to send.
+Long texts are not cached: they rarely repeat, and a cache limited by entries would let any client, even an
+unauthorized one, fill the memory.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final, TypeVar, TypeVarTuple, cast
 T = TypeVar("T")
 More = TypeVarTuple("More")
 
-#: Characters of a text that is still cached.
+#: Maximum length of a cached text in characters.
 _MAX_LENGTH: Final = 2048
 
 
 def memoized(maxsize: int) -> Callable[[Callable[[str, *More], T]], Callable[[str, *More], T]]:
-    """Keep the last ``maxsize`` results of a pure function of a text (and little else), unless the text is long."""
+    """Cache the last ``maxsize`` results of a pure function whose first argument is a text, unless it is long."""
 
     def decorate(read: Callable[[str, *More], T]) -> Callable[[str, *More], T]:
         cached = cast("Callable[[str, *More], T]", lru_cache(maxsize)(read))

@@ -1,7 +1,7 @@
-"""The metadata of objects as they are written: what the server sets, what a writer may not, what is wrong with it.
+"""Sets and validates the metadata of created and updated objects.
 
-The checks themselves are the model's. Most writes bring nothing that could be wrong, and labels that were right a
-thousand times; so there is a quick look first, and typed values only for what it does not let pass.
+Validation itself is in the model. Most writes have valid metadata that was seen before, so a cheap check comes first,
+and only metadata that does not pass it is decoded and validated in full.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from allotment.model.validation import metadata as rules
 from allotment.model.validation.errors import FieldError
 from allotment.model.validation.names import label_key_problems, label_value_problems
 
-#: The fields in Go's order.
+#: The fields in the order of Go's ObjectMeta.
 _ORDER: Final = (
     "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
     "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
     "managedFields",
 )  # fmt: skip
-#: A generated name is a label, suffix and all, whatever the kind.
+#: A generated name including its suffix must fit a DNS label (63 characters), whatever the kind.
 _PREFIX_MAX: Final = 63 - 5
 _SET_BY_SERVER: Final = (
     "uid",
@@ -32,13 +32,13 @@ _SET_BY_SERVER: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-#: What an update may change.
+#: Fields that an update may change.
 _MUTABLE: Final = ("labels", "annotations", "ownerReferences", "finalizers")
 _SMALL_ANNOTATIONS: Final = 4096
 
 
 def ordered(fields: Mapping[str, Any]) -> Tree:
-    """Metadata in Go's order, without what is empty. ``deletionGracePeriodSeconds`` of 0 is not."""
+    """Metadata in Go's field order without empty fields; ``deletionGracePeriodSeconds: 0`` is kept."""
     return {
         name: fields[name]
         for name in _ORDER
@@ -60,7 +60,7 @@ def created(given: Tree, *, namespace: str, uid: str, now: str, suffix: Callable
 
 
 def updated(given: Tree, old: Tree) -> Tree:
-    """The metadata of a changed object: what a writer cannot set is what it was."""
+    """The metadata of an updated object; fields that clients cannot set keep their old values."""
     fields = dict(given)
     for key in ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"):
         fields[key] = old.get(key)
@@ -71,7 +71,7 @@ def updated(given: Tree, old: Tree) -> Tree:
 
 
 def create_problems(meta: Tree, kind: ServedKind) -> Iterable[FieldError]:
-    """What is wrong with the metadata of a new object."""
+    """Validation errors for the metadata of a new object."""
     if _is_known_valid(meta) and not kind.rules.name(meta.get("name") or "") and "generateName" not in meta:
         return ()
     value = to_value(meta, ObjectMeta)
@@ -79,7 +79,7 @@ def create_problems(meta: Tree, kind: ServedKind) -> Iterable[FieldError]:
 
 
 def update_problems(new: Tree, old: Tree, kind: ServedKind) -> Iterable[FieldError]:
-    """What is wrong with the metadata of a changed object. Upstream checks twice, and so mistakes show twice."""
+    """Validation errors for the metadata of an updated object; some appear twice, because upstream validates twice."""
     same = all(new.get(key) == old.get(key) for key in (*_MUTABLE, "deletionTimestamp", "deletionGracePeriodSeconds"))
     if same or (_is_known_valid(new) and "deletionTimestamp" not in new):
         return ()
@@ -88,7 +88,7 @@ def update_problems(new: Tree, old: Tree, kind: ServedKind) -> Iterable[FieldErr
 
 
 def _is_known_valid(meta: Tree) -> bool:
-    """Whether labels and annotations are known to be right, and nothing else is there that could be wrong."""
+    """Whether the labels and annotations are known to be valid and no other field needs validation."""
     if "ownerReferences" in meta or "finalizers" in meta or meta.get("generation", 0) < 0 or not meta.get("name"):
         return False
     labels, annotations = meta.get("labels"), meta.get("annotations")

@@ -37,7 +37,7 @@ _ACCEPTED: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY, "application/apply-patc
 
 
 def patch_type(media: str, kind: ServedKind) -> str:
-    """The patch type for a media type. Raises StatusError 415; custom resources do not support strategic merge patch."""
+    """The patch type for a media type. Raises StatusError 415; custom resources have no strategic merge patch."""
     accepted = (JSON_PATCH, MERGE, APPLY) if is_custom(kind) else _ACCEPTED
     if media not in FORMS or media not in accepted:
         raise api_errors.unsupported_media_type(accepted)

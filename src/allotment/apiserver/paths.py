@@ -1,6 +1,6 @@
-"""What a URL path asks for: a resource of a group and version, and where in it; or something else altogether.
+"""Parses URL paths of the resource API into group, version, resource, namespace, name and subresource.
 
-Parsing is a pure function of the text and cached, for clients ask the same few paths again and again.
+Results are cached, because clients request the same few paths repeatedly.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from urllib.parse import unquote
 
 from allotment.apiserver.memo import memoized
 
-#: What may follow a namespace's name without being a resource in it.
+#: Subresources of a namespace; any other path segment after its name is a resource in the namespace.
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
-#: Rather short: a client that asks a new path each time (events, pods) must not fill the memory.
+#: Bounded, because clients create an unlimited number of paths (events, pods).
 _CACHE_SIZE: Final = 8192
 
 
 class ResourcePath(NamedTuple):
-    """The resource that a path names. ``watch``: it is the old path of a watch. ``rest`` is behind the subresource."""
+    """A path to a resource. ``watch``: the deprecated ``/watch/`` prefix. ``rest``: what follows the subresource."""
 
     group: str
     version: str
@@ -31,7 +31,7 @@ class ResourcePath(NamedTuple):
 
 @memoized(_CACHE_SIZE)
 def parse(path: str) -> ResourcePath | None:
-    """The resource that a percent-encoded path names; None for discovery, health and all else.
+    """Parse a percent-encoded path; None for paths outside the resource API, such as discovery and health.
 
     >>> parse("/apis/apps/v1/namespaces/shop/deployments/web/scale")[:6]
     ('apps', 'v1', 'deployments', 'shop', 'web', 'scale')

@@ -1,7 +1,7 @@
-"""What the query of a request says beside the object: read, checked, and refused in the real server's words.
+"""Parses and validates query parameters into the options of each verb, with kube-apiserver's errors.
 
-Upstream has a type of options for each verb and validates it like an object, so mistakes are 422 answers about
-``CreateOptions.meta.k8s.io`` and its like; what does not even convert is a 400.
+Upstream validates options like objects: invalid values are 422 errors about ``CreateOptions.meta.k8s.io`` and the
+like; values that cannot be parsed are 400 errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 
 
 class WriteOptions(NamedTuple):
-    """Of a create, update or patch. ``force`` is None where nothing was given."""
+    """Options of a create, update or patch. ``force`` is None if unset."""
 
     dry_run: bool = False
     manager: str = ""
@@ -35,7 +35,7 @@ class WriteOptions(NamedTuple):
 
 
 class DeleteOptions(NamedTuple):
-    """Of a deletion. ``propagation`` is empty where nothing was given; ``orphan`` is its older form."""
+    """Options of a delete. ``propagation`` is empty if unset; ``orphan`` is the deprecated orphanDependents."""
 
     grace: int | None = None
     uid: str | None = None
@@ -46,7 +46,7 @@ class DeleteOptions(NamedTuple):
 
 
 class ListOptions(NamedTuple):
-    """Of a list or a watch. ``revision`` is None where nothing was given; ``initial`` is sendInitialEvents."""
+    """Options of a list or watch. ``revision`` is None if unset; ``initial`` is sendInitialEvents."""
 
     labels: str = ""
     fields: str = ""
@@ -62,24 +62,24 @@ class ListOptions(NamedTuple):
 
 @memoized(4096)
 def parse_query(query: str) -> Query:
-    """The values of a query by name; nobody changes them."""
+    """The values of each query parameter. The result is cached: do not change it."""
     return parse_qs(query, keep_blank_values=True) if query else {}
 
 
 def first(query: Query, name: str) -> str:
-    """The first value of a name; empty if there is none."""
+    """The first value of a parameter; empty if it is missing."""
     values = query.get(name)
     return values[0] if values else ""
 
 
 def boolean(query: Query, name: str) -> bool:
-    """A flag: there and neither ``false`` nor ``0``."""
+    """A flag: true if present and neither ``false`` nor ``0``."""
     values = query.get(name)
     return values is not None and values[0].lower() not in ("false", "0")
 
 
 def integer(query: Query, name: str) -> int | None:
-    """A whole number; None if there is none."""
+    """An integer parameter; None if it is missing."""
     text = first(query, name)
     if not text:
         return None
@@ -90,7 +90,7 @@ def integer(query: Query, name: str) -> int | None:
 
 
 def revision(text: str) -> int:
-    """A resourceVersion."""
+    """Parse a resourceVersion."""
     try:
         return _parse_integer(text, 0, 2**64)
     except ValueError as error:
@@ -117,7 +117,7 @@ _NO_WRITE_OPTIONS: Final = WriteOptions()
 
 
 def write_options(query: Query, kind: str, *, patch: str = "") -> WriteOptions:
-    """The options of a write; ``kind`` is CreateOptions, UpdateOptions or PatchOptions, ``patch`` a patch's type."""
+    """Parse write options; ``kind`` is CreateOptions, UpdateOptions or PatchOptions, ``patch`` the patch type."""
     if not query and not patch:
         return _NO_WRITE_OPTIONS
     force = boolean(query, "force") if query.get("force") else None
@@ -152,7 +152,7 @@ def _dry_run_errors(values: Sequence[str]) -> list[FieldError]:
 
 
 def delete_options(query: Query, body: Tree) -> DeleteOptions:
-    """The options of a deletion: those of the body, or where it has none, those of the query."""
+    """Parse the options of a delete: those of the body or, if it is empty, those of the query."""
     given = body or {
         "gracePeriodSeconds": integer(query, "gracePeriodSeconds"),
         "orphanDependents": boolean(query, "orphanDependents") if query.get("orphanDependents") else None,
@@ -191,7 +191,7 @@ def delete_options(query: Query, body: Tree) -> DeleteOptions:
 
 
 def list_options(query: Query, *, watch: bool = False) -> ListOptions:
-    """The options of a list or, told by the query or by the path, a watch."""
+    """Parse the options of a list or watch. ``watch``: the path already requests a watch."""
     if not query:
         return ListOptions(watch=watch)
     requested = revision(first(query, "resourceVersion")) if first(query, "resourceVersion") else None

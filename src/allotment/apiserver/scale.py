@@ -1,7 +1,7 @@
-"""The scale subresource: how many replicas something has, written and read without knowing what it is.
+"""The scale subresource: reads and writes the replicas of an object of any scalable kind.
 
-A Scale is a view: reading makes one of the object, writing changes ``spec.replicas`` of the object and nothing else.
-Custom resources say in their definition where their numbers are.
+A Scale is a view of the object; writing it changes only ``spec.replicas``. For custom resources, the definition gives
+the paths of these fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTime
 
 
 def view(entry: Entry, kind: ServedKind) -> Tree:
-    """The Scale of an object."""
+    """The Scale of a stored object."""
     tree = entry.tree
     replicas = _value_at(tree, kind.scale.spec)
     status: Tree = {"replicas": _value_at(tree, kind.scale.status) or 0}
@@ -36,7 +36,7 @@ def view(entry: Entry, kind: ServedKind) -> Tree:
 
 
 def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
-    """Change the replicas of an object as a Scale wants; its uid and resourceVersion are preconditions."""
+    """Set an object's replicas from a Scale; its uid and resourceVersion are preconditions."""
     given = bodies.in_namespace(scale, operation.namespace).get("metadata") or {}
     check_name(given.get("name"), operation.name)
     entry = verbs.entry(operation)
@@ -63,7 +63,7 @@ def _with_value(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
 
 
 def _selector(tree: Tree, kind: ServedKind) -> str:
-    """The selector as text: label selectors are spelled out, texts are taken as they are."""
+    """The selector in string form; a field that is already a string is returned unchanged."""
     found = _value_at(tree, kind.scale.selector) if kind.scale.selector else None
     if not isinstance(found, dict):
         return found if isinstance(found, str) else ""

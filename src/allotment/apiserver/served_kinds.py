@@ -1,6 +1,6 @@
-"""The kinds that are served at this moment: the built-in ones, and those that CustomResourceDefinitions add.
+"""The catalog of served kinds: the built-in ones and those defined by CustomResourceDefinitions.
 
-Everybody who needs to know what exists asks here; ``generation`` tells whether what was derived from it still holds.
+``Catalog.generation`` changes with the catalog, so that data derived from it can be invalidated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Catalog:
         self._built_in = tuple(kinds)
         self._custom: dict[str, ServedKind] = {}
         self._served: dict[tuple[str, str, str], ServedKind] = {}
-        #: Counts the changes.
+        #: Incremented with every change.
         self.generation = 0
         self._rebuild()
 
@@ -28,16 +28,16 @@ class Catalog:
 
     @property
     def built_in(self) -> Sequence[ServedKind]:
-        """The kinds that are always there."""
+        """The built-in kinds."""
         return self._built_in
 
     @property
     def custom(self) -> Sequence[ServedKind]:
-        """The kinds that users defined."""
+        """The kinds defined by CustomResourceDefinitions."""
         return tuple(self._custom.values())
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
-        """The kind behind a path."""
+        """The kind served under a path."""
         return self._served.get((group, version, plural))
 
     def serves(self, group: str, version: str) -> bool:
@@ -45,11 +45,11 @@ class Catalog:
         return (group, version) in self._versions
 
     def named(self, api_version: str, name: str) -> ServedKind | None:
-        """The kind of objects that say so of themselves."""
+        """The kind with this apiVersion and kind name."""
         return self._names.get((api_version, name))
 
     def define(self, definition: str, kind: ServedKind | None) -> None:
-        """What a CustomResourceDefinition makes of its kind from now on; None takes it away."""
+        """Add or replace the kind of a CustomResourceDefinition; None removes it."""
         if kind is None:
             if self._custom.pop(definition, None) is None:
                 return
@@ -69,17 +69,17 @@ class Catalog:
 
 
 def api_version(kind: ServedKind, version: str) -> str:
-    """``v1``, ``resource.k8s.io/v1`` …"""
+    """The group and version as in ``apiVersion``: ``v1``, ``resource.k8s.io/v1`` …"""
     return f"{kind.group}/{version}" if kind.group else version
 
 
 def is_custom(kind: ServedKind) -> bool:
-    """Whether a user defined it: its objects say their kind even in lists, and have no merge keys."""
+    """Whether a CustomResourceDefinition defines the kind: list items keep their kind, and there are no merge keys."""
     return bool(kind.shapes)
 
 
 def shape_in(kind: ServedKind, version: str) -> TypeShape:
-    """The shape of a kind's objects in a version."""
+    """The schema of a kind's objects in a version."""
     shape = kind.shapes.get(version) or shape_of(api_version(kind, version), kind.kind)
     if shape is None:
         raise LookupError(f"{kind.kind} of {api_version(kind, version)} has no shape")

@@ -99,14 +99,14 @@ class Verbs:
     def write_context(self, operation: Operation, now: str) -> Write:
         """The context passed to the kind's rules."""
         return Write(
-            operation.user, self.store, self.features, now, self.ids.suffix, operation.warn, operation.namespace, operation.version,
-            operation.subresource, operation.dry_run,
+            operation.user, self.store, self.features, now, self.ids.suffix, operation.warn, operation.namespace,
+            operation.version, operation.subresource, operation.dry_run,
         )  # fmt: skip
 
     # --- creating ----------------------------------------------------------------------------------------------------
 
     def create(self, operation: Operation, tree: Tree, *, is_apply: bool = False) -> Entry:
-        """Create an object from a validated tree in the requested version. ``is_apply``: managed fields are already computed."""
+        """Create an object from a validated tree in the requested version. ``is_apply``: managed fields are set."""
         kind, rules = operation.kind, operation.kind.rules
         self._check_namespace(operation, (tree.get("metadata") or {}).get("name") or "")
         now = self.now()
@@ -354,7 +354,7 @@ def _only(tree: Tree, keys: Iterable[str]) -> Tree:
 
 
 def _increments_generation(new: Tree, old: Tree, counted: tuple[str, ...]) -> bool:
-    """Whether a change increments ``metadata.generation``: any outside status and metadata, or in a counted metadata field."""
+    """Whether a change increments the generation: one outside status and metadata, or in ``counted`` metadata."""
     if any(new.get(key) != old.get(key) for key in {*new, *old} - {"metadata", "status", "kind", "apiVersion"}):
         return True
     return any(new["metadata"].get(key) != old["metadata"].get(key) for key in counted)

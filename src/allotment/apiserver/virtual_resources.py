@@ -1,6 +1,6 @@
-"""Calls that are written like objects but are none: binding and evicting pods, tokens, reviews.
+"""Virtual resources, which are created but not stored: bindings, evictions, tokens, access reviews.
 
-Each is eviction_result by the kind or by access control; here they are read, carried out on the store and result.
+The kinds and access control decide; this module applies their decisions to the store and builds the responses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.apiserver.writes import managed_fields
 from allotment.model.fields import shape_of
 from allotment.model.trees import Tree
 
-#: What bodies of calls on subresources are: kind and the versions it may be written in.
+#: The kind of a subresource's request body, and the API versions it may have.
 BODIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "binding": ("Binding", ("v1",)),
     "eviction": ("Eviction", ("policy/v1", "policy/v1beta1")),
@@ -41,7 +41,7 @@ def bind(verbs: Verbs, operation: Operation, binding: Tree) -> Tree:
 
 
 def evict(verbs: Verbs, operation: Operation, eviction: Tree) -> Tree:
-    """Delete a pod, if the budgets of its namespace let it go."""
+    """Delete a pod if the disruption budgets of its namespace allow it."""
     now = verbs.now()
     entry = verbs.store.get(_PODS, operation.namespace, operation.name)
     eviction_result = binding_and_eviction.evict(
@@ -60,7 +60,7 @@ def evict(verbs: Verbs, operation: Operation, eviction: Tree) -> Tree:
 
 
 def issue_token(verbs: Verbs, operation: Operation, body: Tree, access: AccessControl) -> Tree:
-    """A token for a service account."""
+    """Issue a token for a service account."""
     account = verbs.entry(operation).tree
     now = datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     result = token_request(account, body, access, now=now, token_id=verbs.ids.uid())
@@ -69,7 +69,7 @@ def issue_token(verbs: Verbs, operation: Operation, body: Tree, access: AccessCo
 
 
 def review(verbs: Verbs, operation: Operation, tree: Tree, access: AccessControl) -> Tree:
-    """Answer a question about access."""
+    """Answer an access or token review."""
     kind = operation.kind
     if kind.namespaced:
         tree = {**tree, "metadata": {**(tree.get("metadata") or {}), "namespace": operation.namespace}}
@@ -78,7 +78,7 @@ def review(verbs: Verbs, operation: Operation, tree: Tree, access: AccessControl
 
 
 def _owned(operation: Operation, verbs: Verbs, written: Tree, result: Tree, api_version: str) -> Tree:
-    """The answer with managed fields: upstream tracks who wrote what even of what it never stores."""
+    """The result with managed fields: upstream tracks them even for objects that are not stored."""
     fields = managed_fields.updated(
         None,
         {key: value for key, value in written.items() if key != "status"},
@@ -92,5 +92,5 @@ def _owned(operation: Operation, verbs: Verbs, written: Tree, result: Tree, api_
 
 
 def _own_metadata(tree: Tree) -> Tree:
-    """The tree with metadata that the store may write the revision into."""
+    """The tree with a metadata dict of its own, into which the store can write the resourceVersion."""
     return {**tree, "metadata": metadata.ordered(tree["metadata"])}

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from allotment.autoscaler.reservation import unreserved
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item, by_node
+from allotment.cluster.cached_item import CachedItem, by_node
 from allotment.cluster.client import Resource
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,
@@ -57,7 +57,7 @@ _RETRY_KINDS: Final = (DEVICE_CLASSES, TAINT_RULES, CLAIM_TEMPLATES, STORAGE_CLA
 
 
 class ObservedCluster:
-    def __init__(self, context: Context, features: Features) -> None:
+    def __init__(self, context: ProgramContext, features: Features) -> None:
         kinds = _KINDS
         if features.enabled(GATE):
             kinds = (*_KINDS, (POD_GROUPS, PodGroup))
@@ -77,7 +77,7 @@ class ObservedCluster:
         return (*(cache for cache, _ in self._kinds), self.budgets)
 
     def subscribe(
-        self, waits: Callable[[str], None], placed: Callable[[Item[Any]], None], helps: Callable[[], None],
+        self, waits: Callable[[str], None], placed: Callable[[CachedItem[Any]], None], helps: Callable[[], None],
         moves: Callable[[], None],
     ) -> list[Callable[[], None]]:  # fmt: skip
         """Register callbacks: a pod (uid) became unschedulable or changed its requirements; an unschedulable pod got a
@@ -85,7 +85,7 @@ class ObservedCluster:
         unsubscribe.
         """
 
-        def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        def pod_changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             if new is not None and is_unschedulable(new):
                 if old is None or not is_unschedulable(old) or _spec(old) != _spec(new):
                     waits(new.uid)
@@ -93,7 +93,7 @@ class ObservedCluster:
                 placed(new)
             moves()
 
-        def claim_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        def claim_changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             if old is not None or new is None:
                 return
             owner = new.controller
@@ -102,27 +102,27 @@ class ObservedCluster:
             else:
                 helps()
 
-        def helped(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        def helped(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             # Status changes come from scheduler and drivers and do not change the requirements.
             if old is None or new is None or old.spec != new.spec:
                 helps()
 
-        def moved(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        def moved(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             moves()
 
         ends = [cache.on_change(helped) for cache in self._retry_caches]
         ends += [cache.on_change(moved) for cache in (self.nodes, self.slices, self.budgets)]
         return [*ends, self.claims.on_change(claim_changed), self.pods.on_change(pod_changed)]
 
-    def unschedulable_pods(self) -> Iterator[Item[Any]]:
+    def unschedulable_pods(self) -> Iterator[CachedItem[Any]]:
         """Return the pods that need a machine."""
         return (pod for pod in self.pods.items() if is_unschedulable(pod) and not self._awaits_preemption(pod))
 
-    def plan_inputs(self, without: Container[str] = ()) -> list[tuple[Item[Any], type[Object]]]:
+    def plan_inputs(self, without: Container[str] = ()) -> list[tuple[CachedItem[Any], type[Object]]]:
         """Return all inputs of a plan: of the pods without a node only the unschedulable ones, except those in
         ``without`` (uids).
         """
-        found: list[tuple[Item[Any], type[Object]]] = []
+        found: list[tuple[CachedItem[Any], type[Object]]] = []
         for cache, type in self._kinds:
             items = cache.items()
             if cache is self.pods:
@@ -131,13 +131,13 @@ class ObservedCluster:
             found += ((item, type) for item in items)
         return found
 
-    def _awaits_preemption(self, pod: Item[Any]) -> bool:
+    def _awaits_preemption(self, pod: CachedItem[Any]) -> bool:
         """Whether the scheduler has nominated a node for it on which pods are being deleted."""
         node = pod.status.get("nominatedNodeName", "")
         return bool(node) and any(one.deleting for one in self.pods_by_node[node])
 
 
-def is_unschedulable(pod: Item[Any]) -> bool:
+def is_unschedulable(pod: CachedItem[Any]) -> bool:
     """Whether the scheduler has tried a pod and found no node for it."""
     if pod.spec.get("nodeName") or pod.deleting or pod.spec.get("schedulingGates") or is_finished(pod):
         return False
@@ -150,7 +150,7 @@ def is_unschedulable(pod: Item[Any]) -> bool:
     )
 
 
-def requirements_key(pod: Item[Any]) -> str:
+def requirements_key(pod: CachedItem[Any]) -> str:
     """Return a key that is equal for pods that fit the same machines, such as those of one Deployment or CronJob."""
     spec = _spec(pod)
     requirements = {field: spec[field] for field in _REQUIREMENT_FIELDS if spec.get(field)}
@@ -159,22 +159,22 @@ def requirements_key(pod: Item[Any]) -> str:
     return json.dumps([pod.namespace, requirements], sort_keys=True)
 
 
-def _spec(pod: Item[Any]) -> Mapping[str, Any]:
+def _spec(pod: CachedItem[Any]) -> Mapping[str, Any]:
     """Return the spec without what the autoscaler added to it."""
     spec: Mapping[str, Any] = unreserved(pod.tree)["spec"]
     return spec
 
 
-def is_daemon(pod: Item[Any]) -> bool:
+def is_daemon(pod: CachedItem[Any]) -> bool:
     """Whether it belongs to a DaemonSet or is a static pod."""
     owner = pod.controller
     return owner is not None and owner.get("kind") in ("DaemonSet", "Node")
 
 
-def is_finished(pod: Item[Any]) -> bool:
+def is_finished(pod: CachedItem[Any]) -> bool:
     """Whether its containers will not run again."""
     return pod.status.get("phase") in ("Succeeded", "Failed")
 
 
-def _runs(pod: Item[Any]) -> bool:
+def _runs(pod: CachedItem[Any]) -> bool:
     return bool(pod.spec.get("nodeName"))

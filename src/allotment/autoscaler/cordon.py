@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
@@ -22,7 +22,7 @@ __all__ = ["LEAVING", "PROVISIONING", "cordon", "cordoned", "is_cordoned"]
 LEAVING: Final = "allotment.dev/leaving"
 
 
-def is_cordoned(node: Item[Any], why: str) -> bool:
+def is_cordoned(node: CachedItem[Any], why: str) -> bool:
     """Whether the autoscaler cordoned a node for this reason."""
     return why in (node.metadata.get("annotations") or {})
 
@@ -48,7 +48,7 @@ async def cordon(client: Client, nodes: Cache[Any], name: str, why: str, *, on: 
         "spec": {"unschedulable": True if on else None},
     }
     try:
-        nodes.noted(await client.patch(NODES, name, patch))
+        nodes.record_write(await client.patch(NODES, name, patch))
     except StatusError as error:
         if error.code != 404:
             raise

@@ -27,7 +27,7 @@ from allotment.autoscaler.purchase_backoff import PurchaseBackoff
 from allotment.autoscaler.remaining_limits import remaining_limits
 from allotment.autoscaler.scale_up import planner_of, run_in_thread
 from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -173,7 +173,7 @@ class DisruptionController:
             return "another client has cordoned it"
         return ""
 
-    def _users(self, node: str) -> list[Item[Any]]:
+    def _users(self, node: str) -> list[CachedItem[Any]]:
         """Return the pods of a node, without daemons and finished pods."""
         return [pod for pod in self._cluster.pods_by_node[node] if not is_daemon(pod) and not is_finished(pod)]
 
@@ -306,7 +306,7 @@ class DisruptionController:
         for node in tuple(course.remove):
             # Not from the cache: the scheduler may have bound a pod before it saw the cordon.
             listed = await self._client.list(PODS, fields=f"spec.nodeName={node}")
-            pods: list[Item[Any]] = [Item(tree) for tree in listed.items]
+            pods: list[CachedItem[Any]] = [CachedItem(tree) for tree in listed.items]
             users = [
                 pod for pod in pods if pod.spec.get("nodeName") == node and not is_daemon(pod) and not is_finished(pod)
             ]
@@ -330,7 +330,7 @@ class DisruptionController:
             return await self._abort(course, f"no pod has left for {_DRAIN:.0f} s")
         return _STEP
 
-    async def _evict(self, pod: Item[Any]) -> None:
+    async def _evict(self, pod: CachedItem[Any]) -> None:
         eviction = {
             "apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": pod.name, "namespace": pod.namespace},
@@ -358,7 +358,7 @@ class DisruptionController:
     async def _cordon(self, name: str, on: bool) -> None:
         await cordon(self._client, self._cluster.nodes, name, LEAVING, on=on)
 
-    def _is_own_cordon(self, node: Item[Any]) -> bool:
+    def _is_own_cordon(self, node: CachedItem[Any]) -> bool:
         """Whether the autoscaler cordoned it."""
         return is_cordoned(node, LEAVING)
 

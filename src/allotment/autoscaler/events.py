@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.recorder import Recorder
 from allotment.model.trees import Tree
 from allotment.tools.plan.reasons.wording import dollars
@@ -31,7 +31,7 @@ class EventReporter:
         """Forget pods that are not in ``waiting`` (uids)."""
         self._reported = {uid: text for uid, text in self._reported.items() if uid in waiting}
 
-    def ordered(self, pod: Item[Any], machine: PlannedMachine) -> None:
+    def ordered(self, pod: CachedItem[Any], machine: PlannedMachine) -> None:
         """A machine was ordered for a pod, or would have been."""
         if self._dry_run:
             self._record(
@@ -40,15 +40,15 @@ class EventReporter:
         else:
             self._record(pod, "Normal", _ORDERED, f"ordered {describe_machine(machine)} as node {machine.node}")
 
-    def awaited(self, pod: Item[Any], node: str) -> None:
+    def awaited(self, pod: CachedItem[Any], node: str) -> None:
         """A pod is planned onto a machine in flight."""
         self._record(pod, "Normal", _ORDERED, f"planned on node {node}, which is being provisioned")
 
-    def unserved(self, pod: Item[Any], text: str) -> None:
+    def unserved(self, pod: CachedItem[Any], text: str) -> None:
         """No machine will be ordered for a pod."""
         self._record(pod, "Normal", _NOT, f"no machine is ordered: {text}")
 
-    def backed_off(self, pod: Item[Any], plans: int, seconds: float) -> None:
+    def backed_off(self, pod: CachedItem[Any], plans: int, seconds: float) -> None:
         """No machine is ordered for a pod for a while, because earlier ones did not help."""
         text = (
             f"machines ordered for equivalent pods did not help {plans} times in a row (see FailedScaleUp and "
@@ -56,7 +56,7 @@ class EventReporter:
         )
         self.unserved(pod, text)
 
-    def failed(self, pod: Item[Any], text: str) -> None:
+    def failed(self, pod: CachedItem[Any], text: str) -> None:
         """A machine that was ordered for a pod failed."""
         self._reported.pop(pod.uid, None)
         self._recorder.event(pod.tree, "Warning", _FAILED, text, "ScalingUp")
@@ -74,7 +74,7 @@ class EventReporter:
         """A node is complete."""
         self._recorder.event(node, "Normal", "MachineReady", text, "ScalingUp")
 
-    def _record(self, pod: Item[Any], type: Any, reason: str, text: str) -> None:
+    def _record(self, pod: CachedItem[Any], type: Any, reason: str, text: str) -> None:
         report = f"{reason} {text}"
         if self._reported.get(pod.uid) != report:
             self._reported[pod.uid] = report

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from allotment.autoscaler.provider import Provider
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
@@ -41,7 +41,7 @@ class AutoscalerOptions(NamedTuple):
     (``10%``, rounded up).
     """
 
-    provider: Callable[[Context], Provider]
+    provider: Callable[[ProgramContext], Provider]
     catalog: tuple[InstanceType, ...]
     features: Features
     limits: PlanLimits = PlanLimits()

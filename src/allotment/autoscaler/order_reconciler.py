@@ -26,7 +26,7 @@ from allotment.autoscaler.readiness import is_ready, missing_part
 from allotment.autoscaler.reservation import admit, release, reserve
 from allotment.autoscaler.scale_up import ScaleUp, offering_of
 from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -295,7 +295,7 @@ class OrderReconciler:
         self._nominations.cancel(order.name)
         self._replan()
 
-    def _users(self, order: MachineOrder) -> Sequence[Item[Any]]:
+    def _users(self, order: MachineOrder) -> Sequence[CachedItem[Any]]:
         promised = set(self._nominations.pods_of(order.name))
         seats = {(seat.pod.namespace, seat.pod.name) for seat in order.machine.seats}
         return [pod for pod in self._cluster.unschedulable_pods() if pod.uid in promised or pod.key in seats]

@@ -27,10 +27,10 @@ from allotment.autoscaler.reporting import PlanReporter
 from allotment.autoscaler.scale_up import ScaleUp
 from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import all_synced
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.program import Context, Program
+from allotment.cluster.program import ProgramContext, Program
 from allotment.phrases import counted
 from allotment.tools.plan.report import ProvisioningPlan, UnservedPod
 
@@ -72,13 +72,13 @@ _MAX_PLANS = 10
 def autoscaler(options: AutoscalerOptions) -> Program:
     """Return the program."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         await Autoscaler(context, options).run()
 
     return run
 
 
-async def once(context: Context, options: AutoscalerOptions) -> ProvisioningPlan:
+async def once(context: ProgramContext, options: AutoscalerOptions) -> ProvisioningPlan:
     """Plan once for all pending pods and order the machines (in a dry run: propose them).
 
     Returns the plan with the machines that were ordered. Raises ProviderUnavailable, except in a dry run.
@@ -89,7 +89,7 @@ async def once(context: Context, options: AutoscalerOptions) -> ProvisioningPlan
 class Autoscaler:
     """One autoscaler: its components and its loops."""
 
-    def __init__(self, context: Context, options: AutoscalerOptions) -> None:
+    def __init__(self, context: ProgramContext, options: AutoscalerOptions) -> None:
         self._options = options
         self._clock = context.clock
         self._observing = context.observing
@@ -170,7 +170,7 @@ class Autoscaler:
         self._scale_up.invalidate(uid)
         self._add()
 
-    def _placed(self, pod: Item[Any]) -> None:
+    def _placed(self, pod: CachedItem[Any]) -> None:
         self._backoff.served(requirements_key(pod))
 
     def _retry(self) -> None:

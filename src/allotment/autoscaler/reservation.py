@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES, PODS
@@ -28,19 +28,19 @@ __all__ = ["RESERVED", "admit", "is_reserved", "release", "reserve", "unreserved
 _MAX_CONCURRENT = 16
 
 
-async def admit(client: Client, cache: Cache[Any], pods: Iterable[Item[Any]], order: str) -> bool:
+async def admit(client: Client, cache: Cache[Any], pods: Iterable[CachedItem[Any]], order: str) -> bool:
     """Add tolerations for an order's node to pods; return whether all of them have it."""
     semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
     toleration = {"key": RESERVED, "operator": "Equal", "value": order, "effect": "NoSchedule"}
 
-    async def one(pod: Item[Any]) -> bool:
+    async def one(pod: CachedItem[Any]) -> bool:
         known = pod.spec.get("tolerations") or []
         if toleration in known:
             return True
         patch = {"metadata": {"uid": pod.uid}, "spec": {"tolerations": [*known, toleration]}}
         async with semaphore:
             try:
-                cache.noted(await client.patch(PODS, pod.name, patch, pod.namespace))
+                cache.record_write(await client.patch(PODS, pod.name, patch, pod.namespace))
             except StatusError as error:
                 # A deleted pod needs no node.
                 if error.code != 404:
@@ -66,7 +66,7 @@ async def release(client: Client, nodes: Cache[Any], name: str) -> None:
         await _taint(client, nodes, node, _without(node.spec["taints"]))
 
 
-def is_reserved(node: Item[Any]) -> bool:
+def is_reserved(node: CachedItem[Any]) -> bool:
     """Whether a node has the taint."""
     return any(one["key"] == RESERVED for one in node.spec.get("taints") or ())
 
@@ -85,11 +85,11 @@ def _without(items: Sequence[Tree]) -> list[Tree]:
     return [one for one in items if one.get("key") != RESERVED]
 
 
-async def _taint(client: Client, nodes: Cache[Any], node: Item[Any], taints: list[Tree]) -> None:
+async def _taint(client: Client, nodes: Cache[Any], node: CachedItem[Any], taints: list[Tree]) -> None:
     # The whole list is written: concurrent changes of it must conflict.
     revision = {"resourceVersion": node.metadata["resourceVersion"]}
     try:
-        nodes.noted(await client.patch(NODES, node.name, {"metadata": revision, "spec": {"taints": taints or None}}))
+        nodes.record_write(await client.patch(NODES, node.name, {"metadata": revision, "spec": {"taints": taints or None}}))
     except StatusError as error:
         if error.code != 404:
             raise

@@ -24,7 +24,7 @@ from allotment.autoscaler.purchase_backoff import PurchaseBackoff
 from allotment.autoscaler.remaining_limits import remaining_limits
 from allotment.autoscaler.reservation import unreserved
 from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.typed_objects import Values
@@ -165,7 +165,7 @@ class ScaleUp:
         return all(done)
 
     async def _order(
-        self, machine: PlannedMachine, pods: dict[tuple[str, str], Item[Any]], semaphore: asyncio.Semaphore
+        self, machine: PlannedMachine, pods: dict[tuple[str, str], CachedItem[Any]], semaphore: asyncio.Semaphore
     ) -> bool:
         users = [pod for seat in machine.seats if (pod := pods.get((seat.pod.namespace, seat.pod.name))) is not None]
         if not users:  # no pod needs it any more
@@ -184,7 +184,7 @@ class ScaleUp:
                 self._nominations.assign(pod.uid, order.name)
             return await self.place(order, users)
 
-    async def place(self, order: MachineOrder, users: Sequence[Item[Any]]) -> bool:
+    async def place(self, order: MachineOrder, users: Sequence[CachedItem[Any]]) -> bool:
         """Place an order with the provider; return False if it was not accepted."""
         offering = offering_of(order.machine)
         try:
@@ -208,7 +208,7 @@ class ScaleUp:
             self._events.ordered(pod, order.machine)
         return True
 
-    def _lost(self, order: MachineOrder, users: Sequence[Item[Any]], text: str) -> None:
+    def _lost(self, order: MachineOrder, users: Sequence[CachedItem[Any]], text: str) -> None:
         self._nominations.cancel(order.name)
         for pod in users:
             self._events.failed(pod, text)

@@ -16,8 +16,8 @@ from allotment.cli.live.manifests import documents, place_of, served_by
 from allotment.cli.output.errors import Failure
 from allotment.cluster import error_location
 from allotment.cluster.errors import StatusError
-from allotment.cluster.inspection.discovery import Discovery, Served, discover
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.inspection.discovery import Discovery, ServedResource, discover
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.model.loading import Document
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> int:
     """Apply the manifests; return 1 if an object was rejected."""
     wanted = documents(arguments)
 
-    async def work(client: HttpClient, way: Target) -> int:
+    async def work(client: HttpClient, way: ClusterTarget) -> int:
         announce(arguments, way)
         return await _Apply(arguments, client, way, await discover(client)).run(wanted)
 
@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> int:
 
 
 class _Apply:
-    def __init__(self, arguments: Namespace, client: HttpClient, way: Target, discovery: Discovery) -> None:
+    def __init__(self, arguments: Namespace, client: HttpClient, way: ClusterTarget, discovery: Discovery) -> None:
         self._arguments = arguments
         self._client = client
         self._way = way
@@ -57,7 +57,7 @@ class _Apply:
                 sys.stdout.write(f"{done}{' (server dry run)' if self._dry else ''}\n")
             except StatusError as error:
                 failed = True
-                place = error_location.place_of(document, error)
+                place = error_location.locate_error(document, error)
                 advice = (f"  {line}" for line in place.advice)
                 sys.stderr.write("\n".join((refusal(error, f"{place.position}: "), *advice)) + "\n")
                 if error.code == 409 and _conflicts(error):
@@ -68,7 +68,7 @@ class _Apply:
                 sys.stderr.write(f"{error}{hint}\n")
         return 1 if failed else 0
 
-    async def _served(self, document: Document) -> Served:
+    async def _served(self, document: Document) -> ServedResource:
         """Return the kind of an object; its definition may have been applied in this run."""
         deadline = asyncio.get_running_loop().time() + _KIND_SECONDS
         while document.kind in self._defined and not self._discovery.by_type(document.api_version, document.kind):
@@ -78,7 +78,7 @@ class _Apply:
             self._discovery = await discover(self._client)
         return served_by(self._discovery, document)
 
-    async def _one(self, document: Document, served: Served) -> str:
+    async def _one(self, document: Document, served: ServedResource) -> str:
         tree, resource = document.tree, served.resource
         place = place_of(document, served, self._arguments, self._way)
         metadata = tree.get("metadata")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allotment.autoscaler.options import NAME, AutoscalerOptions
 from allotment.autoscaler.provider import Provider, ProviderUnavailable
-from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
+from allotment.autoscaler.providers.faults import InvalidFault, SimulatedFault, parse_faults
 from allotment.cli.inputs.durations import duration
 from allotment.cli.inputs.release import features
 from allotment.cli.live.connection import cluster_errors, way_to
@@ -24,10 +24,10 @@ from allotment.model.features import Features
 from allotment.tools.plan.consolidation.disruption import DisruptionBudget
 
 if TYPE_CHECKING:
-    from allotment.cluster.program import Context
+    from allotment.cluster.program import ProgramContext
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.cluster.remote.kubeconfig import Target
-    from allotment.components.settings import Settings
+    from allotment.cluster.remote.kubeconfig import ClusterTarget
+    from allotment.components.settings import ComponentSettings
     from allotment.tools.plan.report import ProvisioningPlan
 
 log = logging.getLogger(__name__)
@@ -45,11 +45,11 @@ def run(arguments: Namespace) -> int:
         return max(code, asyncio.run(_scale(arguments, found, way)))
 
 
-async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
+async def _scale(arguments: Namespace, found: Offered, way: ClusterTarget) -> int:
     from allotment.cli.live.program_context import features_of
     from allotment.cluster.leader_election import LeaseLost
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.components.lifecycle import NoAnswer, run_component
+    from allotment.components.lifecycle import ClusterUnavailable, run_component
     from allotment.components.registry import autoscaler
 
     async with HttpClient(way, NAME) as client:
@@ -63,7 +63,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
             await run_component(autoscaler(lambda _: options), settings, way)
         except LeaseLost as error:  # a process started by hand is not restarted automatically
             log.info("%s", error)
-        except NoAnswer as error:
+        except ClusterUnavailable as error:
             raise Failure(f"error: {error}") from None
         else:
             break
@@ -77,25 +77,25 @@ async def _once(client: HttpClient, options: AutoscalerOptions) -> int:
     from allotment.cluster import program
 
     context = context_of(client)
-    beside = asyncio.create_task(program.run({}, context), name="caches")
+    caches = asyncio.create_task(program.run({}, context), name="caches")
     try:
         plan = await once(context, options)
         _print_plan(plan, dry_run=options.dry_run)
-        await context.events.written()
+        await context.events.flush()
         return int(bool(plan.unserved))
     except ProviderUnavailable as error:
         raise Failure(f"error: {error}") from None
     finally:
-        beside.cancel()
-        await asyncio.wait((beside,))
+        caches.cancel()
+        await asyncio.wait((caches,))
 
 
-def settings_of(arguments: Namespace) -> Settings:
+def settings_of(arguments: Namespace) -> ComponentSettings:
     """Return the settings of ``allot run autoscaler`` without its servers."""
     from allotment.cluster.leader_election import identity
-    from allotment.components.settings import Leading, Settings
+    from allotment.components.settings import LeaderElectionSettings, ComponentSettings
 
-    return Settings(leading=Leading(identity(), arguments.namespace) if arguments.leader_elect else None)
+    return ComponentSettings(leading=LeaderElectionSettings(identity(), arguments.namespace) if arguments.leader_elect else None)
 
 
 def options_of(arguments: Namespace, found: Offered, known: Features) -> AutoscalerOptions:
@@ -126,12 +126,12 @@ def options_of(arguments: Namespace, found: Offered, known: Features) -> Autosca
     )
 
 
-def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) -> tuple[Fault, ...]:
+def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) -> tuple[SimulatedFault, ...]:
     """Return the faults of ``--cloud-fault`` for the types of a catalog. Raises Mistake."""
     words = [word for group in groups for text in group for word in text.split(",") if word]
     try:
         found = parse_faults(words)
-    except BadFault as error:
+    except InvalidFault as error:
         raise Mistake(f"--cloud-fault: {error}", error.hint) from None
     known_types("--cloud-fault", [fault.pattern for fault in found], catalog)
     return found
@@ -139,7 +139,7 @@ def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) 
 
 def provider_of(
     arguments: Namespace, found: Offered, known: Features, *, closed: bool = False
-) -> Callable[[Context], Provider]:
+) -> Callable[[ProgramContext], Provider]:
     """Return the provider of machines. ``closed``: simulated nodes are uncordoned by another component."""
     if arguments.provider == "simulated":
         from allotment.autoscaler.providers.simulated import simulated_cloud
@@ -156,15 +156,17 @@ def provider_of(
     from allotment.cli.inputs.node_classes import mig_manager, node_classes
     from allotment.tools.plan.provisioning.nodeclaims import NodeClaimSettings
 
-    sold = list(dict.fromkeys(one.provider for one in found.catalog.types))
+    sold = list(dict.fromkeys(instance_type.provider for instance_type in found.catalog.types))
     settings = NodeClaimSettings(node_classes=node_classes(arguments.node_class, found.providers or sold))
     mig = mig_manager(arguments.mig_config)
     return lambda context: Karpenter(context.client_for(NAME, NAME), settings, mig)
 
 
-def _print_start(arguments: Namespace, options: AutoscalerOptions, way: Target) -> None:
+def _print_start(arguments: Namespace, options: AutoscalerOptions, way: ClusterTarget) -> None:
     sold = options.limits.providers
-    usable = sum(not one.unusable and (not sold or one.provider in sold) for one in options.catalog)
+    usable = sum(
+        not instance_type.unusable and (not sold or instance_type.provider in sold) for instance_type in options.catalog
+    )
     where = f"context {way.context!r}" if way.context else way.server
     does = "proposing machines for" if arguments.dry_run else "scaling"
     sys.stdout.write(
@@ -177,11 +179,12 @@ def _print_plan(plan: ProvisioningPlan, *, dry_run: bool) -> None:
     from allotment.autoscaler.events import describe_machine
     from allotment.tools.plan.reasons.wording import plan_summary
 
-    said = "would order" if dry_run else "ordered"
+    action = "would order" if dry_run else "ordered"
     lines = [
-        f"{said} {describe_machine(one)} for {', '.join(str(seat.pod) for seat in one.seats)}" for one in plan.machines
+        f"{action} {describe_machine(entry)} for {', '.join(str(placement.pod) for placement in entry.seats)}"
+        for entry in plan.machines
     ]
-    lines += [f"not placed: {one.pod}: {one.text}" for one in plan.unserved]
+    lines += [f"not placed: {entry.pod}: {entry.text}" for entry in plan.unserved]
     if plan.machines:
         lines.append(f"in all {plan_summary(plan)}")
     sys.stdout.write("".join(f"{line}\n" for line in lines or ["no pending pods need machines"]))

@@ -27,8 +27,8 @@ from allotment.tools.plan.limits import PlanLimits
 
 if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
-    from allotment.autoscaler.cluster_autoscaler.program import Options
-    from allotment.cluster.remote.kubeconfig import Target
+    from allotment.autoscaler.cluster_autoscaler.program import ServerOptions
+    from allotment.cluster.remote.kubeconfig import ClusterTarget
 
 #: The user agent of the servers' client.
 _NAME = "allotment-cluster-autoscaler"
@@ -77,7 +77,7 @@ def _extras(arguments: Namespace) -> Iterator[str]:
 
 
 async def _serve(
-    arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], way: Target
+    arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], way: ClusterTarget
 ) -> None:
     from allotment.autoscaler.cluster_autoscaler.program import servers
     from allotment.cli.live.program_context import context_of, features_of
@@ -89,7 +89,7 @@ async def _serve(
         options = _options(arguments, served, types, groups, await features_of(arguments, client))
         context = context_of(client)
         serving = asyncio.ensure_future(servers(options, _ready(served, groups))(context))
-        beside = asyncio.create_task(program.run({}, context), name="caches")
+        caches = asyncio.create_task(program.run({}, context), name="caches")
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
         try:
@@ -98,12 +98,12 @@ async def _serve(
         except (ListenError, TlsFileError) as error:
             raise Mistake(str(error)) from None
         finally:
-            beside.cancel()
-            await asyncio.wait((beside,))
+            caches.cancel()
+            await asyncio.wait((caches,))
 
 
 def _ready(served: _Served, groups: tuple[NodeGroup, ...]) -> Callable[[int, int], None]:
-    def tell(cloud: int, expander: int) -> None:
+    def log_ready(cloud: int, expander: int) -> None:
         found = served._replace(
             cloud=served.cloud and served.cloud._replace(port=cloud),
             expander=served.expander and served.expander._replace(port=expander),
@@ -113,14 +113,14 @@ def _ready(served: _Served, groups: tuple[NodeGroup, ...]) -> Callable[[int, int
         sys.stdout.write("".join(f"{line}\n" for line in (*lines, *found.config())))
         sys.stdout.flush()
 
-    return tell
+    return log_ready
 
 
 def _options(
     arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], known: Features
-) -> Options:
-    from allotment.autoscaler.cluster_autoscaler.cloud_provider import Settings
-    from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
+) -> ServerOptions:
+    from allotment.autoscaler.cluster_autoscaler.cloud_provider import CloudSettings
+    from allotment.autoscaler.cluster_autoscaler.program import ListenAddress, ServerOptions
     from allotment.externalgrpc.encoding import validate_slices_field
     from allotment.externalgrpc.server import TlsFiles
 
@@ -131,11 +131,11 @@ def _options(
     files = served.files
     tls = TlsFiles(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
-    return Options(
+    return ServerOptions(
         groups, types.catalog.types, known, provider_of(arguments, types, known),
-        Listening(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
-        Listening(str(served.expander), tls) if served.expander else None,
-        Settings(
+        ListenAddress(str(served.cloud), None if served.plain else mutual) if served.cloud else None,
+        ListenAddress(str(served.expander), tls) if served.expander else None,
+        CloudSettings(
             known.kube, arguments.gpu_label,
             duration("--max-node-provision-time", arguments.max_node_provision_time),
         ),
@@ -147,13 +147,13 @@ def _options(
 
 
 def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
-    from allotment.autoscaler.cluster_autoscaler.node_groups import BadNodes, groups_of, wanted
+    from allotment.autoscaler.cluster_autoscaler.node_groups import InvalidNodeGroups, groups_of, parse_nodes
 
     zones = tuple(zone for text in arguments.zones for zone in text.split(",") if zone)
     limits = PlanLimits(providers=types.providers, zones=zones, capacity=arguments.capacity_type)
     try:
-        return groups_of(types.catalog.types, [wanted(text) for text in arguments.nodes], limits)
-    except BadNodes as error:
+        return groups_of(types.catalog.types, [parse_nodes(text) for text in arguments.nodes], limits)
+    except InvalidNodeGroups as error:
         raise Mistake(str(error), error.hint) from None
 
 

@@ -37,8 +37,8 @@ class ListenAddress(NamedTuple):
 def parse_listen_address(option: str, text: str) -> ListenAddress:
     """Parse ``HOST:PORT``; without a host the server listens on all addresses. Raises Mistake.
 
-    >>> place_of("--expander", "[::1]:80")
-    Place(host='::1', port=80)
+    >>> parse_listen_address("--expander", "[::1]:80")
+    ListenAddress(host='::1', port=80)
     """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -58,7 +58,9 @@ class Files(NamedTuple):
     client_key: Path | None = None
 
 
-def config(cloud: ListenAddress | None, expander: ListenAddress | None, files: Files | None, *, plain: bool) -> Iterator[str]:
+def config(
+    cloud: ListenAddress | None, expander: ListenAddress | None, files: Files | None, *, plain: bool
+) -> Iterator[str]:
     """Yield the lines of the ``--cloud-config`` file, with the flags as comments: valid YAML."""
     yield "# Start cluster-autoscaler with:"
     if cloud is not None:

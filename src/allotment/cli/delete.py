@@ -15,9 +15,9 @@ from allotment.cli.live.resource_arguments import resource_arguments
 from allotment.cli.output.errors import Failure
 from allotment.cluster.client import Client, Propagation, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.inspection.discovery import Discovery, Served, discover
+from allotment.cluster.inspection.discovery import Discovery, ServedResource, discover
 from allotment.cluster.object_watch import states
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.model.loading import Document
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _PROPAGATIONS: dict[str, Propagation] = {"background": "Background", "foreground
 
 
 class _Object(NamedTuple):
-    served: Served
+    served: ServedResource
     place: str
     name: str
 
@@ -54,7 +54,7 @@ def run(arguments: Namespace) -> int:
     limit = seconds(arguments.timeout) if arguments.timeout else 0
     wanted = documents(arguments) if arguments.files else []
 
-    async def work(client: HttpClient, way: Target) -> int:
+    async def work(client: HttpClient, way: ClusterTarget) -> int:
         announce(arguments, way)
         return await _Delete(arguments, client, way).run(wanted, limit)
 
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
 
 
 class _Delete:
-    def __init__(self, arguments: Namespace, client: HttpClient, way: Target) -> None:
+    def __init__(self, arguments: Namespace, client: HttpClient, way: ClusterTarget) -> None:
         self._arguments = arguments
         self._client = client
         self._way = way
@@ -120,18 +120,18 @@ class _Delete:
         arguments = self._arguments
         namespace = namespace_of(arguments, self._way)
         targets: list[_Object] = []
-        for one in resource_arguments(discovery, arguments.objects):
-            place = one.place(namespace)
-            if one.name:
+        for argument in resource_arguments(discovery, arguments.objects):
+            place = argument.place(namespace)
+            if argument.name:
                 if arguments.selector or arguments.all:
                     raise Failure("error: name cannot be provided when a selector is specified")
-                targets.append(_Object(one.served, place, one.name))
+                targets.append(_Object(argument.served, place, argument.name))
                 continue
             if not (arguments.selector or arguments.all):
                 raise Failure("error: resource(s) were provided, but no name was specified")
-            found = await self._client.list(one.served.resource, place, labels=arguments.selector or "")
+            found = await self._client.list(argument.served.resource, place, labels=arguments.selector or "")
             targets += (
-                _Object(one.served, str(tree["metadata"].get("namespace") or ""), tree["metadata"]["name"])
+                _Object(argument.served, str(tree["metadata"].get("namespace") or ""), tree["metadata"]["name"])
                 for tree in found.items
             )
         return targets

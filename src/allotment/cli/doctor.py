@@ -90,7 +90,7 @@ def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     seen = read_objects(document.tree for document in loaded.documents)
     known = features_among(arguments.kube_version, arguments.feature_gates, seen.values)
     return snapshot_of(known, seen.values, denied_unknown="not part of a snapshot"), tuple(
-        f"ignored: {one}" for one in seen.failed
+        f"ignored: {resource}" for resource in seen.failed
     )
 
 
@@ -99,7 +99,10 @@ def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
 
 def _list(screen: Screen, output: str | None, checks: Sequence[ClusterCheck]) -> int:
     if output in ("json", "yaml"):
-        rows = [{"code": one.code, "severity": one.severity, "summary": one.summary, "why": one.why} for one in checks]
+        rows = [
+            {"code": check.code, "severity": check.severity, "summary": check.summary, "why": check.why}
+            for check in checks
+        ]
         screen.data(rows, output)
     else:
         screen.table(["CODE", "SEVERITY", "CHECK"], [[c.code, c.severity, c.summary] for c in checks], ["CHECK"])

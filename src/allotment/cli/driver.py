@@ -35,11 +35,11 @@ def run_driver(arguments: Namespace) -> int:
             run_until_signal(driver, place, way)
         except ExceptionGroup as errors:
             # Of several errors, report the first that the user can fix.
-            for one in _each(errors):
-                if isinstance(one, SocketError | CheckpointLocked):
-                    raise Mistake(str(one)) from None
-                if isinstance(one, OSError) and one.filename is not None:
-                    raise Mistake(f"{one.filename}: {one.strerror}") from None
+            for error in _each(errors):
+                if isinstance(error, SocketError | CheckpointLocked):
+                    raise Mistake(str(error)) from None
+                if isinstance(error, OSError) and error.filename is not None:
+                    raise Mistake(f"{error.filename}: {error.strerror}") from None
             raise
     return 0
 
@@ -54,9 +54,9 @@ def driver_of(arguments: Namespace) -> tuple[Driver, DriverOptions]:
     from allotment.drivers.program import DriverOptions, default_options
     from allotment.drivers.vendors import HOST_DRIVERS
 
-    usual, kubelet = default_options(), Path(arguments.kubelet_root).absolute()
+    defaults, kubelet = default_options(), Path(arguments.kubelet_root).absolute()
     place = DriverOptions(
-        arguments.node_name or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
+        arguments.node_name or defaults.node, arguments.pod_uid or defaults.pod_uid, kubelet / "plugins",
         kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(), arguments.metadata,
     )  # fmt: skip
     if arguments.simulate:
@@ -86,14 +86,14 @@ def _machine(arguments: Namespace, node: str) -> FleetMachine:
     """Return the hardware to simulate. Raises Mistake."""
     from allotment.fleet import FleetError, parse_fleet
 
-    asked = form = arguments.simulate.strip()
+    requested = form = arguments.simulate.strip()
     if arguments.mode:
-        if "/" in asked:
+        if "/" in requested:
             raise Mistake(
-                f"--simulate {asked} and --mode {arguments.mode}: give the mode only once",
-                f"--simulate {asked.partition('/')[0]}/{arguments.mode}",
+                f"--simulate {requested} and --mode {arguments.mode}: give the mode only once",
+                f"--simulate {requested.partition('/')[0]}/{arguments.mode}",
             )
-        form = f"{asked}/{arguments.mode}"
+        form = f"{requested}/{arguments.mode}"
     try:
         machine = parse_fleet([form])[0]
     except FleetError as error:
@@ -102,12 +102,12 @@ def _machine(arguments: Namespace, node: str) -> FleetMachine:
         ) from None
     # --fleet also accepts several machines, and names.
     if machine.form != form:
-        raise Mistake(f"--simulate: expected {_FORM}, for this node, found {asked!r}", "8xa100-40gb/dynamic-mig")
+        raise Mistake(f"--simulate: expected {_FORM}, for this node, found {requested!r}", "8xa100-40gb/dynamic-mig")
     vendor = machine.hardware.accelerator.vendor
     if vendor != arguments.vendor:
         raise Mistake(
-            f"--simulate: expected hardware of {arguments.vendor}, found {asked!r}, which is {vendor}'s",
-            f"allot {_command(arguments)} {vendor} --simulate {asked}" if vendor in ("amd", "nvidia") else _FLEET,
+            f"--simulate: expected hardware of {arguments.vendor}, found {requested!r}, which is {vendor}'s",
+            f"allot {_command(arguments)} {vendor} --simulate {requested}" if vendor in ("amd", "nvidia") else _FLEET,
         )
     return replace(machine, node=node)
 

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allotment.cli.live.connection import announce, connected, cluster_errors, way_to
+from allotment.cli.live.connection import announce, cluster_errors, connected, way_to
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
 from allotment.extras import require
@@ -120,7 +120,7 @@ async def _verified(
     )  # fmt: skip
     try:
         shown.head(trial)
-        rows = await verify(trial, shown.started, shown.done)
+        rows = await verify(trial, shown.running, shown.done)
     except asyncio.CancelledError:
         shown.cancelled()
         raise
@@ -185,7 +185,7 @@ class _Nothing:
     def head(self, trial: DriverSession) -> None:
         """Nothing."""
 
-    def started(self, check: DriverCheck) -> None:
+    def running(self, check: DriverCheck) -> None:
         """Nothing."""
 
     def done(self, row: CheckResult) -> None:
@@ -213,7 +213,7 @@ class _Table:
         self._screen.line()
         self._screen.line(self._line("CHECK", "RESULT", "SEEN"))
 
-    def begun(self, check: DriverCheck) -> None:
+    def running(self, check: DriverCheck) -> None:
         """Show the running test on a terminal."""
         if self._terminal:
             self._screen.out.write(self._line(check.name, "…", ""))
@@ -246,20 +246,25 @@ class _Table:
             if row.result in ("FAIL", "warn"):
                 self._explain(row)
         counts = {result: sum(row.result == result for row in rows) for result in _COLOURS}
-        told = [f"{counts['pass']} passed", f"{counts['FAIL']} failed"]
-        told += [f"{counts['warn']} warned"] if counts["warn"] else []
-        told += [f"{counts['skipped']} skipped"] if counts["skipped"] else []
+        parts = [f"{counts['pass']} passed", f"{counts['FAIL']} failed"]
+        parts += [f"{counts['warn']} warned"] if counts["warn"] else []
+        parts += [f"{counts['skipped']} skipped"] if counts["skipped"] else []
         self._screen.line()
-        self._screen.line(", ".join(told))
+        self._screen.line(", ".join(parts))
 
     def _explain(self, row: CheckResult) -> None:
         screen = self._screen
         screen.line()
         screen.line(screen.paint(f"{row.result} {row.check.name}", _COLOURS[row.result]))
-        said = row.seen.splitlines()
-        for word, text in (("wanted", row.expected), ("seen", said[0]), ("do", row.remedy), ("says", row.check.source)):
+        observed = row.seen.splitlines()
+        for word, text in (
+            ("wanted", row.expected),
+            ("seen", observed[0]),
+            ("do", row.remedy),
+            ("says", row.check.source),
+        ):
             for line in folded(f"{word + ':':8}{text}", screen.width, "  "):
                 screen.line(line)
             if word == "seen":
-                for line in said[1:]:
+                for line in observed[1:]:
                     screen.line(f"  {line}")

@@ -97,8 +97,8 @@ def _write(screen: Screen, explanation: Explanation, output: str | None) -> None
         data = {"fits": explanation.fits, **fields(explanation)}
         screen.data(data, output)
     elif not explanation.answers:
-        told = [f"note: {note}" for note in explanation.notes]
-        for text in told or ["No pod is pending, and no claim waits for devices."]:
+        notes = [f"note: {note}" for note in explanation.notes]
+        for text in notes or ["No pod is pending, and no claim waits for devices."]:
             for line in folded(text, screen.width or _DEFAULT_WIDTH):
                 screen.line(line)
     else:
@@ -148,8 +148,8 @@ def _is_hardware(word: str) -> bool:
 
 def narrow(explanation: Explanation, inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Explanation:
     """Return the answers for the objects of ``-f`` or (``by_name``) the named object. Raises Mistake."""
-    asked = {identity(value) for value in inputs.queried}
-    answers = [a for a in explanation.answers if not asked or a.kind == "Pod" or _is_queried(a, asked)]
+    queried = {identity(value) for value in inputs.queried}
+    answers = [a for a in explanation.answers if not queried or a.kind == "Pod" or _is_queried(a, queried)]
     if arguments.object is not None and by_name:
         everything = answers
         answers = [answer for answer in everything if _is_selected(answer, arguments.object, arguments.namespace)]
@@ -171,8 +171,8 @@ def _with_note(answer: Answer) -> Answer:
     return replace(answer, notes=(*answer.notes, "no pod uses the template; evaluated with a generated pod"))
 
 
-def _is_queried(answer: Answer, asked: Iterable[tuple[str, ObjectKey]]) -> bool:
-    return any(kind == answer.kind and str(key) == answer.name for kind, key in asked)
+def _is_queried(answer: Answer, queried: Iterable[tuple[str, ObjectKey]]) -> bool:
+    return any(kind == answer.kind and str(key) == answer.name for kind, key in queried)
 
 
 def _names(answer: Answer) -> Iterable[tuple[str, str]]:

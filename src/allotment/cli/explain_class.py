@@ -41,8 +41,12 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
             "add a snapshot with --cluster FILE or hardware with --fleet SPEC",
         )
     inventory = state.inventory()
-    found = [matches(one, inventory, inputs.features) for one in classes]
-    reasons = {one.metadata.name: _why(one, inputs) for one, report in zip(classes, found, strict=True) if not report}
+    found = [matches(device_class, inventory, inputs.features) for device_class in classes]
+    reasons = {
+        device_class.metadata.name: _why(device_class, inputs)
+        for device_class, report in zip(classes, found, strict=True)
+        if not report
+    }
     if output in ("json", "yaml"):
         data = {"classes": [_data(report, reasons.get(report.name)) for report in found]}
         screen.data(data, output)
@@ -64,7 +68,10 @@ def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide
     groups: dict[tuple[object, ...], list[NodeMatches]] = {}
     for node in report.nodes:
         if node.devices:
-            devices = tuple((one.driver, one.device, kinds[one.driver, one.pool, one.device]) for one in node.matched)
+            devices = tuple(
+                (device.driver, device.device, kinds[device.driver, device.pool, device.device])
+                for device in node.matched
+            )
             groups.setdefault((node.devices, devices, node.error), []).append(node)
     for nodes in sorted(groups.values(), key=lambda nodes: not nodes[0].matched):
         first = nodes[0]
@@ -74,7 +81,7 @@ def _nodes(report: ClassMatches, kinds: Mapping[tuple[str, str, str], str], wide
         if first.matched:
             products = kinds_of(dict.fromkeys(filter(None, (kinds[m.driver, m.pool, m.device] for m in first.matched))))
             line += f" ({products})" if products else ""
-            line += f": {ranges([one.device for one in first.matched])}" if wide else ""
+            line += f": {ranges([device.device for device in first.matched])}" if wide else ""
         yield line
         if first.error:
             yield f"on {names} Kubernetes aborts: {first.error}"
@@ -99,7 +106,7 @@ def _why(device_class: DeviceClass, inputs: Inputs) -> Diagnosis:
     name = device_class.metadata.name
     probe = user_of_class(device_class)
     state = [*inputs.of(Node), *inputs.of(ResourceSlice)]
-    others = [one for one in inputs.of(DeviceClass) if one.metadata.name != name]
+    others = [candidate for candidate in inputs.of(DeviceClass) if candidate.metadata.name != name]
     (answer,) = explain([*state, *others, device_class, probe], inputs.features).answers
     assert answer.reasons is not None  # a class without selectors
     return answer.reasons

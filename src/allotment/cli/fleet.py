@@ -93,8 +93,8 @@ def run_slices(arguments: Namespace) -> int:
         cluster = cluster_of(machines, kube)
         objects = [*cluster.nodes, *cluster.classes, *cluster.slices]
     else:
-        objects = [one for m in machines for one in slices_of(m.hardware, m.mode, m.node, kube)]
-    documents = [plain(one) for one in objects]
+        objects = [value for m in machines for value in slices_of(m.hardware, m.mode, m.node, kube)]
+    documents = [plain(value) for value in objects]
     if arguments.output == "json":
         screen.out.write(to_json({"apiVersion": "v1", "kind": "List", "items": documents}) + "\n")
     else:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.printers import Printer, as_list, name_of, printer, shown
-from allotment.cli.live.resource_arguments import ResourceArgument, resource_arguments, groups, several_kinds
+from allotment.cli.live.resource_arguments import ResourceArgument, groups, resource_arguments, several_kinds
 from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, one, path_of, selection
 from allotment.cli.output.console import visible
 from allotment.cli.output.errors import Failure
 from allotment.cli.output.tabwriter import Columns
 from allotment.cluster.errors import StatusError
-from allotment.cluster.inspection.discovery import Served, discover
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.inspection.discovery import ServedResource, discover
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> int:
 class _Get:
     """One invocation, with its cluster."""
 
-    def __init__(self, arguments: Namespace, client: HttpClient, way: Target, print_object: Printer | None) -> None:
+    def __init__(self, arguments: Namespace, client: HttpClient, way: ClusterTarget, print_object: Printer | None) -> None:
         self._arguments = arguments
         self._client = client
         self._print = print_object
@@ -45,9 +45,9 @@ class _Get:
     async def run(self) -> int:
         arguments = self._arguments
         wanted = resource_arguments(await discover(self._client), arguments.objects)
-        if self._query and any(one.name for one in wanted):
+        if self._query and any(argument.name for argument in wanted):
             raise Failure("error: name cannot be provided when a selector is specified")
-        if arguments.all_namespaces and any(one.name for one in wanted):
+        if arguments.all_namespaces and any(argument.name for argument in wanted):
             raise Failure("error: a resource cannot be retrieved by name across all namespaces")
         if arguments.watch:
             if several_kinds(wanted) or len(wanted) > 1:
@@ -57,12 +57,12 @@ class _Get:
         for refused in self._refused:
             sys.stderr.write(refusal(refused) + "\n")
         if not found and not self._refused and not arguments.ignore_not_found:
-            inside = self._namespace and all(one.served.resource.namespaced for one in wanted)
+            inside = self._namespace and all(argument.served.resource.namespaced for argument in wanted)
             where = f" in {self._namespace} namespace." if inside else ""
             sys.stderr.write(f"No resources found{where}\n")
         return 1 if self._refused else 0
 
-    def _layout(self, served: Served, label: bool) -> Layout:
+    def _layout(self, served: ServedResource, label: bool) -> Layout:
         arguments = self._arguments
         everywhere = arguments.all_namespaces and served.resource.namespaced
         return Layout(arguments.output == "wide", everywhere, arguments.show_labels, served.label if label else "")
@@ -107,7 +107,7 @@ class _Get:
 
     async def _objects(self, wanted: Sequence[ResourceArgument]) -> int:
         """Print the objects: a single one as is, several as a list."""
-        found: list[tuple[Served, Tree]] = []
+        found: list[tuple[ServedResource, Tree]] = []
         for each in wanted:
             resource, place = each.served.resource, each.place(self._namespace)
             try:
@@ -159,7 +159,7 @@ class _Get:
         return 0
 
 
-async def _states(client: HttpClient, served: Served, place: str, query: Query) -> AsyncIterator[Tree]:
+async def _states(client: HttpClient, served: ServedResource, place: str, query: Query) -> AsyncIterator[Tree]:
     """Tables of the present and then of each change."""
     resource = served.resource
     while True:

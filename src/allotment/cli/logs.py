@@ -92,19 +92,23 @@ async def _pod(word: str, client: HttpClient, namespace: str) -> Tree:
     return chosen
 
 
-def _container(pod: Tree, asked: str | None) -> str:
+def _container(pod: Tree, requested: str | None) -> str:
     """The container that is meant. Raises Failure if there is none of that name."""
     spec, metadata = pod["spec"], pod["metadata"]
-    own = [one["name"] for one in spec.get("containers") or ()]
-    init = [one["name"] for one in (*(spec.get("initContainers") or ()), *(spec.get("ephemeralContainers") or ()))]
-    if asked is not None:
-        if asked not in (*own, *init):
+    own = [container["name"] for container in spec.get("containers") or ()]
+    init = [
+        container["name"]
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("ephemeralContainers") or ()))
+    ]
+    if requested is not None:
+        if requested not in (*own, *init):
             raise Failure(
-                f"error: container {asked} is not valid for pod {metadata['name']}", f"known: {', '.join(own + init)}"
+                f"error: container {requested} is not valid for pod {metadata['name']}",
+                f"known: {', '.join(own + init)}",
             )
-        return asked
+        return requested
     chosen = str((metadata.get("annotations") or {}).get(_DEFAULT) or own[0])
     if len(own) + len(init) > 1 and _DEFAULT not in (metadata.get("annotations") or {}):
-        every = ", ".join([*own, *(f"{one} (init)" for one in init)])
+        every = ", ".join([*own, *(f"{container} (init)" for container in init)])
         sys.stderr.write(f'Defaulted container "{chosen}" out of: {every}\n')
     return chosen if chosen in (*own, *init) else str(own[0])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.fleet.errors import suggestion
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
@@ -93,8 +93,10 @@ def _yaml(tree: Tree, rules: Sequence[PermissionRule]) -> str:
     if not rules:
         return to_yaml([tree])
     head = to_yaml([{key: value for key, value in tree.items() if key != "rules"}])
-    told = (f"{_comment(rule.why)}{to_yaml([[one]])}" for rule, one in zip(rules, tree["rules"], strict=True))
-    return f"{head}rules:\n{''.join(told)}"
+    texts = (
+        f"{_comment(rule.why)}{to_yaml([[tree_rule]])}" for rule, tree_rule in zip(rules, tree["rules"], strict=True)
+    )
+    return f"{head}rules:\n{''.join(texts)}"
 
 
 def _comment(text: str) -> str:
@@ -105,7 +107,7 @@ def _comment(text: str) -> str:
 
 
 class _PermissionReview(NamedTuple):
-    """What one part lacks. ``asked``: how many permissions it needs in this cluster."""
+    """The permissions that a component lacks; ``reviewed``: how many it needs in this cluster."""
 
     part: str
     reviewed: int
@@ -121,7 +123,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
     if arguments.service_account:
         user = user or f"system:serviceaccount:{namespace}:{arguments.service_account}"
 
-    async def asked(client: HttpClient, way: Target) -> tuple[str, list[_PermissionReview]]:
+    async def review_permissions(client: HttpClient, way: ClusterTarget) -> tuple[str, list[_PermissionReview]]:
         discovery = await discover(client)
         found = []
         for part in parts:
@@ -136,28 +138,31 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermis
                     ) from None
                 raise
             found.append(_PermissionReview(part.name, len(needed), lacking))
-        return user or await permissions.who(client), found
+        return user or await permissions.current_user(client), found
 
-    name, found = on_cluster(arguments, asked)
+    name, found = on_cluster(arguments, review_permissions)
     if arguments.output:
         data = _data(name, found)
         screen.data(data, arguments.output)
     else:
         _print_review(screen, name, found, namespace)
-    return EXIT_MISSING if any(one.missing for one in found) else 0
+    return EXIT_MISSING if any(review.missing for review in found) else 0
 
 
 def _print_review(screen: Screen, name: str, found: Sequence[_PermissionReview], namespace: str) -> None:
     who = name or "you"
-    for one in found:
-        if not one.missing:
-            _say(screen, f"{one.part}: {who} has all {one.reviewed} permissions that it requires.")
+    for review in found:
+        if not review.missing:
+            _say(screen, f"{review.part}: {who} has all {review.reviewed} permissions that it requires.")
             continue
-        _say(screen, f"{one.part}: {who} lacks {len(one.missing)} of {one.reviewed} permissions that it requires.")
+        _say(
+            screen,
+            f"{review.part}: {who} lacks {len(review.missing)} of {review.reviewed} permissions that it requires.",
+        )
         screen.line()
-        screen.table(["MISSING", "WHAT"], _rows(one.missing), ("",))
+        screen.table(["MISSING", "WHAT"], _rows(review.missing), ("",))
         screen.line()
-    lacking = [one.part for one in found if one.missing]
+    lacking = [review.part for review in found if review.missing]
     if lacking:
         home = f" -n {namespace}" if namespace != NAMESPACE else ""
         _say(
@@ -173,17 +178,25 @@ def _say(screen: Screen, text: str) -> None:
 
 def _rows(missing: Iterable[AccessRequest]) -> Iterator[list[str]]:
     """Verbs of one resource together."""
-    for _, group in groupby(missing, lambda ask: ask._replace(verb="", why="")):
-        asked = list(group)
-        first = asked[0]
+    for _, group in groupby(missing, lambda permission: permission._replace(verb="", why="")):
+        permissions = list(group)
+        first = permissions[0]
         where = f"-n {first.namespace}" if first.namespace else ""
-        yield [",".join(ask.verb for ask in asked), " ".join(filter(None, (str(first), first.name, where)))]
+        yield [
+            ",".join(permission.verb for permission in permissions),
+            " ".join(filter(None, (str(first), first.name, where))),
+        ]
 
 
 def _data(name: str, found: Iterable[_PermissionReview]) -> Tree:
     return {
         "user": name,
         "parts": [
-            {"part": one.part, "needed": one.reviewed, "missing": [ask._asdict() for ask in one.missing]} for one in found
+            {
+                "part": review.part,
+                "needed": review.reviewed,
+                "missing": [permission._asdict() for permission in review.missing],
+            }
+            for review in found
         ],
     }

@@ -27,15 +27,15 @@ def run(arguments: Namespace) -> int:
     word = arguments.rule or "all"
     if not is_known_pattern(word):
         raise Mistake(f"unknown rule {word!r}", suggestion(word, known_patterns()) or "allot rule lists all rules")
-    meant = [rule for rule in all_rules() if pattern_matches(word, rule.code)]
-    single = len(meant) == 1
+    rules = [rule for rule in all_rules() if pattern_matches(word, rule.code)]
+    single = len(rules) == 1
     if arguments.output == "json":
-        listed = [_data(rule) for rule in meant]
+        listed = [_data(rule) for rule in rules]
         screen.data(listed[0] if single else {"rules": listed}, "json")
     elif single:
-        _show(screen, meant[0])
+        _show(screen, rules[0])
     else:
-        _list(screen, meant)
+        _list(screen, rules)
     return 0
 
 

@@ -14,18 +14,18 @@ from allotment.cli.inputs.release import features, release
 from allotment.cli.live.connection import way_to
 from allotment.cli.output.errors import Mistake
 from allotment.cli.parser import EXIT_BAD_INPUT
-from allotment.cluster.inspection.release import Wished
-from allotment.cluster.leader_election import LeaseLost, Terms, identity
+from allotment.cluster.inspection.release import FeatureOverrides
+from allotment.cluster.leader_election import LeaseLost, LeaseTimings, identity
 from allotment.components import logs, registry
-from allotment.components.certificate import UnusableCertificate
+from allotment.components.certificate import CertificateError
 from allotment.components.component import Component
-from allotment.components.http_server import Unusable
-from allotment.components.settings import Address, Leading, Serving, Settings, address
+from allotment.components.http_server import AddressUnavailable
+from allotment.components.settings import Address, LeaderElectionSettings, EndpointSettings, ComponentSettings, address
 from allotment.extras import require
 from allotment.model.features import RELEASES
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.kubeconfig import Target
+    from allotment.cluster.remote.kubeconfig import ClusterTarget
 
 log = logging.getLogger(__name__)
 
@@ -42,22 +42,22 @@ def run(arguments: Namespace) -> int:
     component = _COMPONENTS[arguments.component](arguments)
     way = way_to(arguments)
     settings = _placed(settings, arguments, way)
-    from allotment.components.lifecycle import NoAnswer, run_component
+    from allotment.components.lifecycle import ClusterUnavailable, run_component
 
     logs.set_up(settings.logs, verbose=settings.verbose)
-    logs.take_over()
+    logs.capture_uncaught()
     try:
         asyncio.run(run_component(component, settings, way))
-    except (Unusable, UnusableCertificate) as error:
+    except (AddressUnavailable, CertificateError) as error:
         if settings.logs == "text":
             raise Mistake(str(error)) from None
         log.error("%s: %s", component.name, error)
         return EXIT_BAD_INPUT
-    except (NoAnswer, LeaseLost) as error:
+    except (ClusterUnavailable, LeaseLost) as error:
         log.error("%s: %s", component.name, error)
         return _EXIT_ENDED
     except Exception as error:
-        if isinstance(error, component.ends_with):
+        if isinstance(error, component.fatal_errors):
             log.error("%s: %s", component.name, error)
             return _EXIT_ENDED
         log.exception("%s: stopped by an internal error", component.name)
@@ -65,25 +65,25 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def settings_of(arguments: Namespace) -> Settings:
+def settings_of(arguments: Namespace) -> ComponentSettings:
     """Return the settings of a component from the command line. Raises Mistake."""
     version = release(arguments.kube_version) if arguments.kube_version else ""
     gates = features(version or RELEASES[-1], arguments.feature_gates).gates
     if arguments.otlp_endpoint:
         if "://" not in arguments.otlp_endpoint:
             raise Mistake(f"--otlp-endpoint: expected a URL (http://host:4318), found {arguments.otlp_endpoint!r}")
-    return Settings(
+    return ComponentSettings(
         serving=_serving(arguments),
         leading=_leading(arguments) if getattr(arguments, "leader_elect", False) else None,
         logs=arguments.log_format,
         verbose=arguments.verbose,
         traces=arguments.otlp_endpoint,
-        wished=Wished(version, gates),
-        patience=duration("--stop-timeout", arguments.stop_timeout),
+        feature_overrides=FeatureOverrides(version, gates),
+        shutdown_seconds=duration("--stop-timeout", arguments.stop_timeout),
     )
 
 
-def _serving(arguments: Namespace) -> Serving:
+def _serving(arguments: Namespace) -> EndpointSettings:
     health = _address("--health-bind-address", arguments.health_bind_address)
     metrics = _address("--metrics-bind-address", arguments.metrics_bind_address)
     files = arguments.tls_cert_file, arguments.tls_private_key_file
@@ -96,7 +96,7 @@ def _serving(arguments: Namespace) -> Serving:
                 " other hosts can reach it", "give both files, or serve on loopback: 127.0.0.1:8080",
             )  # fmt: skip
     certificate, key = (Path(file) if file else None for file in files)
-    return Serving(health, metrics, certificate, key)
+    return EndpointSettings(health, metrics, certificate, key)
 
 
 def _address(option: str, text: str | None) -> Address | None:
@@ -108,7 +108,7 @@ def _address(option: str, text: str | None) -> Address | None:
         raise Mistake(f"{option}: {error}") from None
 
 
-def _leading(arguments: Namespace) -> Leading:
+def _leading(arguments: Namespace) -> LeaderElectionSettings:
     lease = duration("--lease-duration", arguments.lease_duration)
     renew = duration("--renew-deadline", arguments.renew_deadline)
     retry = duration("--retry-period", arguments.retry_period)
@@ -119,11 +119,11 @@ def _leading(arguments: Namespace) -> Leading:
             "--lease-duration, --renew-deadline, --retry-period: each must be shorter than the one before",
             "the defaults are 15s, 10s and 2s",
         )
-    terms = Terms(int(lease), renew, retry)
-    return Leading(identity(), arguments.lease_namespace or "", arguments.lease_name, terms)
+    terms = LeaseTimings(int(lease), renew, retry)
+    return LeaderElectionSettings(identity(), arguments.lease_namespace or "", arguments.lease_name, terms)
 
 
-def _placed(settings: Settings, arguments: Namespace, way: Target) -> Settings:
+def _placed(settings: ComponentSettings, arguments: Namespace, way: ClusterTarget) -> ComponentSettings:
     """Set the default namespace of the Lease: that of the pod."""
     if settings.leading is None or arguments.lease_namespace:
         return settings

@@ -20,9 +20,9 @@ from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.console import folded
 from allotment.cli.output.errors import Mistake
 from allotment.cluster.inspection.discovery import discover
-from allotment.cluster.inspection.server_facts import facts_of, without
+from allotment.cluster.inspection.server_facts import facts_of, with_unread
 from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.files import atomic_write
 from allotment.model.meta import ObjectMeta
 from allotment.model.serialization import to_json, to_yaml
@@ -76,13 +76,13 @@ def _write(file: Path, text: str) -> None:
 
 
 async def _taken(
-    arguments: Namespace, client: HttpClient, way: Target
+    arguments: Namespace, client: HttpClient, way: ClusterTarget
 ) -> tuple[list[Tree], ServerFacts, Mapping[str, str]]:
     wanted = (*DEVICES, *PODS, *VOLUMES, *WORKLOADS, *EVENTS, *LIMITS)
     discovery = await discover(client)
     found = await read(client, discovery, wanted, arguments.namespace or "")
     facts = await facts_of(client, discovery, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return found.objects, replace(without(facts, found.refused), metadata=ObjectMeta(name="server")), found.refused
+    return found.objects, replace(with_unread(facts, found.refused), metadata=ObjectMeta(name="server")), found.refused
 
 
 def _without_applied(tree: Tree) -> Tree:
@@ -107,10 +107,10 @@ def _text(objects: Sequence[Tree], facts: ServerFacts, redact: bool, as_json: bo
 
 def _left_out(refused: Mapping[str, str]) -> Iterator[str]:
     """What could not be read, by reason."""
-    alike: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for resource, reason in refused.items():
-        alike.setdefault(reason, []).append(resource)
-    for reason, resources in alike.items():
+        by_reason.setdefault(reason, []).append(resource)
+    for reason, resources in by_reason.items():
         yield from folded(f"Not saved, because access is not allowed ({reason}): {listed(resources)}.", _WIDTH)
     if refused:
         yield "allot rbac reader prints the permissions that a snapshot requires."
@@ -120,5 +120,5 @@ def _counted(objects: Sequence[Tree]) -> str:
     """``2 nodes, 3 pods …``: what there is most asked for."""
     kinds = {"Node": "node", "ResourceSlice": "slice", "ResourceClaim": "claim", "Pod": "pod"}
     counts = {word: sum(tree["kind"] == kind for tree in objects) for kind, word in kinds.items()}
-    told = ", ".join(counted(count, word) for word, count in counts.items())
-    return f"{told}; {len(objects)} objects"
+    text = ", ".join(counted(count, word) for word, count in counts.items())
+    return f"{text}; {len(objects)} objects"

@@ -45,7 +45,7 @@ _LONGEST_ROOTS = 50
 
 def run(arguments: Namespace) -> int:
     """Run a lab until Ctrl-C, or with ``--detach`` start one and return."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     screen = open_screen()
     require("running a lab", "lab")
     with mistakes(arguments.name):
@@ -53,14 +53,14 @@ def run(arguments: Namespace) -> int:
         register = Register()
         path = Path(arguments.kubeconfig) if arguments.kubeconfig else kubeconfig.default_path()
         if arguments.detach:
-            return _detach(arguments, settings, register, path, screen, began)
+            return _detach(arguments, settings, register, path, screen, start)
         from allotment.lab.up import LabLocation
         from allotment.lab.up import run as run_lab
 
         live = screen.out.isatty()
 
         def ready(status: Status) -> None:
-            announce(screen, status, settings.fleet is None, time.perf_counter() - began)
+            announce(screen, status, settings.fleet is None, time.perf_counter() - start)
             screen.line("Press Ctrl-C to stop it." if live else "SIGINT or SIGTERM stops it.")
             screen.out.flush()
 
@@ -83,13 +83,13 @@ def announce(screen: Screen, status: Status, as_before: bool, seconds: float) ->
     """What a user needs to begin. ``as_before``: the machines are those that the data came with."""
     screen.line(f"{screen.paint('Ready', 'green')} in {seconds:.1f} s: {status.url}")
     machines = ", ".join(status.fleet)
-    told = [
+    rows = [
         ("fleet", ": ".join(filter(None, ("as it was" if as_before else "", machines))) or "none"),
         ("data", from_home(status.data) if status.data else "in memory only: lost when the lab stops"),
         ("kubectl", f"context {status.context!r} in {from_home(status.kubeconfig)}, now the current context"),
         ("log", from_home(status.log) if status.log else ""),
     ]
-    for title, text in told:
+    for title, text in rows:
         for number, line in enumerate(folded(text, screen.width and screen.width - _INDENT) if text else ()):
             # What is longer goes on below itself.
             screen.line(f"  {title:<9}{line}" if not number else f"{'':{_INDENT}}{line.strip()}")

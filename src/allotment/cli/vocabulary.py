@@ -49,9 +49,9 @@ def _matching_drivers(text: str) -> tuple[str, ...]:
         return (text,)
     if text in by_vendor:
         return by_vendor[text]
-    meant = mistaken_drivers().get(text)
-    if meant is not None:
-        return (meant,)
+    names = mistaken_drivers().get(text)
+    if names is not None:
+        return (names,)
     known = (*by_vendor, *drivers())
     likely = similar_names(text, known, 2)
     raise Mistake(
@@ -94,13 +94,13 @@ def _span(releases: Sequence[str]) -> str:
 def _show(screen: Screen, words: Vocabulary) -> None:
     when = words.published.get(words.release, "")
     screen.line(f"{screen.paint(words.driver, 'bold')}: {words.title}")
-    others = [one for one in words.releases if one != words.release]
-    told = f"release {words.release}" + (f" ({when})" if when not in ("", words.release) else "")
-    _fold(screen, told + (f"; also known: {', '.join(others)}" if others else ""), "")
+    others = [item for item in words.releases if item != words.release]
+    text = f"release {words.release}" + (f" ({when})" if when not in ("", words.release) else "")
+    _fold(screen, text + (f"; also known: {', '.join(others)}" if others else ""), "")
     if len(words.types) > 1:
         _heading(screen, "DEVICE TYPES")
-        for one in words.types:
-            _entry(screen, one.name, "", one.meaning)
+        for item in words.types:
+            _entry(screen, item.name, "", item.meaning)
     terms: dict[str, Attribute | Capacity] = {**words.attributes_by_name, **words.capacities_by_name}
     for title, map_, names in (
         ("ATTRIBUTES", "attributes", words.attributes_by_name), ("CAPACITIES", "capacity", words.capacities_by_name)
@@ -180,8 +180,8 @@ def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str
     exact = [pair for pair in found if text.casefold() in (pair[1].name.casefold(), pair[1].bare.casefold())]
     shown = exact or found
     for words in chosen:
-        for sort in dict.fromkeys(word.sort for one, word in shown if one is words):
-            named = {word.name: word for one, word in shown if one is words and word.sort == sort}
+        for sort in dict.fromkeys(word.sort for item, word in shown if item is words):
+            named = {word.name: word for item, word in shown if item is words and word.sort == sort}
             for name, members in _numbered(list(named)):
                 _details(screen, words, named[members[0]], name)
     if len(found) > len(shown):

@@ -15,7 +15,7 @@ from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.object_watch import states
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.lab.wait_conditions import condition, describe_state
 from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, relax, text_of
 from allotment.model.trees import Tree
@@ -86,7 +86,7 @@ def _has_value(tree: Tree | None, template: Template, wanted: str | None) -> boo
 
 
 class _Wait:
-    def __init__(self, arguments: Namespace, client: HttpClient, way: Target, test: Test, limit: float) -> None:
+    def __init__(self, arguments: Namespace, client: HttpClient, way: ClusterTarget, test: Test, limit: float) -> None:
         self._arguments = arguments
         self._client = client
         self._namespace = namespace_of(arguments, way)
@@ -107,15 +107,15 @@ class _Wait:
     async def _targets(self) -> list[ResourceArgument]:
         arguments = self._arguments
         targets: list[ResourceArgument] = []
-        for one in resource_arguments(await discover(self._client), arguments.objects):
-            if one.name:
-                targets.append(one)
+        for argument in resource_arguments(await discover(self._client), arguments.objects):
+            if argument.name:
+                targets.append(argument)
                 continue
             if not (arguments.all or arguments.selector):
                 raise Failure("error: resource(s) were provided, but no name was specified", "or give --all or -l")
-            place = one.place(self._namespace)
-            listing = await self._client.list(one.served.resource, place, labels=arguments.selector or "")
-            targets += (ResourceArgument(one.served, tree["metadata"]["name"]) for tree in listing.items)
+            place = argument.place(self._namespace)
+            listing = await self._client.list(argument.served.resource, place, labels=arguments.selector or "")
+            targets += (ResourceArgument(argument.served, tree["metadata"]["name"]) for tree in listing.items)
         return targets
 
     async def _one(self, target: ResourceArgument, deadline: Deadline) -> bool:

@@ -1,1 +1,1 @@
-"""How programs see a cluster: one ``Client`` for store, lab and real cluster, and caches over it."""
+"""Access to a cluster: one ``Client`` protocol for store, lab and real clusters, and caches on top of it."""

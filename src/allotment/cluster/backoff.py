@@ -1,4 +1,4 @@
-"""How long to wait after the nth failure in a row: doubling, bounded, and never all at the same moment."""
+"""Exponential backoff with jitter and an upper limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 
 
 class Backoff:
-    """Waits for one thing that fails again and again.
+    """Delays between the retries of one operation.
 
     >>> waits = Backoff(Random(1), first=1, longest=5)
     >>> [0.5 <= waits.next() <= 1, 1 <= waits.next() <= 2, waits.next() <= 4, waits.next() <= 5]
@@ -20,12 +20,12 @@ class Backoff:
         self.failures = 0
 
     def next(self) -> float:
-        """Note a failure; the seconds to wait now."""
+        """Record a failure and return the delay in seconds before the next try."""
         self.failures += 1
         whole: float = min(self._first * 2 ** min(self.failures - 1, 32), self._longest)
-        # Half of it is chance, so that many who failed together do not come back together.
+        # Half of it is random, so that clients that failed together do not retry together.
         return whole * (0.5 + self._random.random() / 2)
 
     def reset(self) -> None:
-        """It went well."""
+        """Forget the failures after a success."""
         self.failures = 0

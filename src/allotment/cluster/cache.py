@@ -1,13 +1,13 @@
-"""What a program knows of a resource: every object, kept current by list and watch, shared by all who ask.
+"""A cache of all objects of a resource, kept current by list and watch and shared by all its readers.
 
-A cache lists once and then only watches. A watch that ends goes on where it stopped; one that came too late (410)
-lists again and tells the difference. So does one whose cluster has gone back to earlier revisions: its store was
-restored from a backup, and a watch from a revision that is still to come would be told nothing. Callbacks run at once
-and in order: whoever is called sees the cache as the change left it, and must only note what to do.
+A cache lists once and then watches. A watch that ends is resumed where it stopped; if its revision has expired (410),
+the cache lists again and reports the differences. It does the same if the cluster is at an earlier revision than
+before: its store was restored from a backup, and a watch from a future revision would return no events. Callbacks run
+synchronously and in order, see the cache as the change left it, and must only enqueue work.
 
-Revisions are compared as numbers, which Kubernetes promises since 1.35. That is what makes :meth:`Cache.noted` safe: a
-program puts the answer to its own write in at once and never acts on what it has itself replaced, and an older watch
-event cannot undo it.
+Revisions are compared as numbers, which Kubernetes guarantees since 1.35. This makes :meth:`Cache.record_write` safe: a
+program stores the response to its own write immediately and never acts on what it has replaced itself, and an older
+watch event cannot undo it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from random import Random
 from typing import Any, Generic, TypeVar, cast
 
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.cached_item import Item, numbered
+from allotment.cluster.cached_item import CachedItem, revision_number
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, UnknownVersions, Unreachable
@@ -34,16 +34,17 @@ V = TypeVar("V")
 
 log = logging.getLogger(__name__)
 
-#: A watch that lived this long was no failure, however it ended.
+#: A watch that ran this long does not count as a failure, however it ended.
 _HEALTHY_SECONDS = 5.0
-#: What was served is believed to be gone after so long: of several servers one may not know it, as during an upgrade.
+#: Seconds until a resource that is no longer served counts as removed: during an upgrade, one of several servers may
+#: not know it.
 _GONE_SECONDS = 60.0
 
-Changed = Callable[["Item[T] | None", "Item[T] | None"], None]
+Changed = Callable[["CachedItem[T] | None", "CachedItem[T] | None"], None]
 
 
 class Cache(Generic[T]):
-    """See the module. ``run`` it in a task of its own, or take it from ``Caches``, which does."""
+    """A cache of one resource. Run :meth:`run` in a task, or get the cache from ``Caches``, which does so."""
 
     def __init__(
         self, client: Client, resource: Resource, type: type[T] | None = None, *, clock: Clock, random: Random,
@@ -51,16 +52,16 @@ class Cache(Generic[T]):
     ) -> None:  # fmt: skip
         self.resource = resource
         self.synced = asyncio.Event()
-        self._told: float | None = None
-        """When it was last said that no answer came."""
-        self.heard = -inf
-        """When the server last said anything of it, by the clock's ``seconds``: a quiet watch has bookmarks."""
+        self._outage_logged: float | None = None
+        """When it was last logged that the server is unreachable."""
+        self.last_response = -inf
+        """When the server last sent anything, in the clock's ``seconds``; a quiet watch gets bookmarks."""
         self.since = inf
-        """Since when it has followed without a break, by the clock's ``seconds``; infinite while it does not."""
+        """Since when it has been current without interruption, in the clock's ``seconds``; infinite while it is not."""
         self.unreadable = ""
-        """Why the objects that there may be cannot be read: in no version that is known. What was read before stays."""
+        """Why the objects cannot be read (no known version is served), or empty. Objects read before stay."""
         self.restored = 0
-        """How often it was read anew, because the cluster was restored from a backup."""
+        """How often it listed again because the cluster was restored from a backup."""
         self._client = client
         self._type = type
         self._clock = clock
@@ -68,37 +69,37 @@ class Cache(Generic[T]):
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
-        self._items: dict[tuple[str, str], Item[T]] = {}
+        self._items: dict[tuple[str, str], CachedItem[T]] = {}
         self._indexes: dict[str, Index[T]] = {}
         self._callbacks: list[Changed[T]] = []
-        # Up to which revision the list and the watch have told everything; "" before the first list.
+        # The revision up to which list and watch are complete; "" before the first list.
         self._revision = ""
         self._continues = False
-        """Whether a watch from there would tell the rest."""
-        self._went_back = False
-        """Whether the cluster was seen to be restored, and is not read yet; it may come past where it was meanwhile."""
+        """Whether a watch from that revision returns all later changes."""
+        self._restore_detected = False
+        """Whether a restore was detected but not listed yet; the cluster may pass the old revision meanwhile."""
         self._unserved = inf
-        """Since when the cluster says that it has no such resource."""
+        """Since when the cluster has reported that it does not serve the resource."""
         self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = itertools.count()
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def item(self, namespace: str, name: str) -> Item[T] | None:
-        """One object with its tree; the namespace of what has none is empty."""
+    def item(self, namespace: str, name: str) -> CachedItem[T] | None:
+        """The object with its tree, or None. The namespace of a cluster-scoped object is empty."""
         return self._items.get((namespace, name))
 
     def get(self, namespace: str, name: str) -> T | None:
-        """One object's value."""
+        """The value of an object, or None."""
         item = self._items.get((namespace, name))
         return item.value if item else None
 
     def tree(self, namespace: str, name: str) -> Tree | None:
-        """One object's tree."""
+        """The tree of an object, or None."""
         item = self._items.get((namespace, name))
         return item.tree if item else None
 
-    def items(self) -> Collection[Item[T]]:
+    def items(self) -> Collection[CachedItem[T]]:
         """All objects with their trees."""
         return self._items.values()
 
@@ -110,7 +111,7 @@ class Cache(Generic[T]):
         return len(self._items)
 
     def index(self, name: str, keys_of: KeysOf[T]) -> Index[T]:
-        """The index of that name, made when first asked for."""
+        """The index with this name, built on first use."""
         index = self._indexes.get(name)
         if index is None:
             index = self._indexes[name] = Index(keys_of, self._items)
@@ -119,28 +120,28 @@ class Cache(Generic[T]):
         return index
 
     def on_change(self, callback: Changed[T]) -> Callable[[], None]:
-        """Be told of every change (``old``, ``new``; ``None`` is absent), first of all that is there; returns the end.
+        """Call ``callback(old, new)`` for all current objects and then for every change; None means absent.
 
-        An object that went and came again under its name is told as two changes.
+        Returns a function that ends this. A deletion and re-creation under the same name are two changes.
         """
         self._callbacks.append(callback)
         for item in tuple(self._items.values()):
-            self._tell(callback, None, item)
+            self._notify(callback, None, item)
         return lambda: self._callbacks.remove(callback)
 
-    # --- what programs add themselves -----------------------------------------------------------------------------
+    # --- the programs' own writes ---------------------------------------------------------------------------------
 
-    def noted(self, tree: Tree) -> None:
-        """Take in the answer to a write of one's own, ahead of the watch."""
-        item = Item(tree, self._type)
+    def record_write(self, tree: Tree) -> None:
+        """Store the response to a write, ahead of the watch."""
+        item = CachedItem(tree, self._type)
         known = self._items.get(item.key)
-        if known is None and item.revision <= numbered(self._revision):
-            return  # the watch is past it already: it is gone again
+        if known is None and item.revision <= revision_number(self._revision):
+            return  # the watch has passed this revision: the object was deleted again
         if known is None or known.revision < item.revision:
             self._put(known, item)
 
-    def noted_gone(self, tree: Tree) -> None:
-        """Take in that what ``tree`` shows is gone: a delete that left nothing, or a 404."""
+    def record_deletion(self, tree: Tree) -> None:
+        """Remove the object of ``tree``, after a completed delete or a 404."""
         metadata = tree["metadata"]
         known = self._items.get((metadata.get("namespace", ""), metadata["name"]))
         if known is not None and known.uid == metadata.get("uid", ""):
@@ -148,25 +149,25 @@ class Cache(Generic[T]):
 
     @property
     def revision(self) -> int:
-        """Up to which revision list and watch have told everything. What is written from now on gets a later one, or
-        the cluster was restored from a backup and this cache does not know yet."""
-        return numbered(self._revision)
+        """The revision up to which list and watch are complete. Later writes get a later revision, unless the cluster
+        was restored from a backup and this cache does not know yet."""
+        return revision_number(self._revision)
 
-    async def reached(self, revision: str) -> None:
-        """Wait until list and watch have told everything up to a revision of this resource.
+    async def wait_for_revision(self, revision: str) -> None:
+        """Wait until list and watch are complete up to a revision of this resource.
 
-        Whoever has written something and must know what others wrote before it waits for this.
+        A program uses this after a write to see what others wrote before it.
         """
-        wanted = numbered(revision)
-        if numbered(self._revision) < wanted:
+        wanted = revision_number(revision)
+        if revision_number(self._revision) < wanted:
             arrived = asyncio.get_running_loop().create_future()
             heapq.heappush(self._awaited, (wanted, next(self._tickets), arrived))
             await arrived
 
-    def _moved(self, revision: str) -> None:
-        """List or watch have come to a revision, and all of it has been told."""
+    def _advance(self, revision: str) -> None:
+        """Record that list or watch are complete up to a revision."""
         self._revision = revision
-        while self._awaited and self._awaited[0][0] <= numbered(revision):
+        while self._awaited and self._awaited[0][0] <= revision_number(revision):
             arrived = heapq.heappop(self._awaited)[2]
             if not arrived.done():
                 arrived.set_result(None)
@@ -174,12 +175,12 @@ class Cache(Generic[T]):
     # --- following ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Follow the cluster for ever."""
+        """Keep the cache current until cancelled."""
         while True:
-            began = self._clock.seconds()
+            start = self._clock.seconds()
             try:
                 if self._continues:
-                    self._continues = await self._as_before()
+                    self._continues = await self._is_not_restored()
                 if not self._continues:
                     await self._list()
                 await self._watch()
@@ -197,11 +198,11 @@ class Cache(Generic[T]):
                     log.warning("%s: %s", self.resource.plural, error)
             except Unreachable as error:
                 self.since = inf
-                # That a server is gone is news once: it may be for long.
-                news = self._told is None or self.heard > self._told
-                log.log(logging.INFO if news else logging.DEBUG, "%s: %s", self.resource.plural, error)
-                self._told = self._clock.seconds()
-            if self._clock.seconds() - began >= _HEALTHY_SECONDS:
+                # An outage is logged once: it may be long.
+                is_new = self._outage_logged is None or self.last_response > self._outage_logged
+                log.log(logging.INFO if is_new else logging.DEBUG, "%s: %s", self.resource.plural, error)
+                self._outage_logged = self._clock.seconds()
+            if self._clock.seconds() - start >= _HEALTHY_SECONDS:
                 self._backoff.reset()
             await self._clock.sleep(self._backoff.next())
 
@@ -209,53 +210,53 @@ class Cache(Generic[T]):
         listing = await self._client.list(
             self.resource, self._namespace, labels=self._labels, fields=self._fields, limit=500
         )
-        self._hear()
+        self._record_response()
         self.unreadable = ""
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
-        revision = numbered(listing.revision)
-        restored, self._went_back = self._went_back or revision < numbered(self._revision), False
+        revision = revision_number(listing.revision)
+        restored, self._restore_detected = self._restore_detected or revision < revision_number(self._revision), False
         self.restored += restored
         self._revision, self._continues, self._unserved = listing.revision, True, inf
         for key, known in tuple(self._items.items()):
-            # What was noted after the list was made is not in it, and is there all the same.
+            # An object recorded after the list was made is not in it, but exists.
             if key not in listed and (restored or known.revision <= revision):
                 self._put(known, None)
         for key, item in listed.items():
             old = self._items.get(key)
             if old is None or restored or old.revision < item.revision:
                 self._put(old, item)
-        if restored:  # what is waited for will never come
+        if restored:  # the awaited revisions may never be reached
             self._awaited = [(0, ticket, arrived) for _, ticket, arrived in self._awaited]
-        self._moved(listing.revision)
+        self._advance(listing.revision)
         self.synced.set()
 
-    async def _as_before(self) -> bool:
-        """Whether the cluster is still as far as this cache has come; a list of nothing tells."""
+    async def _is_not_restored(self) -> bool:
+        """Whether the cluster has reached the revision of this cache, determined by a list without results."""
         namespace = self._namespace or ("default" if self.resource.namespaced else "")
-        fields = self._fields or "metadata.name=none"  # a role may allow lists of its own object only
+        fields = self._fields or "metadata.name=none"  # a role may allow lists of a single object only
         listing = await self._client.list(self.resource, namespace, labels=self._labels, fields=fields)
-        self._hear()
-        if numbered(listing.revision) >= numbered(self._revision):
+        self._record_response()
+        if revision_number(listing.revision) >= revision_number(self._revision):
             return True
         log.warning(
             "%s: the cluster is at revision %s, but was at %s before: it was restored from a backup; listing again",
             self.resource.plural, listing.revision, self._revision,
         )  # fmt: skip
-        self._went_back = True
+        self._restore_detected = True
         return False
 
-    def _hear(self) -> None:
-        self.heard = self._clock.seconds()
-        self.since = min(self.since, self.heard)
+    def _record_response(self) -> None:
+        self.last_response = self._clock.seconds()
+        self.since = min(self.since, self.last_response)
 
     def _not_served(self) -> None:
-        """The cluster has no such resource, so there is nothing of it; it may come (a gate, a definition of a kind)."""
+        """Remove all objects of a resource that is not served; it may appear later (a feature gate, a CRD)."""
         self._continues = False
         self._unserved = min(self._unserved, self._clock.seconds())
         if self._items and self._clock.seconds() - self._unserved < _GONE_SECONDS:
             self.since = inf
             return
-        self._hear()
+        self._record_response()
         self.unreadable = ""
         log.debug("%s are not served", self.resource.plural)
         for item in tuple(self._items.values()):
@@ -266,28 +267,28 @@ class Cache(Generic[T]):
         async for event in self._client.watch(
             self.resource, self._namespace, revision=self._revision, labels=self._labels, fields=self._fields
         ):
-            self.heard = self._clock.seconds()
+            self.last_response = self._clock.seconds()
             metadata = event.object["metadata"]
             revision = self._revision = metadata["resourceVersion"]
             if event.type == "BOOKMARK":
-                self._moved(revision)
+                self._advance(revision)
                 continue
             known = self._items.get((metadata.get("namespace", ""), metadata["name"]))
             if event.type == "DELETED":
-                # A deletion that is older than what is known: it went, came again, and the new one was noted.
-                if known is not None and known.revision <= numbered(self._revision):
+                # An older deletion means that the object was re-created, and the new one was recorded.
+                if known is not None and known.revision <= revision_number(self._revision):
                     self._put(known, None)
-            elif known is None or known.revision < numbered(self._revision):
+            elif known is None or known.revision < revision_number(self._revision):
                 self._put(known, self._item(event.object))
             if self._awaited:
-                self._moved(revision)
+                self._advance(revision)
 
-    def _item(self, tree: Tree) -> Item[T]:
+    def _item(self, tree: Tree) -> CachedItem[T]:
         if "kind" not in tree:  # Kubernetes leaves it out of the items of lists
             tree = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, **tree}
-        return Item(tree, self._type)
+        return CachedItem(tree, self._type)
 
-    def _put(self, old: Item[T] | None, new: Item[T] | None) -> None:
+    def _put(self, old: CachedItem[T] | None, new: CachedItem[T] | None) -> None:
         if old is not None and new is not None and old.uid != new.uid:
             self._put(old, None)
             old = None
@@ -298,17 +299,17 @@ class Cache(Generic[T]):
         for index in self._indexes.values():
             index.change(old, new)
         for callback in tuple(self._callbacks):
-            self._tell(callback, old, new)
+            self._notify(callback, old, new)
 
-    def _tell(self, callback: Changed[T], old: Item[T] | None, new: Item[T] | None) -> None:
+    def _notify(self, callback: Changed[T], old: CachedItem[T] | None, new: CachedItem[T] | None) -> None:
         try:
             callback(old, new)
         except Exception:
-            # One program's mistake must not blind the others.
+            # A failing callback must not keep changes from the others.
             log.exception("%s: a callback failed on %r", self.resource.plural, new or old)
 
     def typed(self, type: type[V]) -> Cache[V]:
-        """The same cache for readers of a type. Raises TypeError when others read it as another type."""
+        """The same cache with typed values. Raises TypeError if it is read as another type already."""
         if self._type is None:
             self._type = cast("Any", type)
             for item in self._items.values():

@@ -1,6 +1,6 @@
-"""One object as caches have it: its tree with what is asked for most at hand, and its typed value once it is asked for.
+"""A cached object: its tree, frequently used fields, and its typed value, which is decoded on first use.
 
-Revisions are compared as numbers, which Kubernetes promises since 1.35.
+Revisions are compared as numbers, which Kubernetes guarantees since 1.35.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ T = TypeVar("T")
 _UNREAD: Final[Tree] = {}
 
 
-class Item(Generic[T]):
-    """One object as the cache has it: the tree, and (made when first asked for) the typed value."""
+class CachedItem(Generic[T]):
+    """An object in a cache: the tree and its typed value, decoded on first use."""
 
     __slots__ = ("_controller", "_type", "_value", "key", "name", "namespace", "revision", "tree", "uid")
 
@@ -27,7 +27,7 @@ class Item(Generic[T]):
         #: Namespace and name.
         self.key = (self.namespace, self.name)
         self.uid: str = metadata.get("uid", "")
-        self.revision = numbered(metadata.get("resourceVersion", ""))
+        self.revision = revision_number(metadata.get("resourceVersion", ""))
         self._type = type
         self._value: T | None = None
         self._controller: Tree | None = _UNREAD
@@ -37,7 +37,7 @@ class Item(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The typed value; decoded once. A cache without a type gives the tree."""
+        """The typed value, decoded once; the tree if the cache has no type."""
         if self._value is None:
             self._value = cast("T", self.tree) if self._type is None else read_value(self.tree, self._type)
         return self._value
@@ -64,7 +64,7 @@ class Item(Generic[T]):
 
     @property
     def deleting(self) -> bool:
-        """Whether somebody asked for its deletion."""
+        """Whether its deletion was requested."""
         return "deletionTimestamp" in self.tree["metadata"]
 
     @property
@@ -75,8 +75,8 @@ class Item(Generic[T]):
         return self._controller
 
 
-def numbered(revision: str) -> int:
-    """A revision as a number, 0 where there is none."""
+def revision_number(revision: str) -> int:
+    """A resourceVersion as a number; 0 if it is empty."""
     return int(revision) if revision.isdecimal() else 0
 
 
@@ -88,23 +88,23 @@ def _controller_of(tree: Tree) -> Tree | None:
     return None
 
 
-def by_controller(item: Item[Any]) -> tuple[str, ...]:
+def by_controller(item: CachedItem[Any]) -> tuple[str, ...]:
     """For indexes: the uid of the controlling owner."""
     owner = item.controller
     return (owner["uid"],) if owner else ()
 
 
-def by_namespace(item: Item[Any]) -> tuple[str, ...]:
+def by_namespace(item: CachedItem[Any]) -> tuple[str, ...]:
     """For indexes: the namespace."""
     return (item.namespace,)
 
 
-def by_uid(item: Item[Any]) -> tuple[str, ...]:
+def by_uid(item: CachedItem[Any]) -> tuple[str, ...]:
     """For indexes: the object's own uid."""
     return (item.uid,)
 
 
-def by_node(item: Item[Any]) -> tuple[str, ...]:
+def by_node(item: CachedItem[Any]) -> tuple[str, ...]:
     """For indexes of pods: the node that they are bound to."""
     node = item.spec.get("nodeName")
     return (node,) if node else ()

@@ -1,4 +1,4 @@
-"""The caches of a process: each resource is listed, watched and decoded once, however many programs ask for it."""
+"""The caches of a process: each resource is listed, watched and decoded once for all programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Caches:
         self._start: Callable[[Cache[Any]], None] | None = None
 
     def of(self, resource: Resource, type: type[T] | None = None) -> Cache[T]:
-        """The cache of a resource; it starts with the first who asks."""
+        """The cache of a resource, started on first use."""
         cache = self._caches.get(resource)
         if cache is None:
             cache = self._caches[resource] = Cache(self._client, resource, type, clock=self._clock, random=self._random)
@@ -41,11 +41,11 @@ class Caches:
         return self.of(resource)
 
     def known(self) -> Iterable[Cache[Any]]:
-        """The caches that somebody asked for."""
+        """The caches in use."""
         return tuple(self._caches.values())
 
     async def run(self) -> None:
-        """Keep all of them current, for ever."""
+        """Keep all caches current until cancelled."""
         async with asyncio.TaskGroup() as group:
 
             def start(cache: Cache[Any]) -> None:
@@ -61,6 +61,6 @@ class Caches:
 
 
 async def all_synced(*caches: Cache[Any]) -> None:
-    """Wait until each has been listed once."""
+    """Wait until each cache has been listed once."""
     for cache in caches:
         await cache.synced.wait()

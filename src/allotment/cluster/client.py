@@ -1,7 +1,7 @@
-"""The one way to a cluster: reads, writes and watches of objects as the API shows them.
+"""The client protocol for a cluster: reads, writes and watches of API objects.
 
-Objects are JSON trees. A tree that came from a client is shared by everyone who got it: change a copy, never the tree.
-A program keeps what it does not know by patching, or by writing back the very tree it read; typed values
+Objects are JSON trees. A tree from a client is shared by all its readers: change a copy, never the tree. A program
+preserves unknown fields by patching, or by writing back the tree that it read; typed values
 (``msgspec.convert(tree, Pod)``) are for reading.
 """
 
@@ -17,7 +17,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
 class Resource(NamedTuple):
-    """A resource of one API version, as paths name it."""
+    """A resource in one API version."""
 
     group: str
     version: str
@@ -31,7 +31,7 @@ class Resource(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path; without a namespace, of the resource in all namespaces.
+        """The URL path; without a namespace, of all namespaces.
 
         >>> Resource("apps", "v1", "deployments", "Deployment", True).path("shop", "web", "scale")
         '/apis/apps/v1/namespaces/shop/deployments/web/scale'
@@ -42,14 +42,14 @@ class Resource(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change seen by a watch. ``BOOKMARK`` only moves the revision on."""
+    """A watch event. ``BOOKMARK`` only advances the revision."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: Tree
 
 
 class Listing(NamedTuple):
-    """Objects of one moment; a watch from ``revision`` continues without a gap."""
+    """The result of a list; a watch from ``revision`` continues without a gap."""
 
     items: Sequence[Tree]
     revision: str
@@ -58,8 +58,8 @@ class Listing(NamedTuple):
 class Client(Protocol):
     """Access to the API under one identity and field manager name.
 
-    Every method raises :class:`~allotment.cluster.errors.StatusError` with the server's answer when it refuses, and
-    :class:`~allotment.cluster.errors.Unreachable` when there is no answer. A write that returned is durable.
+    Every method raises :class:`~allotment.cluster.errors.StatusError` if the server rejects the request, and
+    :class:`~allotment.cluster.errors.Unreachable` if it does not respond. A write that returned is durable.
     """
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
@@ -69,20 +69,20 @@ class Client(Protocol):
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        """All objects (of all namespaces without one), whatever the number; ``limit`` is the size of a page."""
+        """All objects, of all namespaces if none is given; ``limit`` is the page size."""
         ...
 
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        """Changes after ``revision``. Ends when the server ends it; raises StatusError 410 when it is too old."""
+        """Changes after ``revision`` until the server ends the watch. Raises StatusError 410 if it has expired."""
         ...
 
     async def create(
         self, resource: Resource, tree: Tree, namespace: str = "", *, name: str = "", subresource: str = "",
         dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        """A new object, or (with ``name`` and ``subresource``) a call such as binding or eviction."""
+        """Create an object or, with ``name`` and ``subresource``, a subresource such as a binding or eviction."""
         ...
 
     async def update(self, resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
@@ -100,12 +100,12 @@ class Client(Protocol):
         self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", revision: str = "",
         grace_seconds: int | None = None, propagation: Propagation | None = None, dry_run: bool = False,
     ) -> Tree:  # fmt: skip
-        """Delete an object, if ``uid`` and ``revision`` (where given) are still its own."""
+        """Delete an object, if it still has ``uid`` and ``revision`` (where given)."""
         ...
 
 
 class Reader(Protocol):
-    """A client that reads any path."""
+    """A client that can read any path."""
 
     async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
         """The tree at a path."""

@@ -1,7 +1,7 @@
-"""Time as programs see it: stamps are the wall's, waits run ``speed`` times as fast.
+"""A clock whose timestamps are real and whose waits run ``speed`` times as fast.
 
-Stamps stay true so that ages read right in every client; durations that objects ask for (``tolerationSeconds``,
-``ttlSecondsAfterFinished``) shrink with the speed. :meth:`Clock.left` joins the two, so that nobody subtracts stamps.
+Timestamps are real, so that every client shows correct ages; durations in objects (``tolerationSeconds``,
+``ttlSecondsAfterFinished``) shrink with the speed. Use :meth:`Clock.left` instead of subtracting timestamps.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """Something that will happen, and may be called off."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> None:
-        """Call it off; too late is no error."""
+        """Cancel the call; no effect if it has run."""
         ...
 
 
 class Clock:
-    """The running machine's clock. Tests have their own with the same methods."""
+    """The clock of this machine. Tests use their own with the same methods."""
 
     def __init__(self, speed: float = 1.0) -> None:
         if not speed > 0:
@@ -33,7 +33,7 @@ class Clock:
         return datetime.now(UTC)
 
     def now(self) -> str:
-        """Now as objects write it: whole seconds.
+        """The current time as objects store it, in whole seconds.
 
         >>> len(Clock().now())
         20
@@ -41,25 +41,25 @@ class Clock:
         return stamp(self.moment())
 
     def now_micro(self) -> str:
-        """Now with microseconds, as Leases and newer Events write it."""
+        """The current time with microseconds, as in Leases and newer Events."""
         return stamp_micro(self.moment())
 
     def seconds(self) -> float:
-        """Seconds on a scale of its own that never jumps; runs with the speed."""
+        """Monotonic seconds, scaled by the speed."""
         return asyncio.get_running_loop().time() * self.speed
 
     async def sleep(self, seconds: float) -> None:
-        """Wait that long, at this clock's speed."""
+        """Wait for some seconds at this clock's speed."""
         await asyncio.sleep(seconds / self.speed if seconds > 0 else 0)
 
     def later(self, seconds: float, act: Callable[[], None]) -> Timer:
-        """Do something after that long, at this clock's speed."""
+        """Call a function after some seconds at this clock's speed."""
         return asyncio.get_running_loop().call_later(max(seconds, 0) / self.speed, act)
 
     def left(self, start: str | datetime, seconds: float = 0) -> float:
-        """How long to wait, at this clock's speed, until ``seconds`` have gone by since ``start``; negative: over."""
-        began = parse(start) if isinstance(start, str) else start
-        return seconds - (self.moment() - began).total_seconds() * self.speed
+        """Seconds of this clock until ``seconds`` have passed since ``start``; negative if they have passed."""
+        started = parse(start) if isinstance(start, str) else start
+        return seconds - (self.moment() - started).total_seconds() * self.speed
 
 
 def stamp(moment: datetime) -> str:
@@ -73,7 +73,7 @@ def stamp_micro(moment: datetime) -> str:
 
 
 def parse(text: str) -> datetime:
-    """The moment that a stamp tells.
+    """Parse a timestamp; without an offset it is UTC.
 
     >>> parse("2026-01-01T01:00:00+01:00")
     datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)

@@ -1,7 +1,7 @@
-"""Where in a manifest stands what a cluster refused.
+"""The position in a manifest that an API error refers to.
 
-A server knows fields and no files: its Status names a field, or only the object. Here the file is known, and (for the
-kinds of Kubernetes) what a misspelt field was probably meant to be.
+A server does not know files: its Status names a field, or only the object. This module adds the file position and, for
+Kubernetes' own kinds, suggestions for misspelt fields.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from allotment.model.decoding import DecodingError, decode
 from allotment.model.loading import Document, Position
 
 
-class Place(NamedTuple):
-    """``position``: of the field, or of the object. ``advice``: a line each."""
+class SourceLocation(NamedTuple):
+    """``position``: of the field or the object. ``advice``: one line each."""
 
     position: Position
     advice: tuple[str, ...] = ()
 
 
-def place_of(document: Document, error: StatusError) -> Place:
-    """The place that a refusal of a document is about."""
+def locate_error(document: Document, error: StatusError) -> SourceLocation:
+    """The position in a document that an error refers to."""
     causes = (error.status.get("details") or {}).get("causes") or ()
     fields = [cause["field"] for cause in causes if isinstance(cause, dict) and cause.get("field")]
     if error.code == 422 and fields:
-        return Place(document.position(fields[0]))
-    if error.code in (400, 500):  # what cannot be decoded; server-side apply says 500
+        return SourceLocation(document.position(fields[0]))
+    if error.code in (400, 500):  # a decoding error; server-side apply returns 500
         try:
             decode(document)
         except DecodingError as misread:
             first, *others = misread.problems
             more = (f"{one.position}: {one.message}{one.hint and '; '}{one.hint}" for one in others)
-            return Place(first.position, tuple(filter(None, (first.hint, *more))))
-    return Place(document.position())
+            return SourceLocation(first.position, tuple(filter(None, (first.hint, *more))))
+    return SourceLocation(document.position())

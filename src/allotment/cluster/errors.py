@@ -1,4 +1,4 @@
-"""What a cluster answers when it does not do what was asked."""
+"""Exceptions for failed requests to a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class StatusError(Exception):
-    """The API refused: ``status`` is its ``Status`` object."""
+    """Raised when the API server rejects a request. ``status`` is its ``Status`` object."""
 
     def __init__(self, status: dict[str, Any]) -> None:
         super().__init__(status.get("message") or status.get("reason") or "the server answered without a message")
@@ -26,7 +26,7 @@ class StatusError(Exception):
 class UnknownVersions(StatusError):
     """Raised for a resource that the cluster serves only in versions that the client does not know.
 
-    Its objects cannot be read, and may well be there: unlike 404 it never means that there are none.
+    Its objects cannot be read but may exist; 404 means that there are none.
     """
 
     def __init__(self, resource: str, why: str) -> None:
@@ -35,8 +35,8 @@ class UnknownVersions(StatusError):
 
 
 class Unreachable(Exception):
-    """No answer came: what was tried, and why it failed."""
+    """Raised when the server does not respond. The text contains the request and the reason."""
 
 
 class NoCredentials(Unreachable):
-    """Nobody was asked: what would tell the cluster who asks, or us that it is the cluster, cannot be had or used."""
+    """Raised before a request is sent if credentials or the certificate authority are missing or unusable."""

@@ -1,9 +1,9 @@
-"""The cycle collector of a process that keeps what it makes.
+"""Garbage collection for processes whose objects are long-lived.
 
-Nearly all that a control plane allocates, and whoever follows one, are objects of the cluster, which stay and have no
-cycles. Left to itself the collector looks at all of them again and again while their number grows, and finds nothing:
-a quarter of the processor that a scheduler takes. So it is kept waiting for a quiet moment; what it has looked at then
-counts as there for good and is not looked at again, but for once an hour.
+Nearly all objects of a control plane and its clients are cluster objects, which are long-lived and have no reference
+cycles. Python's cyclic collector scans them again and again while their number grows, and finds nothing: this takes a
+quarter of a scheduler's CPU time. Here it runs while the process is idle; objects that survive are frozen and only
+scanned again once an hour.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-#: Seconds between two looks at what there is to do.
+#: Seconds between two checks.
 _EVERY: Final = 1.0
-#: New objects that are worth a quiet moment, and those that are looked at however busy the process is.
+#: New objects that are worth a collection while idle, and those that require one even while busy.
 _SOME: Final = 50_000
 _MANY: Final = 2_000_000
-#: A process that uses less than this part of a processor has a quiet moment.
+#: A process that uses less than this share of a CPU is idle.
 _QUIET: Final = 0.1
-#: Seconds after which the old are looked at, too.
+#: Seconds between collections of all objects.
 _HOUR: Final = 3600.0
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Without collections; for a start."""
+    """Disable collections, for example during startup."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -38,8 +38,8 @@ def paused() -> Iterator[None]:
             gc.enable()
 
 
-class Look(NamedTuple):
-    """What is known when it is time to decide: how many objects are new, how busy the process is, since when."""
+class GcState(NamedTuple):
+    """The input of a decision: new objects, CPU share used, and seconds since the last full collection."""
 
     new: int
     busy: float
@@ -52,12 +52,12 @@ class Look(NamedTuple):
 
     @property
     def all_due(self) -> bool:
-        """Whether the old have their turn; only in a quiet moment, for there are many of them."""
+        """Whether to collect all objects; only while idle, because they are many."""
         return self.busy < _QUIET and self.since_all >= _HOUR
 
 
-async def tended() -> None:
-    """Collect at the right moments, for ever; afterwards Python does as it always does."""
+async def collect_when_idle() -> None:
+    """Collect while idle until cancelled; then restore Python's default behaviour."""
     gc.disable()
     try:
         _collect()
@@ -66,7 +66,7 @@ async def tended() -> None:
             await asyncio.sleep(_EVERY)
             before, used = used, time.process_time()
             now = time.monotonic()
-            look = Look(gc.get_count()[0], (used - before) / _EVERY, now - last_all)
+            look = GcState(gc.get_count()[0], (used - before) / _EVERY, now - last_all)
             if look.all_due:
                 gc.unfreeze()
                 last_all = now
@@ -78,6 +78,6 @@ async def tended() -> None:
 
 
 def _collect() -> None:
-    """Look at what is new, and put it with the old."""
+    """Collect the new objects and freeze the survivors."""
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""What programs tell of their own work, for whoever measures or traces it: a value for each piece, once it is done.
+"""Instrumentation of programs: a record of each finished piece of work, for metrics and traces.
 
-A program knows neither metrics nor traces. It says what it did, for which object, how long it took and how it ended;
-who listens makes histograms or spans of that. Nobody listens in a lab, and then it costs next to nothing.
+Programs do not depend on metrics or traces. They record what they did, for which object, how long it took and the
+result; listeners make histograms or spans of it. A lab has no listeners, and then the cost is negligible.
 """
 
 from __future__ import annotations
@@ -12,51 +12,51 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-#: What a piece of work can carry beside its name: few values for ``result``, any for attributes.
+#: Values of attributes.
 Value = str | int | float | bool
 
 
-class Done(NamedTuple):
-    """A piece of work that has ended.
+class WorkRecord(NamedTuple):
+    """A finished piece of work.
 
-    ``name``: what kind of work, from a closed set (``schedule``, ``bind``). ``subject``: the object, of which pieces of
-    work belong together (a pod's uid). ``began``: seconds of the epoch; ``seconds``: how long it took. ``result``: one
-    of a few words (``bound``, ``unschedulable``, ``error``). ``attributes`` may differ each time, and are for traces.
+    ``name``: kind of work, from a closed set (``schedule``, ``bind``). ``subject``: uid of the object, which groups
+    pieces of work. ``start``: seconds since the epoch; ``seconds``: duration. ``result``: from a small set (``bound``,
+    ``unschedulable``, ``error``). ``attributes``: arbitrary values for traces.
     """
 
     name: str
     subject: str
-    began: float
+    start: float
     seconds: float
     result: str
     attributes: Mapping[str, Value]
 
 
-Listener = Callable[[Done], None]
-#: How much of something there is now: gauges are read when somebody looks.
+Listener = Callable[[WorkRecord], None]
+#: Reads the current value of a gauge.
 Level = Callable[[], float]
 
 
 @dataclass(slots=True)
-class Work:
-    """A piece of work under way: say how it ends, and what is worth knowing of it."""
+class WorkInProgress:
+    """A piece of work in progress; the program sets its result and attributes."""
 
     result: str = "done"
     attributes: dict[str, Value] = field(default_factory=dict)
 
 
-class Observing:
-    """Where programs tell, and listeners hear."""
+class Instrumentation:
+    """Passes records of work from programs to listeners, and registers gauges."""
 
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
-        self.levels: dict[tuple[str, str], Level] = {}
-        """By what it measures (``queue``) and of what (``scheduler active``)."""
+        self.gauges: dict[tuple[str, str], Level] = {}
+        """By what is measured (``queue``) and of what (``scheduler active``)."""
 
     @contextmanager
-    def work(self, name: str, subject: str = "") -> Iterator[Work]:
-        """Tell of what happens inside; an exception is the result ``error``, and goes on."""
-        work = Work()
+    def work(self, name: str, subject: str = "") -> Iterator[WorkInProgress]:
+        """Record the work of the block; an exception is recorded as ``error`` and raised again."""
+        work = WorkInProgress()
         began, at = time.time(), time.perf_counter()
         try:
             yield work
@@ -64,24 +64,24 @@ class Observing:
             work.result = "error"
             raise
         finally:
-            self.tell(Done(name, subject, began, time.perf_counter() - at, work.result, work.attributes))
+            self.record(WorkRecord(name, subject, began, time.perf_counter() - at, work.result, work.attributes))
 
-    def tell(self, done: Done) -> None:
-        """Of work whose times are known."""
+    def record(self, done: WorkRecord) -> None:
+        """Record work with known times."""
         for listener in self.listeners:
             listener(done)
 
+    def gauge(self, of: str, which: str, read: Level) -> None:
+        """Register a gauge."""
+        self.gauges[of, which] = read
+
+
+class _Unobserved(Instrumentation):
+    """Does not keep gauges, which would outlive their programs."""
+
     def level(self, of: str, which: str, read: Level) -> None:
-        """Make known how much there is of something, whenever somebody looks."""
-        self.levels[of, which] = read
+        """Ignore the gauge."""
 
 
-class _Unobserved(Observing):
-    """It must not hold what programs that are long gone would let be looked at."""
-
-    def level(self, of: str, which: str, read: Level) -> None:
-        """Nobody looks."""
-
-
-#: For programs that nobody listens to.
-UNOBSERVED: Final[Observing] = _Unobserved()
+#: For programs without listeners.
+UNOBSERVED: Final[Instrumentation] = _Unobserved()

@@ -30,7 +30,7 @@ from allotment.model.trees import Tree
 log = logging.getLogger(__name__)
 
 
-class Terms(NamedTuple):
+class LeaseTimings(NamedTuple):
     """Seconds: how long a Lease holds, when a leader that cannot renew gives up, how often it is tried."""
 
     lease: int = 15
@@ -38,7 +38,7 @@ class Terms(NamedTuple):
     retry: float = 2.0
 
 
-USUAL: Final = Terms()
+DEFAULT_TIMINGS: Final = LeaseTimings()
 
 
 def identity() -> str:
@@ -55,7 +55,7 @@ class LeaderElection:
 
     def __init__(
         self, client: Client, name: str, identity: str, *, clock: Clock, random: Random,
-        namespace: str = "kube-system", terms: Terms = USUAL,
+        namespace: str = "kube-system", terms: LeaseTimings = DEFAULT_TIMINGS,
     ) -> None:  # fmt: skip
         self._client = client
         self.name = name
@@ -78,7 +78,7 @@ class LeaderElection:
         self.refused = ""
         """Why it could not be had the last time, if that was not another's right."""
 
-    def barred(self) -> str:
+    def write_block(self) -> str:
         """Why nothing may be written in the name of who leads; empty while nobody else can lead."""
         late = self._clock.seconds() - self._until
         if late < 0:

@@ -19,9 +19,9 @@ from allotment.cluster.cache import Cache, Changed
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
-from allotment.cluster.instrumentation import UNOBSERVED, Done, Observing
+from allotment.cluster.instrumentation import UNOBSERVED, WorkRecord, Instrumentation
 from allotment.cluster.recorder import Events, Recorder
-from allotment.cluster.shutdown import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Shutdown
 from allotment.cluster.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _HEALTHY_SECONDS = 60.0
 
 
-class ClientFor(Protocol):
+class ClientFactory(Protocol):
     """Gives clients."""
 
     def __call__(self, name: str, manager: str = "") -> Client:
@@ -41,31 +41,31 @@ class ClientFor(Protocol):
         ...
 
 
-class Context(NamedTuple):
+class ProgramContext(NamedTuple):
     """What a program is given."""
 
-    client_for: ClientFor
+    client_for: ClientFactory
     caches: Caches
     clock: Clock
     events: Events
     random: Random
-    observing: Observing = UNOBSERVED
-    stopping: Stopping = NEVER
+    observing: Instrumentation = UNOBSERVED
+    stopping: Shutdown = NEVER
 
     def recorder(self, component: str) -> Recorder:
         """For events; ``component`` is what they show as their source."""
         return self.events.recorder(component)
 
 
-Program = Callable[[Context], Awaitable[None]]
+Program = Callable[[ProgramContext], Awaitable[None]]
 
 
-async def follow(
-    queues: Iterable[WorkQueue[Any]], watches: Iterable[tuple[Cache[Any], Changed[Any]]], stopping: Stopping = NEVER
+async def run_queues(
+    queues: Iterable[WorkQueue[Any]], watches: Iterable[tuple[Cache[Any], Changed[Any]]], stopping: Shutdown = NEVER
 ) -> None:
     """What most programs are: callbacks that note keys, and queues that work on them, once all caches are there."""
     watches = tuple(watches)
-    if not await stopping.unless(all_synced(*(cache for cache, _ in watches))):
+    if not await stopping.run_until_shutdown(all_synced(*(cache for cache, _ in watches))):
         return
     with ExitStack() as stack:
         for cache, callback in watches:
@@ -75,16 +75,16 @@ async def follow(
                 group.create_task(queue.run(stopping), name=queue.name)
 
 
-async def run(programs: Mapping[str, Program], context: Context) -> None:
+async def run(programs: Mapping[str, Program], context: ProgramContext) -> None:
     """Run programs, and the caches and events that they share, for ever."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(kept_alive("caches", context, lambda _: context.caches.run()), name="caches")
-        group.create_task(kept_alive("events", context, lambda _: context.events.run()), name="events")
+        group.create_task(keep_alive("caches", context, lambda _: context.caches.run()), name="caches")
+        group.create_task(keep_alive("events", context, lambda _: context.events.run()), name="events")
         for name, program in programs.items():
-            group.create_task(kept_alive(name, context, program), name=name)
+            group.create_task(keep_alive(name, context, program), name=name)
 
 
-async def kept_alive(name: str, context: Context, program: Program) -> None:
+async def keep_alive(name: str, context: ProgramContext, program: Program) -> None:
     """Run one program until it is to stop: one that crashes or ends before is started again, after a while that grows.
 
     Each start again is told as work ``run`` of the subject ``name``.
@@ -95,14 +95,14 @@ async def kept_alive(name: str, context: Context, program: Program) -> None:
         result = "ended"
         try:
             await program(context)
-            if context.stopping.begun:
+            if context.stopping.started:
                 return
             log.error("%s: ended unexpectedly", name)
         except Exception:
             log.exception("%s: crashed", name)
             result = "crashed"
-        context.observing.tell(Done("run", name, at, time.time() - at, result, {}))
-        if context.stopping.begun:
+        context.observing.record(WorkRecord("run", name, at, time.time() - at, result, {}))
+        if context.stopping.started:
             return
         if context.clock.seconds() - began >= _HEALTHY_SECONDS:
             backoff.reset()

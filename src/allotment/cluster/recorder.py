@@ -52,7 +52,7 @@ EventType = Literal["Normal", "Warning"]
 _Value = TypeVar("_Value")
 
 
-class Involved(NamedTuple):
+class InvolvedObject(NamedTuple):
     """What an event is about."""
 
     kind: str
@@ -66,7 +66,7 @@ class Involved(NamedTuple):
 
 class _Note(NamedTuple):
     component: str
-    involved: Involved
+    involved: InvolvedObject
     type: EventType
     reason: str
     message: str
@@ -115,7 +115,7 @@ class Events:
         ``about``: an object, or a reference to one that may have a ``fieldPath``.
         """
         metadata = about["metadata"]
-        involved = Involved(
+        involved = InvolvedObject(
             about.get("kind", ""), metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""),
             about.get("apiVersion", ""), metadata.get("resourceVersion", ""), about.get("fieldPath", ""),
         )  # fmt: skip
@@ -123,7 +123,7 @@ class Events:
         self._arrived.set()
         self._written.clear()
 
-    async def written(self) -> None:
+    async def flush(self) -> None:
         """Wait until all that was noted is written, or could not be."""
         await self._written.wait()
 
@@ -269,7 +269,7 @@ def _remember(memory: OrderedDict[tuple[object, ...], _Value], key: tuple[object
         memory.popitem(last=False)
 
 
-def _reference(involved: Involved) -> Tree:
+def _reference(involved: InvolvedObject) -> Tree:
     reference = {
         "kind": involved.kind,
         "namespace": involved.namespace,

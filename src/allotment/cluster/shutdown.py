@@ -1,7 +1,7 @@
-"""The wish that a process ends well: programs begin nothing more, and finish what is under way.
+"""Graceful shutdown: programs start no more work and finish what is in progress.
 
-Being cancelled is the other way to end: at once, wherever one is. Programs are made so that this does no harm; but
-what is half done waits then until somebody else takes it up.
+Cancellation, in contrast, ends a program immediately. Programs tolerate it, but unfinished work then waits until
+another process resumes it.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 
-class Left(Exception):
-    """Work that would only wait is left as it is, for whoever comes next: it is to stop."""
+class ShutdownStarted(Exception):
+    """Raised during a shutdown by work that would only wait; the next process resumes it."""
 
 
-class Stopping:
-    """Begun by whoever ends a process, asked by programs before they begin a piece of work."""
+class Shutdown:
+    """The shutdown of a process. Programs check ``started`` before they start a piece of work."""
 
     def __init__(self) -> None:
-        self.begun = False
-        self._told: list[Callable[[], None]] = []
+        self.started = False
+        self._callbacks: list[Callable[[], None]] = []
 
-    def begin(self) -> None:
-        """Have programs end; those that wait for something are told."""
-        self.begun = True
-        for tell in tuple(self._told):
-            tell()
+    def start(self) -> None:
+        """Start the shutdown and call the registered callbacks."""
+        self.started = True
+        for notify in tuple(self._callbacks):
+            notify()
 
     @contextmanager
-    def telling(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Call ``tell`` if it begins in the meantime."""
-        self._told.append(tell)
+    def callback(self, notify: Callable[[], None]) -> Iterator[None]:
+        """Call ``notify`` if the shutdown starts within the block."""
+        self._callbacks.append(notify)
         try:
             yield
         finally:
-            self._told.remove(tell)
+            self._callbacks.remove(notify)
 
     async def wait(self) -> None:
-        """Until it has begun."""
+        """Wait until the shutdown has started."""
         begun = asyncio.Event()
-        with self.telling(begun.set):
-            if not self.begun:
+        with self.callback(begun.set):
+            if not self.started:
                 await begun.wait()
 
-    async def unless(self, coming: Coroutine[Any, Any, None]) -> bool:
-        """Wait for something, but not once it has begun; whether it came."""
+    async def run_until_shutdown(self, coming: Coroutine[Any, Any, None]) -> bool:
+        """Wait for a coroutine, but cancel it when the shutdown starts. Returns whether it completed."""
         waiting = asyncio.ensure_future(coming)
-        with self.telling(lambda: _call_off(waiting)):
-            if self.begun:
+        with self.callback(lambda: _cancel(waiting)):
+            if self.started:
                 waiting.cancel()
             try:
                 await asyncio.wait([waiting])
@@ -61,9 +61,9 @@ class Stopping:
         return True
 
 
-def _call_off(task: asyncio.Future[None]) -> None:
+def _cancel(task: asyncio.Future[None]) -> None:
     task.cancel()
 
 
-#: For programs that are cancelled when nobody wants them any more.
-NEVER: Final = Stopping()
+#: For programs that end by cancellation.
+NEVER: Final = Shutdown()

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import (
@@ -54,7 +54,7 @@ class Values:
         self._prepared = prepared
         self._known: dict[tuple[type[Object], str], tuple[int, Object | None]] = {}
 
-    def of(self, items: Iterable[tuple[Item[Any], type[Object]]]) -> list[Object]:
+    def of(self, items: Iterable[tuple[CachedItem[Any], type[Object]]]) -> list[Object]:
         """The values, in order; those that were not asked for are forgotten."""
         known: dict[tuple[type[Object], str], tuple[int, Object | None]] = {}
         for item, type in items:
@@ -85,7 +85,7 @@ class Objects:
     def on_change(self, tell: Callable[[], None]) -> Callable[[], None]:
         """Be told that anything has changed. Returns what ends it."""
 
-        def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        def changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             tell()
 
         ends = [cache.on_change(changed) for cache in self.caches]
@@ -105,7 +105,7 @@ class Objects:
         )
 
 
-def value_of(item: Item[Any], type: type[Object], tree: Tree | None = None) -> Object | None:
+def value_of(item: CachedItem[Any], type: type[Object], tree: Tree | None = None) -> Object | None:
     """The value of an object, of its ``tree`` if that is to be another; None, and a line in the log, if it cannot be
     read: by a newer server than we know, or by hand."""
     try:
@@ -115,6 +115,6 @@ def value_of(item: Item[Any], type: type[Object], tree: Tree | None = None) -> O
         return None
 
 
-def queue_order(pod: Item[Any]) -> tuple[int, str, str, str]:
+def queue_order(pod: CachedItem[Any]) -> tuple[int, str, str, str]:
     """For sorting pods as a scheduler takes them."""
     return (-(pod.spec.get("priority") or 0), pod.tree["metadata"].get("creationTimestamp") or "", *pod.key)

@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.shutdown import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Shutdown
 
 K = TypeVar("K", bound=Hashable)
 
@@ -93,7 +93,7 @@ class WorkQueue(Generic[K]):
 
         self._timers[key] = due, self._clock.later(after, ring)
 
-    async def run(self, stopping: Stopping = NEVER) -> None:
+    async def run(self, stopping: Shutdown = NEVER) -> None:
         """Work until it is to stop; then finish what is under way."""
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -114,7 +114,7 @@ class WorkQueue(Generic[K]):
 
     async def _worker(self) -> None:
         try:
-            while self._ready and not self._stopping.begun:
+            while self._ready and not self._stopping.started:
                 key = self._ready.popleft()
                 self._waiting.discard(key)
                 self._running.add(key)

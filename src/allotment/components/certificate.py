@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 _Stamp = tuple[int, int]
 
 
-class UnusableCertificate(Exception):
+class CertificateError(Exception):
     """Raised when files hold not a certificate with its key; the text says which, and why."""
 
 
@@ -31,7 +31,7 @@ class Certificate:
                 self._context = self._loaded()
                 self._read = stamps
                 log.info("%s: reloaded", self._files[0])
-        except UnusableCertificate as error:  # perhaps one of both files is there already
+        except CertificateError as error:  # perhaps one of both files is there already
             log.warning("%s; the previous certificate stays in use", error)
         return self._context
 
@@ -42,7 +42,7 @@ class Certificate:
         try:
             found = file.stat()
         except OSError as error:
-            raise UnusableCertificate(f"{file}: {error.strerror}") from None
+            raise CertificateError(f"{file}: {error.strerror}") from None
         return found.st_ino, found.st_mtime_ns
 
     def _loaded(self) -> ssl.SSLContext:
@@ -53,5 +53,5 @@ class Certificate:
             context.load_cert_chain(certificate, key)
         except (ssl.SSLError, OSError) as error:
             why = error.strerror or str(error)
-            raise UnusableCertificate(f"{certificate} and {key}: not a certificate with its key: {why}") from None
+            raise CertificateError(f"{certificate} and {key}: not a certificate with its key: {why}") from None
         return context

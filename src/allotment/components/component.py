@@ -31,13 +31,13 @@ class Component(NamedTuple):
     program: Callable[[Features], Program]
     manager: str
     lease: str = ""
-    follows: Sequence[Resource] = ()
+    watched: Sequence[Resource] = ()
     """What a copy that stands by follows already, so that it can begin at once when it leads."""
     families: Callable[[], Sequence[Family]] = _none
     """What it measures of the cluster, for ``/metrics``."""
     unready: Callable[[], str] = _always
     """Why it is not ready though its caches are; empty when it is."""
-    finishes: bool = False
+    stops_itself: bool = False
     """Whether the program ends by itself when it is to stop; others are cancelled, which does no harm."""
-    ends_with: tuple[type[Exception], ...] = ()
+    fatal_errors: tuple[type[Exception], ...] = ()
     """What cannot be mended by starting again: the process ends with it."""

@@ -18,8 +18,8 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.components.certificate import Certificate
 from allotment.components.health import Health
-from allotment.components.http_server import Answer, Handle, Unusable, served, text
-from allotment.components.settings import Serving
+from allotment.components.http_server import HttpResponse, RequestHandler, AddressUnavailable, serve, text
+from allotment.components.settings import EndpointSettings
 
 if TYPE_CHECKING:
     from allotment.components.metrics import Metrics
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 4
 Verdict = Literal["allowed", "forbidden", "unknown", "unsure"]
 
 
-class Access:
+class MetricsAuthorizer:
     """Asks a cluster on behalf of those who come with tokens."""
 
     def __init__(self, client: Client, path: str = "/metrics", kept: float = _KEPT_SECONDS) -> None:
@@ -46,7 +46,7 @@ class Access:
         self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def of(self, token: str) -> Verdict:
+    async def review(self, token: str) -> Verdict:
         """Whether who has the token may get the path."""
         key = hashlib.sha256(token.encode()).digest()  # tokens themselves are not kept
         async with self._turns:
@@ -91,11 +91,11 @@ _REFUSALS: Final = {
 
 
 @contextmanager
-def serving(settings: Serving, health: Health, metrics: Metrics | None, client: Client) -> Iterator[None]:
+def serve_endpoints(settings: EndpointSettings, health: Health, metrics: Metrics | None, client: Client) -> Iterator[None]:
     """Answer probes and scrapes. Raises Unusable and UnusableCertificate."""
     with ExitStack() as stack:
         if settings.health is not None:
-            where = stack.enter_context(served(settings.health, _probes(health)))
+            where = stack.enter_context(serve(settings.health, _probes(health)))
             log.info("health: http://%s/livez, /readyz, /healthz", where)
         if settings.metrics is not None and metrics is not None:
             certificate = None
@@ -103,46 +103,46 @@ def serving(settings: Serving, health: Health, metrics: Metrics | None, client: 
             handle = _scrapes(metrics, loop)
             if not settings.metrics.local:
                 certificate = _certificate(settings)
-                handle = _guarded(handle, Access(client), loop)
-            where = stack.enter_context(served(settings.metrics, handle, certificate))
+                handle = _guarded(handle, MetricsAuthorizer(client), loop)
+            where = stack.enter_context(serve(settings.metrics, handle, certificate))
             log.info("metrics: %s://%s/metrics", "http" if certificate is None else "https", where)
         yield
 
 
-def _certificate(settings: Serving) -> Certificate:
+def _certificate(settings: EndpointSettings) -> Certificate:
     if settings.certificate is None or settings.key is None:
-        raise Unusable(f"{settings.metrics}: other machines can reach it, so a certificate and its key are required")
+        raise AddressUnavailable(f"{settings.metrics}: other machines can reach it, so a certificate and its key are required")
     return Certificate(settings.certificate, settings.key)
 
 
-def _probes(health: Health) -> Handle:
-    def handle(path: str, query: str, _: Message) -> Answer:
+def _probes(health: Health) -> RequestHandler:
+    def handle(path: str, query: str, _: Message) -> HttpResponse:
         found = health.answer(path, query)
         return text(*found) if found is not None else text(HTTPStatus.NOT_FOUND, "/livez, /readyz, /healthz\n")
 
     return handle
 
 
-def _scrapes(metrics: Metrics, loop: asyncio.AbstractEventLoop) -> Handle:
-    def handle(path: str, _: str, headers: Message) -> Answer:
+def _scrapes(metrics: Metrics, loop: asyncio.AbstractEventLoop) -> RequestHandler:
+    def handle(path: str, _: str, headers: Message) -> HttpResponse:
         if path != "/metrics":
             return text(HTTPStatus.NOT_FOUND, "/metrics\n")
         # A loop that stands still is a thing to measure: then what it was before is told, beside all others.
         with suppress(TooLate):
-            asyncio.run_coroutine_threadsafe(metrics.look(), loop).result(_LOOK_SECONDS)
-        return Answer(HTTPStatus.OK, *metrics.exposition(headers.get("Accept", "")))
+            asyncio.run_coroutine_threadsafe(metrics.update(), loop).result(_LOOK_SECONDS)
+        return HttpResponse(HTTPStatus.OK, *metrics.exposition(headers.get("Accept", "")))
 
     return handle
 
 
-def _guarded(handle: Handle, access: Access, loop: asyncio.AbstractEventLoop) -> Handle:
+def _guarded(handle: RequestHandler, access: MetricsAuthorizer, loop: asyncio.AbstractEventLoop) -> RequestHandler:
     """The same, for those whom the cluster lets."""
 
-    def guarded(path: str, query: str, headers: Message) -> Answer:
+    def guarded(path: str, query: str, headers: Message) -> HttpResponse:
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return text(HTTPStatus.UNAUTHORIZED, "a bearer token is required\n")._replace(authenticate=True)
-        asked = asyncio.run_coroutine_threadsafe(access.of(token.strip()), loop)
+        asked = asyncio.run_coroutine_threadsafe(access.review(token.strip()), loop)
         try:
             verdict = asked.result(_REVIEW_SECONDS)
         except TooLate:

@@ -17,13 +17,13 @@ Check = Callable[[], str]
 
 _BEAT_SECONDS: Final = 1.0
 #: A large list takes the loop a while, a defect takes it for ever.
-STILL_SECONDS: Final = 20.0
+MAX_BLOCKED_SECONDS: Final = 20.0
 
 
-class Pulse:
+class Heartbeat:
     """The heartbeat of an event loop: ``check`` may be asked from any thread."""
 
-    def __init__(self, still: float = STILL_SECONDS) -> None:
+    def __init__(self, still: float = MAX_BLOCKED_SECONDS) -> None:
         self._still = still
         self._beat = time.monotonic()
 

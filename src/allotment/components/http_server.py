@@ -31,11 +31,11 @@ _MOST_AT_ONCE: Final = 256
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
-class Unusable(Exception):
+class AddressUnavailable(Exception):
     """Raised when nothing can be served at an address; the text says why."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """What is sent."""
 
     code: int
@@ -45,23 +45,23 @@ class Answer(NamedTuple):
     """Whether a token would help."""
 
 
-def text(code: int, words: str) -> Answer:
+def text(code: int, words: str) -> HttpResponse:
     """An answer in words."""
-    return Answer(code, words.encode())
+    return HttpResponse(code, words.encode())
 
 
 #: From path, query and headers to an answer.
-Handle = Callable[[str, str, Message], Answer]
+RequestHandler = Callable[[str, str, Message], HttpResponse]
 
 
 @contextmanager
-def served(where: Address, handle: Handle, certificate: Certificate | None = None) -> Iterator[Address]:
+def serve(where: Address, handle: RequestHandler, certificate: Certificate | None = None) -> Iterator[Address]:
     """Answer GET requests at an address; gives it with its port. Raises Unusable."""
     try:
         server = _Server(where, handle, certificate)
     except OSError as error:
         why = "the address is already in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-        raise Unusable(f"{where}: {why}") from None
+        raise AddressUnavailable(f"{where}: {why}") from None
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name=f"endpoint {where}")
     thread.daemon = True
     thread.start()
@@ -80,7 +80,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     request_queue_size = 64
     server_address: tuple[str, int]
 
-    def __init__(self, where: Address, handle: Handle, certificate: Certificate | None) -> None:
+    def __init__(self, where: Address, handle: RequestHandler, certificate: Certificate | None) -> None:
         self.address_family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
         self.handle = handle
         self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)

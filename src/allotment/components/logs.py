@@ -45,7 +45,7 @@ def set_up(form: Literal["text", "json"] = "text", *, verbose: bool = False, str
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
-def take_over() -> None:
+def capture_uncaught() -> None:
     """Have what else would be written to standard error go the same way: warnings, and mistakes that nobody caught."""
     logging.captureWarnings(True)
 
@@ -66,7 +66,7 @@ def take_over() -> None:
     sys.excepthook, threading.excepthook, sys.unraisablehook = uncaught, in_thread, ignored
 
 
-def hidden(text: str) -> str:
+def redact(text: str) -> str:
     """A text without the secrets that may be in it.
 
     >>> hidden("401 for Bearer abc.def")
@@ -75,7 +75,7 @@ def hidden(text: str) -> str:
     return _SECRETS.sub(lambda found: f"{found[1] or ''}***", text)
 
 
-def about(arguments: Any) -> dict[str, str]:
+def object_fields(arguments: Any) -> dict[str, str]:
     """The object that a message is about: the first of its arguments that has a name and a namespace.
 
     >>> from allotment.model.meta import ObjectKey
@@ -97,7 +97,7 @@ class Text(logging.Formatter):
         line = f"{_time(record)} {record.levelname} {_name(record)}: {_message(record)}"
         if error := _error(self, record):
             line = f"{line}\n{error}"
-        return hidden(line)
+        return redact(line)
 
 
 class Json(logging.Formatter):
@@ -109,11 +109,11 @@ class Json(logging.Formatter):
             "ts": _time(record),
             "level": record.levelname.lower(),
             "logger": _name(record),
-            "message": hidden(_message(record)),
-            **about(record.args),
+            "message": redact(_message(record)),
+            **object_fields(record.args),
         }
         if error := _error(self, record):
-            fields["error"] = hidden(error)
+            fields["error"] = redact(error)
         return msgspec.json.encode(fields).decode()
 
 

@@ -30,7 +30,7 @@ from allotment.exporter.metric import Distribution, Family
 from allotment.exporter.metric import Metric as Definition
 
 if TYPE_CHECKING:
-    from allotment.cluster.instrumentation import Done, Observing
+    from allotment.cluster.instrumentation import WorkRecord, Instrumentation
 
 #: Seconds: from a status that is written to a plan that is looked for.
 _WORK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -44,7 +44,7 @@ _RUN: Final = "run"
 class Metrics:
     """The metrics of one process."""
 
-    def __init__(self, component: str, observing: Observing, families: Callable[[], Sequence[Family]]) -> None:
+    def __init__(self, component: str, observing: Instrumentation, families: Callable[[], Sequence[Family]]) -> None:
         disable_created_metrics()  # they double the number of series and say when the process began
         registry = self._registry = CollectorRegistry()
         self._work = Histogram(*_said(WORK), buckets=_WORK, registry=registry)
@@ -61,16 +61,16 @@ class Metrics:
         self._registry.register(self._seen)
         observing.listeners.append(self._heard)
 
-    def answered(self, method: str, code: int, seconds: float) -> None:
+    def record_request(self, method: str, code: int, seconds: float) -> None:
         """The client has an answer."""
         self._requests.labels(method, str(code)).inc()
         self._took.labels(method).observe(seconds)
 
-    def leads(self, lease: str, leading: Callable[[], bool]) -> None:
+    def add_leader_gauge(self, lease: str, leading: Callable[[], bool]) -> None:
         """Whoever asks is told whether this copy leads."""
         self._leader.labels(lease).set_function(lambda: float(leading()))
 
-    async def look(self) -> None:
+    async def update(self) -> None:
         """Take in what programs let be looked at; in their own thread, since nothing of theirs is made for two."""
         self._seen.look()
 
@@ -79,7 +79,7 @@ class Metrics:
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
-    def _heard(self, done: Done) -> None:
+    def _heard(self, done: WorkRecord) -> None:
         if done.name == _RUN:
             self._restarts.labels(done.subject).inc()
             return
@@ -93,14 +93,14 @@ def _said(metric: Definition) -> tuple[str, str, tuple[str, ...]]:
 class _Seen(Collector):
     """What was there to be looked at when somebody last looked."""
 
-    def __init__(self, observing: Observing, families: Callable[[], Sequence[Family]]) -> None:
+    def __init__(self, observing: Instrumentation, families: Callable[[], Sequence[Family]]) -> None:
         self._observing = observing
         self._families = families
         self._seen: tuple[Sequence[tuple[str, str, float]], Sequence[Family]] = (), ()
 
     def look(self) -> None:
         """Look, now."""
-        levels = [(of, which, read()) for (of, which), read in self._observing.levels.items()]
+        levels = [(of, which, read()) for (of, which), read in self._observing.gauges.items()]
         self._seen = levels, self._families()
 
     def collect(self) -> Iterator[Metric]:

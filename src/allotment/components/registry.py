@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SCHEDULER_NAME: Final = "allotment-scheduler"
 
 
-def followed(part: str) -> tuple[Resource, ...]:
+def watched_resources(part: str) -> tuple[Resource, ...]:
     """What a part follows, as its role has it.
 
     Pods wait for these parts. The autoscaler and the annotator take long over what they do, and need much for it: a
@@ -50,7 +50,7 @@ def scheduler(name: str = SCHEDULER_NAME, settle: float | None = None) -> Compon
 
     return Component(
         "scheduler", lambda features: scheduler(SchedulerOptions(features, name, settle=settle)), "allotment-scheduler",
-        lease_of("scheduler"), followed("scheduler"), finishes=True,
+        lease_of("scheduler"), watched_resources("scheduler"), stops_itself=True,
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def claims() -> Component:
     from allotment.controllers.resource_claims import resource_claims
 
     return Component(
-        "claims", resource_claims, "allotment-claims", lease_of("claims"), followed("claims"), finishes=True
+        "claims", resource_claims, "allotment-claims", lease_of("claims"), watched_resources("claims"), stops_itself=True
     )
 
 
@@ -67,7 +67,7 @@ def taints() -> Component:
     """Evicts pods from devices that are tainted NoExecute."""
     from allotment.controllers.device_taints import device_taints
 
-    return Component("taints", device_taints, "allotment-taints", lease_of("taints"), followed("taints"), finishes=True)
+    return Component("taints", device_taints, "allotment-taints", lease_of("taints"), watched_resources("taints"), stops_itself=True)
 
 
 def autoscaler(options: Callable[[Features], Scaling]) -> Component:
@@ -116,5 +116,5 @@ def driver(driver: Driver, place: DriverOptions) -> Component:
 
     return Component(
         "driver", lambda features: node_program(driver, place, features, heard), driver.name, unready=lambda: said[0],
-        finishes=True,        ends_with=(SocketError, CheckpointLocked, PermissionError, FileNotFoundError, NotADirectoryError),
+        stops_itself=True,        fatal_errors=(SocketError, CheckpointLocked, PermissionError, FileNotFoundError, NotADirectoryError),
     )  # fmt: skip

@@ -6,8 +6,8 @@ import ipaddress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from allotment.cluster.inspection.release import Wished
-from allotment.cluster.leader_election import USUAL, Terms
+from allotment.cluster.inspection.release import FeatureOverrides
+from allotment.cluster.leader_election import DEFAULT_TIMINGS, LeaseTimings
 
 
 class Address(NamedTuple):
@@ -47,17 +47,17 @@ def address(text: str) -> Address:
     return Address(bare or "0.0.0.0", int(port))
 
 
-class Leading(NamedTuple):
+class LeaderElectionSettings(NamedTuple):
     """Leader election. ``identity``: of this copy; ``namespace``: where the Lease is; ``lease``: its name, where not
     the component's own."""
 
     identity: str
     namespace: str = "kube-system"
     lease: str = ""
-    terms: Terms = USUAL
+    terms: LeaseTimings = DEFAULT_TIMINGS
 
 
-class Serving(NamedTuple):
+class EndpointSettings(NamedTuple):
     """Probes and metrics.
 
     ``health`` answers ``/livez``, ``/readyz`` and ``/healthz`` in plain text, with nothing that is worth hiding.
@@ -71,16 +71,16 @@ class Serving(NamedTuple):
     key: Path | None = None
 
 
-class Settings(NamedTuple):
+class ComponentSettings(NamedTuple):
     """``leading`` is None where one copy runs. ``traces`` is an OTLP/HTTP endpoint, or empty."""
 
-    serving: Serving = Serving()
-    leading: Leading | None = None
+    serving: EndpointSettings = EndpointSettings()
+    leading: LeaderElectionSettings | None = None
     logs: Literal["text", "json"] = "text"
     verbose: bool = False
     traces: str = ""
-    wished: Wished = Wished()
-    patience: float = 10.0
+    feature_overrides: FeatureOverrides = FeatureOverrides()
+    shutdown_seconds: float = 10.0
     """Seconds that work under way has to end, when the component is stopped."""
-    answering: float = 30.0
+    connect_seconds: float = 30.0
     """Seconds within which the cluster must answer for the first time."""

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
 
 from allotment import __version__
-from allotment.cluster.instrumentation import Done, Observing
+from allotment.cluster.instrumentation import WorkRecord, Instrumentation
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,12 @@ _FLUSH_MILLISECONDS: Final = 3_000
 
 
 @contextmanager
-def traced(endpoint: str, service: str, observing: Observing) -> Iterator[None]:
+def export_traces(endpoint: str, service: str, observing: Instrumentation) -> Iterator[None]:
     """Send what programs do to an OTLP/HTTP endpoint (``http://host:4318``, or with its path)."""
     resource = Resource.create({"service.name": service, "service.version": __version__})
     ids = _Ids()
     provider = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=full(endpoint), timeout=5)))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=traces_url(endpoint), timeout=5)))
     told = _Told(provider, ids)
     observing.listeners.append(told.heard)
     try:
@@ -49,7 +49,7 @@ def traced(endpoint: str, service: str, observing: Observing) -> Iterator[None]:
         provider.shutdown()
 
 
-def full(endpoint: str) -> str:
+def traces_url(endpoint: str) -> str:
     """With the path that OTLP has for traces, where only a host is said.
 
     >>> full("http://jaeger:4318")
@@ -82,18 +82,18 @@ class _Told:
         self._began: OrderedDict[str, float] = OrderedDict()
         """When the first piece of work about an object (uid) began."""
 
-    def heard(self, done: Done) -> None:
+    def heard(self, done: WorkRecord) -> None:
         """A piece of work has ended."""
         trace = _trace_of(done.subject)
         if trace is None:
             return
-        began = self._began.setdefault(done.subject, done.began)
+        began = self._began.setdefault(done.subject, done.start)
         if len(self._began) > _MOST_REMEMBERED:
             self._began.popitem(last=False)
         whole = SpanContext(trace, trace & 0xFFFF_FFFF_FFFF_FFFF or 1, False, TraceFlags(TraceFlags.SAMPLED))
-        end = done.began + done.seconds
+        end = done.start + done.seconds
         span = self._tracer.start_span(
-            done.name, set_span_in_context(NonRecordingSpan(whole)), start_time=_nanoseconds(done.began),
+            done.name, set_span_in_context(NonRecordingSpan(whole)), start_time=_nanoseconds(done.start),
             attributes={"result": done.result, **done.attributes},
         )  # fmt: skip
         if done.result == "error":

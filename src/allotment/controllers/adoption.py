@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item, by_controller
+from allotment.cluster.cached_item import CachedItem, by_controller
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.controllers.label_selectors import selects
@@ -36,15 +36,15 @@ class Children(Generic[T]):
         """The number of objects that an owner controls, from the index."""
         return self._of.count(uid)
 
-    def known(self, uid: str) -> Sequence[Item[T]]:
+    def known(self, uid: str) -> Sequence[CachedItem[T]]:
         """The objects whose controller reference names the owner."""
         return tuple(self._of[uid])
 
-    def orphans(self, namespace: str) -> Iterable[Item[T]]:
+    def orphans(self, namespace: str) -> Iterable[CachedItem[T]]:
         """The objects of a namespace that have no controller."""
         return tuple(self._orphans[namespace])
 
-    async def of(self, owner: Item[Any], fits: Callable[[Item[T]], bool] = lambda child: True) -> list[Item[T]]:
+    async def of(self, owner: CachedItem[Any], fits: Callable[[CachedItem[T]], bool] = lambda child: True) -> list[CachedItem[T]]:
         """Return an owner's children; adopt matching orphans that ``fits`` accepts, and release children that do not
         match.
         """
@@ -69,7 +69,7 @@ class Children(Generic[T]):
                     owned.append(adopted)
         return owned
 
-    async def _write(self, child: Item[T], references: list[Tree]) -> Item[T] | None:
+    async def _write(self, child: CachedItem[T], references: list[Tree]) -> CachedItem[T] | None:
         metadata = {**child.metadata, "ownerReferences": references}
         try:
             answer = await self._client.update(self._cache.resource, {**child.tree, "metadata": metadata})
@@ -77,11 +77,11 @@ class Children(Generic[T]):
             if error.code == 404:
                 return None
             raise
-        self._cache.noted(answer)
+        self._cache.record_write(answer)
         return self._cache.item(child.namespace, child.name)
 
 
-def _orphan(item: Item[Any]) -> tuple[str, ...]:
+def _orphan(item: CachedItem[Any]) -> tuple[str, ...]:
     return () if item.controller is not None else (item.namespace,)
 
 

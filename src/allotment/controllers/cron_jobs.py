@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import parse as parse_time
 from allotment.cluster.clock import stamp
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import CRON_JOBS, JOBS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children
@@ -30,13 +30,13 @@ _MANY_MISSED: Final = 100
 Key = tuple[str, str]
 
 
-async def cron_jobs(context: Context) -> None:
+async def cron_jobs(context: ProgramContext) -> None:
     """Run the CronJob controller."""
     await _CronJobs(context).run()
 
 
 class _CronJobs:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("cronjob-controller")
         self._clock = context.clock
         self._recorder = context.recorder("cronjob-controller")
@@ -47,14 +47,14 @@ class _CronJobs:
         self._queue: WorkQueue[Key] = WorkQueue("cronjobs", self._sync, clock=context.clock, random=context.random)
 
     async def run(self) -> None:
-        await follow([self._queue], [(self._jobs, self._job_changed), (self._cron_jobs, self._changed)])
+        await run_queues([self._queue], [(self._jobs, self._job_changed), (self._cron_jobs, self._changed)])
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             self._queue.cancel(new.key)
             self._queue.add(new.key)
 
-    def _job_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _job_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         job = new or old
         owner = job.controller if job else None
         for found in self._by_uid[owner["uid"]] if owner else ():
@@ -86,10 +86,10 @@ class _CronJobs:
             del status["active"]
         if status != cron.status:
             tree = {**cron.tree, "status": status}
-            self._cron_jobs.noted(await self._client.update(CRON_JOBS, tree, subresource="status"))
+            self._cron_jobs.record_write(await self._client.update(CRON_JOBS, tree, subresource="status"))
         return wait
 
-    def _record_finished(self, cron: Item[Any], jobs: list[Item[Any]], status: Tree) -> None:
+    def _record_finished(self, cron: CachedItem[Any], jobs: list[CachedItem[Any]], status: Tree) -> None:
         known = {one["uid"] for one in cron.status.get("active") or ()}
         for job in jobs:
             if job.uid in known and is_finished_job(job):
@@ -101,7 +101,7 @@ class _CronJobs:
                 status["lastSuccessfulTime"] = end
 
     async def _start(
-        self, cron: Item[Any], jobs: list[Item[Any]], status: Tree, schedule: Schedule, zone: tzinfo
+        self, cron: CachedItem[Any], jobs: list[CachedItem[Any]], status: Tree, schedule: Schedule, zone: tzinfo
     ) -> float | None:
         """Start the Job that is due. Returns the seconds until the next scheduled time."""
         now = self._clock.moment()
@@ -132,7 +132,7 @@ class _CronJobs:
         status["lastScheduleTime"] = stamp(due)
         return wait
 
-    async def _create(self, cron: Item[Any], due: datetime) -> None:
+    async def _create(self, cron: CachedItem[Any], due: datetime) -> None:
         template = cron.spec["jobTemplate"]
         wanted = template.get("metadata") or {}
         metadata: Tree = {
@@ -151,19 +151,19 @@ class _CronJobs:
                 return
             self._recorder.event(cron.tree, "Warning", "FailedCreate", f"Error creating job: {error}")
             raise
-        self._jobs.noted(made)
+        self._jobs.record_write(made)
         self._recorder.event(cron.tree, "Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
 
-    async def _delete(self, cron: Item[Any], job: Item[Any]) -> None:
+    async def _delete(self, cron: CachedItem[Any], job: CachedItem[Any]) -> None:
         try:
             await self._client.delete(JOBS, job.name, job.namespace, uid=job.uid, propagation="Background")
         except StatusError as error:
             if error.code != 404:
                 raise
-        self._jobs.noted_gone(job.tree)
+        self._jobs.record_deletion(job.tree)
         self._recorder.event(cron.tree, "Normal", "SuccessfulDelete", f"Deleted job {job.name}")
 
-    async def _delete_old_jobs(self, cron: Item[Any], jobs: list[Item[Any]]) -> None:
+    async def _delete_old_jobs(self, cron: CachedItem[Any], jobs: list[CachedItem[Any]]) -> None:
         """Delete the oldest finished Jobs beyond the two history limits."""
         for field, default, complete in (("successfulJobsHistoryLimit", 3, True), ("failedJobsHistoryLimit", 1, False)):
             limit = cron.spec.get(field, default)
@@ -177,7 +177,7 @@ class _CronJobs:
                 await self._delete(cron, job)
 
 
-def _due(cron: Item[Any], schedule: Schedule, zone: tzinfo, now: datetime) -> tuple[datetime | None, int]:
+def _due(cron: CachedItem[Any], schedule: Schedule, zone: tzinfo, now: datetime) -> tuple[datetime | None, int]:
     """The last scheduled time that has passed without a Job, and the number of such times."""
     since = parse_time(cron.status.get("lastScheduleTime") or cron.metadata["creationTimestamp"])
     limit = cron.spec.get("startingDeadlineSeconds")
@@ -203,7 +203,7 @@ def _zone(name: str | None) -> tzinfo:
     return ZoneInfo(name) if name else UTC
 
 
-def _reference(job: Item[Any]) -> Tree:
+def _reference(job: CachedItem[Any]) -> Tree:
     return {
         "kind": "Job",
         "namespace": job.namespace,

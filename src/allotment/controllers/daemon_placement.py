@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.trees import Tree, to_value
@@ -36,7 +36,7 @@ class NodeFit(NamedTuple):
     stay: bool
 
 
-def fit_node(spec: Tree, node: Item[Any]) -> NodeFit:
+def fit_node(spec: Tree, node: CachedItem[Any]) -> NodeFit:
     """Check the pod spec of a template against a node."""
     if spec.get("nodeName") not in (None, "", node.name) or not _selected(spec, node):
         return NodeFit(False, False)
@@ -81,7 +81,7 @@ def with_node_affinity(spec: Tree, node: str) -> Tree:
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}, "tolerations": daemon_tolerations(spec)}
 
 
-def node_of(pod: Item[Any]) -> str:
+def node_of(pod: CachedItem[Any]) -> str:
     """The node on which a daemon pod runs or for which it was created."""
     name: str = pod.spec.get("nodeName") or ""
     if name:
@@ -96,7 +96,7 @@ def node_of(pod: Item[Any]) -> str:
     return ""
 
 
-def _selected(spec: Tree, node: Item[Any]) -> bool:
+def _selected(spec: Tree, node: CachedItem[Any]) -> bool:
     if any(node.labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}

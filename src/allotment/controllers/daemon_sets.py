@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
-from allotment.cluster.program import Context, follow
+from allotment.cluster.cached_item import CachedItem
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, PartialFailure, call_all
@@ -28,19 +28,19 @@ Key = tuple[str, str]
 class _View(NamedTuple):
     """A snapshot of a DaemonSet: the eligibility of each node, and the pods on it."""
 
-    owner: Item[Any]
+    owner: CachedItem[Any]
     fits: dict[str, NodeFit]
-    on: dict[str, list[Item[Any]]]
+    on: dict[str, list[CachedItem[Any]]]
     digest: str
 
 
-async def daemon_sets(context: Context) -> None:
+async def daemon_sets(context: ProgramContext) -> None:
     """Run the DaemonSet controller."""
     await _DaemonSets(context).run()
 
 
 class _DaemonSets:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("daemon-set-controller")
         self._clock = context.clock
         self._recorder = context.recorder("daemonset-controller")
@@ -56,25 +56,25 @@ class _DaemonSets:
 
     async def run(self) -> None:
         await self._revisions.cache.synced.wait()
-        await follow(
+        await run_queues(
             [self._queue],
             [(self._nodes, self._node_changed), (self._pods, self._pod_changed), (self._sets, self._changed)],
         )
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             self._queue.add(new.key)
         elif old is not None:
             self._failed.forget(old.uid)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         for pod in (old, new):
             owner = pod.controller if pod else None
             if owner is not None and owner["kind"] == "DaemonSet":
                 for found in self._by_uid[owner["uid"]]:
                     self._queue.add(found.key, after=self._children.count(found.uid) * _SECONDS_PER_POD)
 
-    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _node_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if old is not None and new is not None:
             # Heartbeats do not change eligibility.
             if old.labels == new.labels and old.spec.get("taints") == new.spec.get("taints"):
@@ -110,16 +110,16 @@ class _DaemonSets:
             raise failure.failure
         return min((seconds for seconds in (wait, later) if seconds is not None), default=None)
 
-    def _view(self, owner: Item[Any], pods: Sequence[Item[Any]], digest: str) -> _View:
+    def _view(self, owner: CachedItem[Any], pods: Sequence[CachedItem[Any]], digest: str) -> _View:
         spec = owner.spec["template"].get("spec") or {}
-        on: dict[str, list[Item[Any]]] = {}
+        on: dict[str, list[CachedItem[Any]]] = {}
         for pod in pods:
             on.setdefault(node_of(pod), []).append(pod)
         return _View(owner, {node.name: fit_node(spec, node) for node in self._nodes.items()}, on, digest)
 
     async def _place(self, view: _View, template: Tree) -> float | None:
         """Create missing pods and delete unwanted ones. Returns the seconds until failed pods are retried."""
-        surplus: list[Item[Any]] = []
+        surplus: list[CachedItem[Any]] = []
         waits: list[float] = []
         missing: list[str] = []
         surge = self._bounds(view)[0]
@@ -168,8 +168,8 @@ class _DaemonSets:
             return
         surge, short = self._bounds(view)
         template = view.owner.spec["template"]
-        broken: list[Item[Any]] = []
-        old: list[Item[Any]] = []
+        broken: list[CachedItem[Any]] = []
+        old: list[CachedItem[Any]] = []
         doubled: list[str] = []
         unavailable = 0
         for node, wanted in view.fits.items():
@@ -200,13 +200,13 @@ class _DaemonSets:
         room = max(short - unavailable, 0)
         await call_all([partial(self._delete, view.owner, pod) for pod in (*broken, *old[:room])])
 
-    def _is_available(self, view: _View, pod: Item[Any]) -> bool:
+    def _is_available(self, view: _View, pod: CachedItem[Any]) -> bool:
         return is_ready(pod) and ready_for(pod, view.owner.spec.get("minReadySeconds", 0), self._clock) <= 0
 
-    async def _create(self, owner: Item[Any], pod: Tree, node: str) -> None:
+    async def _create(self, owner: CachedItem[Any], pod: Tree, node: str) -> None:
         await self._own.create(owner, {**pod, "spec": with_node_affinity(pod["spec"], node)})
 
-    async def _delete(self, owner: Item[Any], pod: Item[Any]) -> None:
+    async def _delete(self, owner: CachedItem[Any], pod: CachedItem[Any]) -> None:
         if phase_of(pod) == "Failed":
             text = f"Found failed daemon pod {pod.namespace}/{pod.name} on node {node_of(pod)}, will try to kill it"
             self._recorder.event(owner.tree, "Warning", "FailedDaemonPod", text)
@@ -247,5 +247,5 @@ class _DaemonSets:
                 status[field] = owner.status[field]
         if status != owner.status:
             tree = {**owner.tree, "status": status}
-            self._sets.noted(await self._client.update(DAEMON_SETS, tree, subresource="status"))
+            self._sets.record_write(await self._client.update(DAEMON_SETS, tree, subresource="status"))
         return min(waits, default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import Clock
 from allotment.controllers.conditions import Answer, Condition, condition_of, without_condition
 from allotment.model.trees import Tree
@@ -20,7 +20,7 @@ _NO_DEADLINE: Final = 2**31 - 1
 
 
 def status_of(
-    deployment: Item[Any], sets: Sequence[Item[Any]], new: Item[Any] | None, *, wanted: int, unavailable: int,
+    deployment: CachedItem[Any], sets: Sequence[CachedItem[Any]], new: CachedItem[Any] | None, *, wanted: int, unavailable: int,
     generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
 ) -> Tree:  # fmt: skip
     """Compute the status of a Deployment; ``generation`` is the one that was acted on.
@@ -71,7 +71,7 @@ def status_of(
     return status
 
 
-def deadline(deployment: Item[Any], status: Tree, clock: Clock) -> float | None:
+def deadline(deployment: CachedItem[Any], status: Tree, clock: Clock) -> float | None:
     """Seconds until an update without progress exceeds its deadline; None if there is no deadline."""
     seconds = deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE)
     progress = condition_of(status.get("conditions"), "Progressing")
@@ -87,7 +87,7 @@ def is_complete(status: Tree, wanted: int, generation: int) -> bool:
 
 
 def _progress(
-    deployment: Item[Any], status: Tree, conditions: list[Condition], new: Item[Any] | None, wanted: int, clock: Clock,
+    deployment: CachedItem[Any], status: Tree, conditions: list[Condition], new: CachedItem[Any] | None, wanted: int, clock: Clock,
     created: bool,
 ) -> list[Condition]:  # fmt: skip
     if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
@@ -116,7 +116,7 @@ def _progress(
     return conditions
 
 
-def _paused_or_resumed(deployment: Item[Any], conditions: list[Condition], now: str) -> list[Condition]:
+def _paused_or_resumed(deployment: CachedItem[Any], conditions: list[Condition], now: str) -> list[Condition]:
     """Set Progressing for a paused or resumed Deployment; an exceeded deadline stays reported."""
     before = condition_of(conditions, "Progressing")
     if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
@@ -141,11 +141,11 @@ def _has_progressed(old: Tree, new: Tree) -> bool:
     )
 
 
-def _paused(deployment: Item[Any]) -> bool:
+def _paused(deployment: CachedItem[Any]) -> bool:
     return bool(deployment.spec.get("paused"))
 
 
-def _count(one: Item[Any], field: str) -> int:
+def _count(one: CachedItem[Any], field: str) -> int:
     count: int = one.status.get(field) or 0
     return count
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, call_all
@@ -38,24 +38,24 @@ Key = tuple[str, str]
 class _View(NamedTuple):
     """A snapshot of a Deployment: its ReplicaSets, oldest first, and the new one among them."""
 
-    deployment: Item[Any]
+    deployment: CachedItem[Any]
     wanted: int
     bounds: Bounds
-    sets: list[Item[Any]]
-    new: Item[Any] | None
+    sets: list[CachedItem[Any]]
+    new: CachedItem[Any] | None
 
     @property
-    def old(self) -> list[Item[Any]]:
+    def old(self) -> list[CachedItem[Any]]:
         return [one for one in self.sets if self.new is None or one.uid != self.new.uid]
 
 
-async def deployments(context: Context) -> None:
+async def deployments(context: ProgramContext) -> None:
     """Run the Deployment controller."""
     await _Deployments(context).run()
 
 
 class _Deployments:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("deployment-controller")
         self._clock = context.clock
         self._recorder = context.recorder("deployment-controller")
@@ -69,16 +69,16 @@ class _Deployments:
         self._queue: WorkQueue[Key] = WorkQueue("deployments", self._sync, clock=context.clock, random=context.random)
 
     async def run(self) -> None:
-        await follow(
+        await run_queues(
             [self._queue],
             [(self._sets, self._set_changed), (self._deployments, self._changed), (self._pods, self._pod_changed)],
         )
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             self._queue.add(new.key)
 
-    def _set_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _set_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         found = new or old
         assert found is not None
         owner = found.controller
@@ -89,7 +89,7 @@ class _Deployments:
             for deployment in self._by_uid[owner["uid"]]:
                 self._queue.add(deployment.key)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         """Requeue a Deployment with strategy Recreate when the last of its old pods is gone."""
         if new is not None or old is None:
             return
@@ -132,10 +132,10 @@ class _Deployments:
                 await self._delete_old_sets(view)
         return await self._update_status(view, deployment.metadata.get("generation", 0), collisions, rolling, created)
 
-    def _latest(self, deployment: Item[Any]) -> Item[Any]:
+    def _latest(self, deployment: CachedItem[Any]) -> CachedItem[Any]:
         return self._deployments.item(*deployment.key) or deployment
 
-    def _view(self, deployment: Item[Any], sets: Sequence[Item[Any]]) -> _View:
+    def _view(self, deployment: CachedItem[Any], sets: Sequence[CachedItem[Any]]) -> _View:
         wanted = _replicas(deployment)
         strategy = deployment.spec.get("strategy") or {}
         rolling = strategy.get("rollingUpdate") or {}
@@ -181,7 +181,7 @@ class _Deployments:
             await self._resize(view, new, view.wanted)
         return False
 
-    async def _ensure_new_set(self, view: _View, size: int) -> Item[Any] | None:
+    async def _ensure_new_set(self, view: _View, size: int) -> CachedItem[Any] | None:
         """Return the new ReplicaSet with current annotations, created if missing; None on a name collision."""
         deployment = view.deployment
         revision = str(max((_revision(one) for one in view.old), default=0) + 1)
@@ -225,14 +225,14 @@ class _Deployments:
                 self._recorder.event(deployment.tree, "Warning", "ReplicaSetCreateError", text)
                 raise
             return None
-        self._sets.noted(made)
+        self._sets.record_write(made)
         if size:
             text = f"Scaled up replica set {made['metadata']['name']} from 0 to {size}"
             self._recorder.event(deployment.tree, "Normal", "ScalingReplicaSet", text)
         await self._set_revision(deployment, revision)
-        return self._sets.item(deployment.namespace, made["metadata"]["name"]) or Item(made)
+        return self._sets.item(deployment.namespace, made["metadata"]["name"]) or CachedItem(made)
 
-    def _annotated(self, view: _View, one: Item[Any] | None, revision: str) -> dict[str, str]:
+    def _annotated(self, view: _View, one: CachedItem[Any] | None, revision: str) -> dict[str, str]:
         old = dict(one.metadata.get("annotations") or {}) if one else {}
         annotations = {
             key: value for key, value in (view.deployment.metadata.get("annotations") or {}).items() if key not in _OWN
@@ -250,13 +250,13 @@ class _Deployments:
     def _scale_annotations(self, view: _View) -> dict[str, str]:
         return {_DESIRED: str(view.wanted), _MOST: str(view.wanted + view.bounds.surge)}
 
-    async def _set_revision(self, deployment: Item[Any], revision: str) -> None:
+    async def _set_revision(self, deployment: CachedItem[Any], revision: str) -> None:
         annotations = deployment.metadata.get("annotations") or {}
         if annotations.get(REVISION) != revision:
             metadata = {**deployment.metadata, "annotations": {**annotations, REVISION: revision}}
             tree = {**deployment.tree, "metadata": metadata}
             # A write to the status, as upstream's, because one to the object would count as a new generation.
-            self._deployments.noted(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
+            self._deployments.record_write(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
 
     # --- scaling --------------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class _Deployments:
         sizes = proportional(view.wanted, view.bounds.surge, [_sized(one) for one in reversed(active)])
         await call_all([partial(self._resize, view, one, sizes[one.name], quiet=True) for one in active])
 
-    async def _resize(self, view: _View, one: Item[Any], size: int, quiet: bool = False) -> None:
+    async def _resize(self, view: _View, one: CachedItem[Any], size: int, quiet: bool = False) -> None:
         old = _replicas(one)
         annotations = {**(one.metadata.get("annotations") or {}), **self._scale_annotations(view)}
         if quiet and size == old and annotations == one.metadata.get("annotations"):
@@ -295,11 +295,11 @@ class _Deployments:
             text = f"Scaled {way} replica set {one.name} from {old} to {size}"
             self._recorder.event(view.deployment.tree, "Normal", "ScalingReplicaSet", text)
 
-    async def _write_set(self, tree: Tree) -> Item[Any]:
+    async def _write_set(self, tree: Tree) -> CachedItem[Any]:
         answer = await self._client.update(REPLICA_SETS, tree)
-        self._sets.noted(answer)
+        self._sets.record_write(answer)
         metadata = answer["metadata"]
-        return self._sets.item(metadata["namespace"], metadata["name"]) or Item(answer)
+        return self._sets.item(metadata["namespace"], metadata["name"]) or CachedItem(answer)
 
     # --- history and status ------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class _Deployments:
             except StatusError as error:
                 if error.code != 404:
                     raise
-            self._sets.noted_gone(one.tree)
+            self._sets.record_deletion(one.tree)
 
     async def _update_status(
         self, view: _View, generation: int, collisions: int | None, rolling: bool, created: bool
@@ -332,13 +332,13 @@ class _Deployments:
         )  # fmt: skip
         if status != deployment.status:
             tree = {**deployment.tree, "status": status}
-            self._deployments.noted(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
+            self._deployments.record_write(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
         if is_complete(status, view.wanted, generation):
             return None
         return deadline(deployment, status, self._clock)
 
 
-def _replicas(one: Item[Any]) -> int:
+def _replicas(one: CachedItem[Any]) -> int:
     replicas = one.spec.get("replicas")
     return 1 if replicas is None else int(replicas)
 
@@ -347,12 +347,12 @@ def _sizes(view: _View) -> dict[str, int]:
     return {one.name: _replicas(one) for one in view.sets}
 
 
-def _revision(one: Item[Any]) -> int:
+def _revision(one: CachedItem[Any]) -> int:
     text = (one.metadata.get("annotations") or {}).get(REVISION, "0")
     return int(text) if text.isdecimal() else 0
 
 
-def _sized(one: Item[Any]) -> Sized:
+def _sized(one: CachedItem[Any]) -> Sized:
     most = (one.metadata.get("annotations") or {}).get(_MOST, "")
     return Sized(
         one.name,
@@ -362,7 +362,7 @@ def _sized(one: Item[Any]) -> Sized:
     )
 
 
-def _is_saturated(deployment: Item[Any], new: Item[Any], wanted: int) -> bool:
+def _is_saturated(deployment: CachedItem[Any], new: CachedItem[Any], wanted: int) -> bool:
     marks = new.metadata.get("annotations") or {}
     return _replicas(new) == wanted == new.status.get("availableReplicas", 0) and marks.get(_DESIRED) == str(wanted)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, Program, follow
+from allotment.cluster.program import ProgramContext, Program, run_queues
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
@@ -50,14 +50,14 @@ class _Eviction(NamedTuple):
 def device_taints(features: Features) -> Program:
     """Create the device taint eviction controller."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         await _DeviceTaints(context, features).run()
 
     return run
 
 
 class _DeviceTaints:
-    def __init__(self, context: Context, features: Features) -> None:
+    def __init__(self, context: ProgramContext, features: Features) -> None:
         self._grouped = features.enabled(pod_groups.GATE)
         self._client = context.client_for(_COMPONENT)
         self._rule_client = context.client_for(_COMPONENT, _COMPONENT)
@@ -81,10 +81,10 @@ class _DeviceTaints:
         self._queue: WorkQueue[_Pod] = WorkQueue("device_taint_eviction", self._sync_pod, **options)
         self._statuses: WorkQueue[str] = WorkQueue("device_taint_rules", self._sync_rule, workers=1, **options)
         for queue in (self._queue, self._statuses):
-            context.observing.level("queue", queue.name, queue.__len__)
+            context.observing.gauge("queue", queue.name, queue.__len__)
 
     async def run(self) -> None:
-        await follow(
+        await run_queues(
             [self._queue, self._statuses],
             [(self._slices, self._slice_changed), (self._rules, self._rule_changed),
              (self._claims, self._claim_changed), (self._pods, self._pod_changed)],
@@ -97,14 +97,14 @@ class _DeviceTaints:
         """Whether nothing is tainted, the usual case, in which pods need no check."""
         return not (len(self._tainted) or self._marked or len(self._rules))
 
-    def _slice_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _slice_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         for device in {device for slice in (old, new) if slice for device in _tainted_devices(slice)}:
             self._enqueue_users_of_device(device)
         for rule in self._rules.items():
             if _effect(rule) == "None":
                 self._statuses.add(rule.name)
 
-    def _rule_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _rule_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             if old is not None and old.spec == new.spec:
                 return
@@ -115,14 +115,14 @@ class _DeviceTaints:
             if any(rule is not None and _selects(rule, device) for rule in (old, new)):
                 self._enqueue_users_of_device(device)
 
-    def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _claim_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if self._has_no_taints():
             return
         for claim in (old, new):
             if claim is not None:
                 self._enqueue_users(claim)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         pod = new or old
         if pod is None or self._has_no_taints() or not any(True for _ in self._claims_of(pod)):
             return
@@ -133,7 +133,7 @@ class _DeviceTaints:
         for claim in self._allocated[device]:
             self._enqueue_users(claim)
 
-    def _enqueue_users(self, claim: Item[Any]) -> None:
+    def _enqueue_users(self, claim: CachedItem[Any]) -> None:
         if not claim.status.get("allocation"):
             return
         for user in claim.status.get("reservedFor") or ():
@@ -143,7 +143,7 @@ class _DeviceTaints:
                 for pod in self._members[claim.namespace, user["name"]]:
                     self._queue.add(_Pod(pod.namespace, pod.name, pod.uid))
 
-    def _claims_of(self, pod: Item[Any]) -> Iterator[Item[Any]]:
+    def _claims_of(self, pod: CachedItem[Any]) -> Iterator[CachedItem[Any]]:
         """The allocated claims that are reserved for a pod, or for its group where the pod names them."""
         yield from self._used_by[pod.uid]
         if self._grouped and (group := pod_groups.group_name(pod.spec)):
@@ -152,7 +152,7 @@ class _DeviceTaints:
                 if claim.name in own and all(user["uid"] != pod.uid for user in claim.status["reservedFor"]):
                     yield claim
 
-    def _pods_with(self, claim: Item[Any]) -> Iterator[Item[Any]]:
+    def _pods_with(self, claim: CachedItem[Any]) -> Iterator[CachedItem[Any]]:
         for user in claim.status.get("reservedFor") or ():
             if self._grouped and pod_groups.is_group(user):
                 yield from self._members[claim.namespace, user["name"]]
@@ -163,7 +163,7 @@ class _DeviceTaints:
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
-    def _eviction(self, pod: Item[Any], also: Item[Any] | None = None) -> _Eviction | None:
+    def _eviction(self, pod: CachedItem[Any], also: CachedItem[Any] | None = None) -> _Eviction | None:
         """When a pod must be evicted, or None; the rule ``also`` is treated as if it evicted."""
         if not pod.spec.get("nodeName"):
             return None
@@ -181,7 +181,7 @@ class _DeviceTaints:
                         rules.add(rule.uid)
         return None if left is None else _Eviction(left, frozenset(rules))
 
-    def _taints(self, device: Device, also: Item[Any] | None) -> Iterator[tuple[Tree, Item[Any] | None]]:
+    def _taints(self, device: Device, also: CachedItem[Any] | None) -> Iterator[tuple[Tree, CachedItem[Any] | None]]:
         for slice in self._tainted[device]:
             pool = slice.spec["pool"]
             newest = max(other.spec["pool"].get("generation", 0) for other in self._pool[device[:2]])
@@ -233,7 +233,7 @@ class _DeviceTaints:
             self._evicted[uid] = self._evicted.get(uid, 0) + 1
         return None
 
-    async def _evict(self, pod: Item[Any], key: _Pod) -> None:
+    async def _evict(self, pod: CachedItem[Any], key: _Pod) -> None:
         self._recorder.event(_pod_reference(key), "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         conditions = with_condition(
             pod.status.get("conditions"), "DisruptionTarget", "True", "DeletionByDeviceTaintManager",
@@ -241,7 +241,7 @@ class _DeviceTaints:
         )  # fmt: skip
         try:
             status = {**pod.status, "conditions": conditions}
-            self._pods.noted(await self._client.update(PODS, {**pod.tree, "status": status}, subresource="status"))
+            self._pods.record_write(await self._client.update(PODS, {**pod.tree, "status": status}, subresource="status"))
             await self._client.delete(PODS, key.name, key.namespace, uid=key.uid)
         except StatusError as error:
             if error.code != 404:
@@ -279,10 +279,10 @@ class _DeviceTaints:
             answer = await self._rule_client.patch(
                 TAINT_RULES, name, patch, kind="apply", subresource="status", force=True
             )
-            self._rules.noted(answer)
+            self._rules.record_write(answer)
         return _RULE_SECONDS if status == "True" else None
 
-    def _rule_condition(self, rule: Item[Any]) -> tuple[str, str, str]:
+    def _rule_condition(self, rule: CachedItem[Any]) -> tuple[str, str, str]:
         """Status, reason and message of a rule's condition."""
         effect = _effect(rule)
         status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
@@ -316,7 +316,7 @@ class _DeviceTaints:
             message = f"{message} {counted(evicted, 'pod')} evicted since starting the controller.".lstrip()
         return status, reason, message
 
-    def _pods_to_go(self, rule: Item[Any]) -> set[_Pod]:
+    def _pods_to_go(self, rule: CachedItem[Any]) -> set[_Pod]:
         found = set()
         for device in self._allocated:
             if not _selects(rule, device):
@@ -335,12 +335,12 @@ def _pod_reference(pod: _Pod) -> Tree:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": pod._asdict()}
 
 
-def _effect(rule: Item[Any]) -> str:
+def _effect(rule: CachedItem[Any]) -> str:
     effect: str = rule.spec["taint"]["effect"]
     return effect
 
 
-def _selects(rule: Item[Any], device: Device) -> bool:
+def _selects(rule: CachedItem[Any], device: Device) -> bool:
     """Whether a rule selects a device. The set fields are ANDed; a rule without a selector taints nothing."""
     selector = rule.spec.get("deviceSelector")
     if selector is None:
@@ -361,36 +361,36 @@ def _no_execute(device: Tree) -> Iterator[Tree]:
     return (taint for taint in device.get("taints") or () if taint.get("effect") == "NoExecute")
 
 
-def _pool_of(slice: Item[Any]) -> tuple[tuple[str, str], ...]:
+def _pool_of(slice: CachedItem[Any]) -> tuple[tuple[str, str], ...]:
     return ((slice.spec["driver"], slice.spec["pool"]["name"]),)
 
 
-def _tainted_devices(slice: Item[Any]) -> Iterator[Device]:
+def _tainted_devices(slice: CachedItem[Any]) -> Iterator[Device]:
     for device in slice.spec.get("devices") or ():
         if device.get("taints") and any(True for _ in _no_execute(device)):
             yield slice.spec["driver"], slice.spec["pool"]["name"], device["name"]
 
 
-def _allocated_devices(claim: Item[Any]) -> Iterator[Device]:
+def _allocated_devices(claim: CachedItem[Any]) -> Iterator[Device]:
     allocation = claim.status.get("allocation")
     if allocation:
         for result in allocation["devices"].get("results") or ():
             yield result["driver"], result["pool"], result["device"]
 
 
-def _users(claim: Item[Any]) -> Iterator[str | tuple[str, str]]:
+def _users(claim: CachedItem[Any]) -> Iterator[str | tuple[str, str]]:
     """Index keys of a claim's consumers: the uid of a pod, the namespace and name of a group."""
     if claim.status.get("allocation"):
         for user in claim.status.get("reservedFor") or ():
             yield (claim.namespace, user["name"]) if pod_groups.is_group(user) else user["uid"]
 
 
-def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
+def _group_key(pod: CachedItem[Any]) -> Iterator[tuple[str, str]]:
     if pod.spec.get("resourceClaims") and (name := pod_groups.group_name(pod.spec)):
         yield pod.namespace, name
 
 
-def _claim_names(pod: Item[Any]) -> Iterator[str]:
+def _claim_names(pod: CachedItem[Any]) -> Iterator[str]:
     """The names of the claims that a pod references or that were generated for it."""
     for entry in (*(pod.spec.get("resourceClaims") or ()), *(pod.status.get("resourceClaimStatuses") or ())):
         if name := entry.get("resourceClaimName"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item, by_namespace
+from allotment.cluster.cached_item import CachedItem, by_namespace
 from allotment.cluster.client import Resource
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -34,13 +34,13 @@ _SCALES: Final[dict[str, Resource]] = {
 Key = tuple[str, str]
 
 
-async def disruption(context: Context) -> None:
+async def disruption(context: ProgramContext) -> None:
     """Run the disruption controller."""
     await _Disruption(context).run()
 
 
 class _Disruption:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("disruption-controller")
         self._clock = context.clock
         self._recorder = context.recorder("controllermanager")
@@ -54,13 +54,13 @@ class _Disruption:
     async def run(self) -> None:
         for cache in self._owners.values():
             await cache.synced.wait()
-        await follow([self._queue], [(self._pods, self._pod_changed), (self._budgets, self._changed)])
+        await run_queues([self._queue], [(self._pods, self._pod_changed), (self._budgets, self._changed)])
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             self._queue.add(new.key)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         pod = new or old
         assert pod is not None
         for budget in self._in_space[pod.namespace]:
@@ -99,10 +99,10 @@ class _Disruption:
             status["disruptedPods"] = disrupted
         if status != budget.status:
             tree = {**budget.tree, "status": status}
-            self._budgets.noted(await self._client.update(DISRUPTION_BUDGETS, tree, subresource="status"))
+            self._budgets.record_write(await self._client.update(DISRUPTION_BUDGETS, tree, subresource="status"))
         return wait
 
-    def _disrupted(self, budget: Item[Any], pods: Sequence[Item[Any]]) -> tuple[dict[str, str], float | None]:
+    def _disrupted(self, budget: CachedItem[Any], pods: Sequence[CachedItem[Any]]) -> tuple[dict[str, str], float | None]:
         """Pods with a granted eviction that is not yet observed, and when the first of them expires."""
         kept: dict[str, str] = {}
         waits: list[float] = []
@@ -114,7 +114,7 @@ class _Disruption:
                 waits.append(left)
         return kept, min(waits, default=None)
 
-    def _expected_counts(self, budget: Item[Any], pods: Sequence[Item[Any]]) -> tuple[int, int]:
+    def _expected_counts(self, budget: CachedItem[Any], pods: Sequence[CachedItem[Any]]) -> tuple[int, int]:
         """The expected number of pods, and the number that must be healthy."""
         most = budget.spec.get("maxUnavailable")
         least = budget.spec.get("minAvailable")
@@ -126,7 +126,7 @@ class _Disruption:
             return expected, scaled(least, expected, up=True)
         return len(pods), 0 if least is None else int(least)
 
-    def _scale(self, pods: Sequence[Item[Any]]) -> int:
+    def _scale(self, pods: Sequence[CachedItem[Any]]) -> int:
         """The total desired replicas of the pods' controllers; a pod without one counts as one."""
         wanted: dict[str, int] = {}
         for pod in pods:
@@ -146,7 +146,7 @@ class _Disruption:
                 wanted[pod.uid] = 1
         return sum(wanted.values())
 
-    def _owner(self, item: Item[Any], owner: Tree) -> Item[Any] | None:
+    def _owner(self, item: CachedItem[Any], owner: Tree) -> CachedItem[Any] | None:
         cache = self._owners.get(owner["kind"])
         found = cache.item(item.namespace, owner["name"]) if cache else None
         return found if found is not None and found.uid == owner["uid"] else None

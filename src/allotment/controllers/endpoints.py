@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.label_selectors import has_all
@@ -34,13 +34,13 @@ Key = tuple[str, str]
 Ports = tuple[tuple[str, str, int, str], ...]
 
 
-async def endpoints(context: Context) -> None:
+async def endpoints(context: ProgramContext) -> None:
     """Run the endpoints controller."""
     await _Endpoints(context).run()
 
 
 class _Endpoints:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("endpointslice-controller")
         self._services = context.caches.trees(SERVICES)
         self._pods = context.caches.trees(PODS)
@@ -56,14 +56,14 @@ class _Endpoints:
     async def run(self) -> None:
         await self._slices.synced.wait()
         await self._endpoints.synced.wait()
-        await follow([self._queue], [(self._services, self._service_changed), (self._pods, self._pod_changed)])
+        await run_queues([self._queue], [(self._services, self._service_changed), (self._pods, self._pod_changed)])
 
-    def _service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _service_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         service = new or old
         assert service is not None
         self._queue.add(service.key)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         pod = new or old
         assert pod is not None
         services = self._selecting[pod.namespace]
@@ -96,11 +96,11 @@ class _Endpoints:
             if error.code != 404:
                 raise
 
-    def _groups(self, service: Item[Any]) -> dict[Ports, list[Item[Any]]]:
+    def _groups(self, service: CachedItem[Any]) -> dict[Ports, list[CachedItem[Any]]]:
         """The pods that have an address, grouped by the port numbers that the Service's ports resolve to."""
         selector: dict[str, str] = service.spec["selector"]
         found = min((self._labelled[service.namespace, *pair] for pair in selector.items()), key=len)
-        groups: dict[Ports, list[Item[Any]]] = {}
+        groups: dict[Ports, list[CachedItem[Any]]] = {}
         for pod in found:
             if has_all(selector, pod.labels) and pod.status.get("podIP") and not is_finished(pod):
                 groups.setdefault(_ports(service, pod), []).append(pod)
@@ -110,7 +110,7 @@ class _Endpoints:
 
     # --- slices ---------------------------------------------------------------------------------------------------
 
-    async def _write_slices(self, service: Item[Any], groups: dict[Ports, list[Item[Any]]], time: str | None) -> None:
+    async def _write_slices(self, service: CachedItem[Any], groups: dict[Ports, list[CachedItem[Any]]], time: str | None) -> None:
         publish = bool(service.spec.get("publishNotReadyAddresses"))
         wanted: list[tuple[str, Tree]] = []
         for ports, pods in groups.items():
@@ -135,10 +135,10 @@ class _Endpoints:
             except StatusError as error:
                 if error.code != 404:
                     raise
-            self._slices.noted_gone(one.tree)
+            self._slices.record_deletion(one.tree)
 
     async def _write_slice(
-        self, service: Item[Any], name: str, body: Tree, known: Item[Any] | None, time: str | None
+        self, service: CachedItem[Any], name: str, body: Tree, known: CachedItem[Any] | None, time: str | None
     ) -> None:
         labels = {**service.labels, _SERVICE: service.name, _MANAGED_BY: _MANAGER, **_headless(service)}
         if known is None:
@@ -151,17 +151,17 @@ class _Endpoints:
                 "ownerReferences": [owner_reference(service.tree)],
             }
             tree = {"kind": "EndpointSlice", "apiVersion": ENDPOINT_SLICES.api_version, "metadata": metadata, **body}
-            self._slices.noted(await self._client.create(ENDPOINT_SLICES, tree, service.namespace))
+            self._slices.record_write(await self._client.create(ENDPOINT_SLICES, tree, service.namespace))
         elif known.labels != labels or any((known.tree.get(field) or []) != (body[field] or []) for field in body):
             annotations = annotated(known.metadata.get("annotations"), time)
             metadata = {**known.metadata, "labels": labels, "annotations": annotations}
             tree = {**known.tree, "metadata": metadata, **body}
-            self._slices.noted(await self._client.update(ENDPOINT_SLICES, tree))
+            self._slices.record_write(await self._client.update(ENDPOINT_SLICES, tree))
 
     # --- Endpoints -------------------------------------------------------------------------------------------
 
     async def _write_endpoints(
-        self, service: Item[Any], groups: dict[Ports, list[Item[Any]]], time: str | None
+        self, service: CachedItem[Any], groups: dict[Ports, list[CachedItem[Any]]], time: str | None
     ) -> None:
         publish = bool(service.spec.get("publishNotReadyAddresses"))
         subsets: list[Tree] = []
@@ -189,19 +189,19 @@ class _Endpoints:
             tree: Tree = {"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata}
             if subsets:
                 tree["subsets"] = subsets
-            self._endpoints.noted(await self._client.create(ENDPOINTS, tree, service.namespace))
+            self._endpoints.record_write(await self._client.create(ENDPOINTS, tree, service.namespace))
         elif (known.tree.get("subsets") or []) != subsets or known.labels != labels:
             annotations = annotated(known.metadata.get("annotations"), time)
             metadata = {**known.metadata, "labels": labels, "annotations": annotations}
             tree = {**known.tree, "metadata": metadata, "subsets": subsets}
-            self._endpoints.noted(await self._client.update(ENDPOINTS, tree))
+            self._endpoints.record_write(await self._client.update(ENDPOINTS, tree))
 
 
-def _headless(service: Item[Any]) -> Tree:
+def _headless(service: CachedItem[Any]) -> Tree:
     return {_HEADLESS: ""} if service.spec.get("clusterIP") == "None" else {}
 
 
-def _endpoint(pod: Item[Any], publish: bool) -> Tree:
+def _endpoint(pod: CachedItem[Any], publish: bool) -> Tree:
     serving = is_ready(pod)
     endpoint: Tree = {
         "addresses": [pod.status["podIP"]],
@@ -219,16 +219,16 @@ def _endpoint(pod: Item[Any], publish: bool) -> Tree:
     return endpoint
 
 
-def _address(pod: Item[Any]) -> Tree:
+def _address(pod: CachedItem[Any]) -> Tree:
     address = {"ip": pod.status["podIP"], "nodeName": pod.spec.get("nodeName"), "targetRef": _reference(pod)}
     return {key: value for key, value in address.items() if value}
 
 
-def _reference(pod: Item[Any]) -> Tree:
+def _reference(pod: CachedItem[Any]) -> Tree:
     return {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
-def _ports(service: Item[Any], pod: Item[Any]) -> Ports:
+def _ports(service: CachedItem[Any], pod: CachedItem[Any]) -> Ports:
     """The target ports of a Service as numbers in a pod; a port name that the pod lacks is omitted."""
     found = []
     for port in service.spec.get("ports") or ():
@@ -240,7 +240,7 @@ def _ports(service: Item[Any], pod: Item[Any]) -> Ports:
     return tuple(found)
 
 
-def _named(pod: Item[Any], name: str) -> int | None:
+def _named(pod: CachedItem[Any], name: str) -> int | None:
     for field in ("containers", "initContainers"):
         for container in pod.spec.get(field) or ():
             for port in container.get("ports") or ():
@@ -254,20 +254,20 @@ def _suffix(ports: Ports, number: int) -> str:
     return template_hash([ports, number])[:5]
 
 
-def _service_of(one: Item[Any]) -> Sequence[Key]:
+def _service_of(one: CachedItem[Any]) -> Sequence[Key]:
     if one.labels.get(_MANAGED_BY) != _MANAGER or _SERVICE not in one.labels:
         return ()
     return ((one.namespace, one.labels[_SERVICE]),)
 
 
-def _selecting(service: Item[Any]) -> Sequence[str]:
+def _selecting(service: CachedItem[Any]) -> Sequence[str]:
     return (service.namespace,) if service.spec.get("selector") else ()
 
 
-def _labels_of(pod: Item[Any]) -> list[tuple[str, str, str]]:
+def _labels_of(pod: CachedItem[Any]) -> list[tuple[str, str, str]]:
     return [(pod.namespace, key, value) for key, value in pod.labels.items()]
 
 
-def _endpoint_state(pod: Item[Any]) -> tuple[object, ...]:
+def _endpoint_state(pod: CachedItem[Any]) -> tuple[object, ...]:
     """The fields of a pod that affect endpoints."""
     return pod.deleting, is_finished(pod), is_ready(pod), pod.status.get("podIP"), pod.labels, pod.spec.get("nodeName")

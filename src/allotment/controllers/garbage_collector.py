@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Propagation, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CUSTOM_KINDS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.kinds import BUILT_IN, defined
@@ -42,13 +42,13 @@ class _Object(NamedTuple):
     uid: str
 
 
-async def garbage(context: Context) -> None:
+async def garbage(context: ProgramContext) -> None:
     """Run the garbage collector."""
     await _Collector(context).run()
 
 
 class _Collector:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._context = context
         self._client = context.client_for("generic-garbage-collector")
         self._caches: dict[Resource, Cache[Any]] = {}
@@ -85,12 +85,12 @@ class _Collector:
         cache = self._caches[resource] = self._context.caches.trees(resource)
         self._by_kind[resource.group, resource.kind] = resource
 
-        def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        def changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             self._changed(resource, old, new)
 
         self._stops[resource] = cache.on_change(changed)
 
-    def _definition_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _definition_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         before = set(defined(old)) if old else set()
         after = set(defined(new)) if new else set()
         for resource in before - after:
@@ -104,7 +104,7 @@ class _Collector:
             if resource not in self._caches:
                 self._follow(resource)
 
-    def _changed(self, resource: Resource, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, resource: Resource, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
             if old is not None:
                 self._forget(_Object(resource, old.namespace, old.name, old.uid), old)
@@ -126,7 +126,7 @@ class _Collector:
         if self._ready:
             self._enqueue_if_needed(found)
 
-    def _forget(self, found: _Object, old: Item[Any]) -> None:
+    def _forget(self, found: _Object, old: CachedItem[Any]) -> None:
         self._objects.pop(found.uid, None)
         self._unlink(old)
         for dependent in tuple(self._dependents.get(found.uid, {}).values()):
@@ -140,7 +140,7 @@ class _Collector:
             if waiting is not None and self._waits(waiting):
                 self._queue.add(waiting)
 
-    def _unlink(self, old: Item[Any]) -> None:
+    def _unlink(self, old: CachedItem[Any]) -> None:
         for owner in old.metadata.get("ownerReferences") or ():
             dependents = self._dependents.get(owner["uid"])
             if dependents is not None:
@@ -163,7 +163,7 @@ class _Collector:
                 self._queue.add(found)
                 return
 
-    def _item(self, found: _Object) -> Item[Any] | None:
+    def _item(self, found: _Object) -> CachedItem[Any] | None:
         cache = self._caches.get(found.resource)
         item = cache.item(found.namespace, found.name) if cache else None
         return item if item is not None and item.uid == found.uid else None
@@ -215,7 +215,7 @@ class _Collector:
         else:
             await self._delete(found, "Foreground" if FOREGROUND in finalizers else "Background")
 
-    async def _unblock(self, found: _Object, item: Item[Any], owners: Sequence[Tree]) -> None:
+    async def _unblock(self, found: _Object, item: CachedItem[Any], owners: Sequence[Tree]) -> None:
         """Stop blocking the owners of an object: a dependent waits, in a cycle perhaps for the object itself."""
         if any(owner.get("blockOwnerDeletion") for owner in owners):
             unblocked = [{**owner, "blockOwnerDeletion": False} for owner in owners]
@@ -274,7 +274,7 @@ class _Collector:
         rest = [one for one in item.metadata.get("finalizers") or () if one != finalizer]
         await self._write(found, {**item.metadata, "finalizers": rest}, item)
 
-    async def _write(self, found: _Object, metadata: Tree, item: Item[Any]) -> None:
+    async def _write(self, found: _Object, metadata: Tree, item: CachedItem[Any]) -> None:
         for field in ("finalizers", "ownerReferences"):
             if not metadata.get(field):
                 metadata.pop(field, None)
@@ -284,9 +284,9 @@ class _Collector:
             if error.code != 404:
                 raise
         else:
-            self._caches[found.resource].noted(answer)
+            self._caches[found.resource].record_write(answer)
 
-    async def _owner(self, item: Item[Any], owner: Tree) -> _Object | None:
+    async def _owner(self, item: CachedItem[Any], owner: Tree) -> _Object | None:
         """The owner that a reference names; None only when the API reports that it does not exist."""
         known = self._objects.get(owner["uid"])
         if known is not None and known.namespace in ("", item.namespace):

@@ -14,10 +14,10 @@ from __future__ import annotations
 import logging
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item, by_controller
+from allotment.cluster.cached_item import CachedItem, by_controller
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
 from allotment.controllers.pods import owner_reference
 from allotment.model import pod_groups
@@ -47,7 +47,7 @@ OF_GROUPS: Final = Owners(POD_GROUPS, "PodGroupResourceClaim")
 class Generator:
     """Generates claims. All operations are idempotent."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for(_COMPONENT)
         # Claim names in a status have their own field manager, so that applying them changes nothing else.
         self._statuses = context.client_for(_COMPONENT, "ResourceClaimController")
@@ -58,7 +58,7 @@ class Generator:
         self._warned = False
         self.made_for = self._claims.index("controller", by_controller)
 
-    async def complete(self, owners: Owners, owner: Item[Any], group: Item[Any] | None = None) -> bool:
+    async def complete(self, owners: Owners, owner: CachedItem[Any], group: CachedItem[Any] | None = None) -> bool:
         """Create the missing claims of an owner and record them in its status; returns whether it changed.
 
         ``group`` is the group of a pod. Raises StatusError, after an event about the entry that failed.
@@ -80,7 +80,7 @@ class Generator:
             await self._update_status(owners, owner, known, names)
         return bool(names)
 
-    async def is_spare(self, claim: Item[Any], pod: Item[Any]) -> bool:
+    async def is_spare(self, claim: CachedItem[Any], pod: CachedItem[Any]) -> bool:
         """Whether a claim generated for a pod is unallocated and unused because the pod names another one."""
         entry = (claim.metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
         if not entry or not self._names_another(pod, entry, claim):
@@ -91,16 +91,16 @@ class Generator:
         if "allocation" in claim.status:
             return False
         live = await self._client.get(PODS, pod.name, pod.namespace)  # bypass the cache, which may be behind
-        return bool(live["metadata"]["uid"] == pod.uid and self._names_another(Item(live), entry, claim))
+        return bool(live["metadata"]["uid"] == pod.uid and self._names_another(CachedItem(live), entry, claim))
 
-    def _names_another(self, pod: Item[Any], entry: str, claim: Item[Any]) -> bool:
+    def _names_another(self, pod: CachedItem[Any], entry: str, claim: CachedItem[Any]) -> bool:
         """Whether the pod's status names another existing claim for an entry."""
         for status in pod.status.get("resourceClaimStatuses") or ():
             if status["name"] == entry and (name := status.get("resourceClaimName")):
                 return name != claim.name and self._claims.item(pod.namespace, name) is not None
         return False
 
-    async def _claim_for(self, owner: Item[Any], entry: Tree, status: Tree | None, group: Item[Any] | None) -> str:
+    async def _claim_for(self, owner: CachedItem[Any], entry: Tree, status: Tree | None, group: CachedItem[Any] | None) -> str:
         """The claim found or created; empty if the status is already correct or the group's claim is missing."""
         if status is not None:
             name = status.get("resourceClaimName")
@@ -116,16 +116,16 @@ class Generator:
                 return claim.name
         return "" if bound else await self._make(owner, entry)
 
-    async def _live_claim(self, namespace: str, name: str) -> Item[Any] | None:
+    async def _live_claim(self, namespace: str, name: str) -> CachedItem[Any] | None:
         """Read a claim from the API: the cache may be behind, and a duplicate claim costs more than a read."""
         try:
-            return Item(await self._client.get(CLAIMS, name, namespace))
+            return CachedItem(await self._client.get(CLAIMS, name, namespace))
         except StatusError as error:
             if error.code == 404:
                 return None
             raise
 
-    async def _make(self, owner: Item[Any], entry: Tree) -> str:
+    async def _make(self, owner: CachedItem[Any], entry: Tree) -> str:
         template_name = entry["resourceClaimTemplateName"]
         template = self._templates.tree(owner.namespace, template_name)
         if template is None:
@@ -153,12 +153,12 @@ class Generator:
             made = await self._client.create(CLAIMS, claim, owner.namespace)
         except StatusError as error:
             raise StatusError({**error.status, "message": f"create ResourceClaim : {error}"}) from error
-        self._claims.noted(made)
+        self._claims.record_write(made)
         name: str = made["metadata"]["name"]
         return name
 
     async def _update_status(
-        self, owners: Owners, owner: Item[Any], known: dict[str, Tree], names: dict[str, str]
+        self, owners: Owners, owner: CachedItem[Any], known: dict[str, Tree], names: dict[str, str]
     ) -> None:
         statuses = [
             {"name": entry["name"], "resourceClaimName": names[entry["name"]]}
@@ -182,10 +182,10 @@ class Generator:
         answer = await self._statuses.patch(
             owners.resource, owner.name, patch, owner.namespace, kind="apply", subresource="status", force=True
         )
-        self._caches.trees(owners.resource).noted(answer)
+        self._caches.trees(owners.resource).record_write(answer)
 
 
-def _is_for(claim: Item[Any], owner: Item[Any], group: Item[Any] | None) -> bool:
+def _is_for(claim: CachedItem[Any], owner: CachedItem[Any], group: CachedItem[Any] | None) -> bool:
     """Whether a claim belongs to the owner or its group."""
     controller = claim.controller
     if controller is not None and controller["uid"] == owner.uid:

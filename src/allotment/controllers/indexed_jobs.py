@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.controllers.job_failure_policy import FailureEffect
 from allotment.model.trees import Tree
 
@@ -18,26 +18,26 @@ FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
-def index_of(pod: Item[Any]) -> int:
+def index_of(pod: CachedItem[Any]) -> int:
     """The completion index of a pod, or -1."""
     text = (pod.metadata.get("annotations") or {}).get(INDEX, "")
     return int(text) if text.isdecimal() else -1
 
 
-def limit_of(job: Item[Any]) -> int | None:
+def limit_of(job: CachedItem[Any]) -> int | None:
     """The failures allowed for each index; None if only the total is limited."""
     limit = job.spec.get("backoffLimitPerIndex")
     return int(limit) if limit is not None and job.spec.get("completionMode") == "Indexed" else None
 
 
-def has_failed(pod: Item[Any], meaning: FailureEffect, limit: int) -> bool:
+def has_failed(pod: CachedItem[Any], meaning: FailureEffect, limit: int) -> bool:
     """Whether the failure of a pod fails its index."""
     return meaning.fails_index or (meaning.counts and _count(pod, FAILURES) >= limit)
 
 
-def last_failures(pods: Iterable[Item[Any]]) -> dict[int, Item[Any]]:
+def last_failures(pods: Iterable[CachedItem[Any]]) -> dict[int, CachedItem[Any]]:
     """The failed pod with the most tries, for each index."""
-    last: dict[int, Item[Any]] = {}
+    last: dict[int, CachedItem[Any]] = {}
     for pod in pods:
         known = last.get(index_of(pod))
         if known is None or tries(known) <= tries(pod):
@@ -45,12 +45,12 @@ def last_failures(pods: Iterable[Item[Any]]) -> dict[int, Item[Any]]:
     return last
 
 
-def tries(pod: Item[Any]) -> int:
+def tries(pod: CachedItem[Any]) -> int:
     """The number of failed tries of its index, including this pod."""
     return _count(pod, FAILURES) + _count(pod, IGNORED) + 1
 
 
-def with_failure_counts(pod: Tree, before: Item[Any] | None, meaning: FailureEffect) -> Tree:
+def with_failure_counts(pod: Tree, before: CachedItem[Any] | None, meaning: FailureEffect) -> Tree:
     """Return a new pod with the failure counts of its predecessor added to it."""
     counts = {FAILURES: 0, IGNORED: 0}
     if before is not None:
@@ -61,6 +61,6 @@ def with_failure_counts(pod: Tree, before: Item[Any] | None, meaning: FailureEff
     return {**pod, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}}
 
 
-def _count(pod: Item[Any], name: str) -> int:
+def _count(pod: CachedItem[Any], name: str) -> int:
     text = (pod.metadata.get("annotations") or {}).get(name, "")
     return int(text) if text.isdecimal() else 0

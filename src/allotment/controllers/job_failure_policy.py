@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.model.trees import Tree
 
 
@@ -16,7 +16,7 @@ class FailureEffect(NamedTuple):
     fails_index: bool = False
 
 
-def failure_effect(pod: Item[Any], policy: Tree | None) -> FailureEffect:
+def failure_effect(pod: CachedItem[Any], policy: Tree | None) -> FailureEffect:
     """The effect by the first matching rule; without a match the failure counts."""
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         found = _exit_code(pod, rule.get("onExitCodes")) or _condition(pod, rule.get("onPodConditions"))
@@ -33,7 +33,7 @@ def failure_effect(pod: Item[Any], policy: Tree | None) -> FailureEffect:
     return FailureEffect()
 
 
-def _exit_code(pod: Item[Any], wanted: Tree | None) -> str:
+def _exit_code(pod: CachedItem[Any], wanted: Tree | None) -> str:
     if wanted is None:
         return ""
     values = wanted.get("values") or ()
@@ -49,7 +49,7 @@ def _exit_code(pod: Item[Any], wanted: Tree | None) -> str:
     return ""
 
 
-def _condition(pod: Item[Any], wanted: list[Tree] | None) -> str:
+def _condition(pod: CachedItem[Any], wanted: list[Tree] | None) -> str:
     for pattern in wanted or ():
         for condition in pod.status.get("conditions") or ():
             if condition["type"] == pattern["type"] and condition["status"] == pattern.get("status", "True"):

@@ -12,10 +12,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import parse
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import JOBS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, PartialFailure, call_all
@@ -57,10 +57,10 @@ class _End(NamedTuple):
 class _Count(NamedTuple):
     """A snapshot of a Job's pods; ``succeeded`` and ``failed`` hold pods not yet counted in the status."""
 
-    pods: Sequence[Item[Any]]
-    active: list[Item[Any]]
-    succeeded: list[Item[Any]]
-    failed: list[Item[Any]]
+    pods: Sequence[CachedItem[Any]]
+    active: list[CachedItem[Any]]
+    succeeded: list[CachedItem[Any]]
+    failed: list[CachedItem[Any]]
     total_succeeded: int
     total_failed: int
     done_indexes: Indexes
@@ -68,13 +68,13 @@ class _Count(NamedTuple):
     end: str
 
 
-async def jobs(context: Context) -> None:
+async def jobs(context: ProgramContext) -> None:
     """Run the Job controller."""
     await _Jobs(context).run()
 
 
 class _Jobs:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("job-controller")
         self._clock = context.clock
         self._recorder = context.recorder("job-controller")
@@ -86,13 +86,13 @@ class _Jobs:
         self._queue: WorkQueue[Key] = WorkQueue("jobs", self._sync, clock=context.clock, random=context.random)
 
     async def run(self) -> None:
-        await follow([self._queue], [(self._pods, self._pod_changed), (self._jobs, self._changed)])
+        await run_queues([self._queue], [(self._pods, self._pod_changed), (self._jobs, self._changed)])
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             self._queue.add(new.key)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         for pod in (old, new):
             owner = pod.controller if pod else None
             if owner is not None and owner["kind"] == "Job":
@@ -132,7 +132,7 @@ class _Jobs:
 
     # --- counting -------------------------------------------------------------------------------------------------
 
-    def _count(self, job: Item[Any], pods: Sequence[Item[Any]]) -> _Count:
+    def _count(self, job: CachedItem[Any], pods: Sequence[CachedItem[Any]]) -> _Count:
         uncounted = job.status.get("uncountedTerminatedPods") or {}
         known = {uid for field in ("succeeded", "failed") for uid in uncounted.get(field) or ()}
         tracked = [pod for pod in pods if _is_tracked(pod) and pod.uid not in known]
@@ -162,7 +162,7 @@ class _Jobs:
         total_failed = job.status.get("failed", 0) + len(uncounted.get("failed") or ()) + len(failed)
         return _Count(pods, active, succeeded, failed, total, total_failed, indexes, failed_indexes, end)
 
-    def _end(self, job: Item[Any], count: _Count) -> _End | None:
+    def _end(self, job: CachedItem[Any], count: _Count) -> _End | None:
         for type in _ENDS:
             known = condition_of(job.status.get("conditions"), type)
             if known is not None:
@@ -198,13 +198,13 @@ class _Jobs:
             return _End("SuccessCriteriaMet", "CompletionsReached", text)
         return None
 
-    def _deadline(self, job: Item[Any]) -> float | None:
+    def _deadline(self, job: CachedItem[Any]) -> float | None:
         seconds, start = job.spec.get("activeDeadlineSeconds"), job.status.get("startTime")
         return self._clock.left(start, seconds) if seconds is not None and start else None
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
-    async def _manage(self, job: Item[Any], count: _Count, end: _End | None) -> float | None:
+    async def _manage(self, job: CachedItem[Any], count: _Count, end: _End | None) -> float | None:
         """Create or delete pods. Returns the seconds until delayed pods may be created."""
         if end is not None:
             await call_all([partial(self._own.delete, job, pod) for pod in count.active])
@@ -249,12 +249,12 @@ class _Jobs:
         await self._create(job, missing, taken)
         return None
 
-    async def _delete_unneeded(self, job: Item[Any], pods: Sequence[Item[Any]]) -> None:
+    async def _delete_unneeded(self, job: CachedItem[Any], pods: Sequence[CachedItem[Any]]) -> None:
         """Delete pods that are no longer needed; without the finalizer they are not counted."""
         await self._release(pods)
         await call_all([partial(self._own.delete, job, pod) for pod in pods])
 
-    async def _retry(self, job: Item[Any], count: _Count, missing: int, taken: Indexes) -> float | None:
+    async def _retry(self, job: CachedItem[Any], count: _Count, missing: int, taken: Indexes) -> float | None:
         """Create pods for free indexes, each after its own back-off."""
         last = last_failures(pod for pod in count.pods if _has_failed(pod, job))
         waits = {
@@ -286,7 +286,7 @@ class _Jobs:
     def _backoff_left(self, ended: str, failures: int) -> float:
         return self._clock.left(ended, min(_FIRST_PAUSE * 2 ** min(failures - 1, 16), _LONGEST_PAUSE))
 
-    async def _create(self, job: Item[Any], missing: int, taken: Indexes) -> None:
+    async def _create(self, job: CachedItem[Any], missing: int, taken: Indexes) -> None:
         made = self._pod_tree(job)
         if job.spec.get("completionMode") != "Indexed":
             await call_all([partial(self._own.create, job, made)] * missing, slow_start=True)
@@ -296,15 +296,15 @@ class _Jobs:
             [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], slow_start=True
         )
 
-    def _pod_tree(self, job: Item[Any]) -> Tree:
+    def _pod_tree(self, job: CachedItem[Any]) -> Tree:
         made = pod_from(job.spec["template"], job.tree)
         metadata = {**made["metadata"], "finalizers": [*made["metadata"].get("finalizers", ()), TRACKING]}
         return {**made, "metadata": metadata}
 
-    async def _release(self, pods: Sequence[Item[Any]]) -> None:
+    async def _release(self, pods: Sequence[CachedItem[Any]]) -> None:
         await call_all([partial(self._release_one, pod) for pod in pods])
 
-    async def _release_one(self, pod: Item[Any]) -> None:
+    async def _release_one(self, pod: CachedItem[Any]) -> None:
         current = self._pods.item(pod.namespace, pod.name)
         if current is None or current.uid != pod.uid or not _is_tracked(current):
             return
@@ -313,7 +313,7 @@ class _Jobs:
         if not finalizers:
             del metadata["finalizers"]
         try:
-            self._pods.noted(await self._client.update(PODS, {**current.tree, "metadata": metadata}))
+            self._pods.record_write(await self._client.update(PODS, {**current.tree, "metadata": metadata}))
         except StatusError as error:
             if error.code != 404:
                 raise
@@ -324,7 +324,7 @@ class _Jobs:
 
     # --- status ---------------------------------------------------------------------------------------------------
 
-    async def _record(self, job: Item[Any], count: _Count, end: _End | None) -> None:
+    async def _record(self, job: CachedItem[Any], count: _Count, end: _End | None) -> None:
         """Write new uids to the status, then remove the finalizers of counted pods, then count the uids."""
         now = self._clock.now()
         status = dict(job.status)
@@ -380,7 +380,7 @@ class _Jobs:
         if end is not None and not count.active and not status["terminating"]:
             await self._finish(job, end)
 
-    async def _finish(self, job: Item[Any], end: _End) -> None:
+    async def _finish(self, job: CachedItem[Any], end: _End) -> None:
         now = self._clock.now()
         type = _ENDS[end.type]
         status = dict(job.status)
@@ -395,14 +395,14 @@ class _Jobs:
         else:
             self._recorder.event(job.tree, "Warning", end.reason, end.message)
 
-    async def _write(self, job: Item[Any], status: Tree) -> Item[Any]:
+    async def _write(self, job: CachedItem[Any], status: Tree) -> CachedItem[Any]:
         if status == job.status:
             return job
         tree = await self._client.update(JOBS, {**job.tree, "status": status}, subresource="status")
-        self._jobs.noted(tree)
-        return Item(tree)
+        self._jobs.record_write(tree)
+        return CachedItem(tree)
 
-    async def _delete_expired(self, job: Item[Any]) -> float | None:
+    async def _delete_expired(self, job: CachedItem[Any]) -> float | None:
         """Delete a finished Job after ``ttlSecondsAfterFinished``."""
         seconds = job.spec.get("ttlSecondsAfterFinished")
         if seconds is None or job.deleting:
@@ -419,7 +419,7 @@ class _Jobs:
         return None
 
 
-def is_finished_job(job: Item[Any]) -> bool:
+def is_finished_job(job: CachedItem[Any]) -> bool:
     """Whether the Job has the condition Complete or Failed."""
     return any(is_true(job.status.get("conditions"), type) for type in _ENDS.values())
 
@@ -450,11 +450,11 @@ def _indexed(pod: Tree, job: str, index: int) -> Tree:
     return {**pod, "metadata": marked, "spec": spec}
 
 
-def _is_tracked(pod: Item[Any]) -> bool:
+def _is_tracked(pod: CachedItem[Any]) -> bool:
     return TRACKING in (pod.metadata.get("finalizers") or ())
 
 
-def _has_failed(pod: Item[Any], job: Item[Any]) -> bool:
+def _has_failed(pod: CachedItem[Any], job: CachedItem[Any]) -> bool:
     phase = phase_of(pod)
     if phase == "Failed":
         return True
@@ -464,7 +464,7 @@ def _has_failed(pod: Item[Any], job: Item[Any]) -> bool:
     return pod.deleting and phase != "Succeeded"
 
 
-def _met_policy(job: Item[Any], count: _Count) -> str:
+def _met_policy(job: CachedItem[Any], count: _Count) -> str:
     """The rule of ``successPolicy`` that is met, as the message of the condition (KEP-3998)."""
     for number, rule in enumerate((job.spec.get("successPolicy") or {}).get("rules") or ()):
         indexes = parse_indexes(rule["succeededIndexes"]) if rule.get("succeededIndexes") else None
@@ -475,7 +475,7 @@ def _met_policy(job: Item[Any], count: _Count) -> str:
     return ""
 
 
-def _ended(pod: Item[Any]) -> str:
+def _ended(pod: CachedItem[Any]) -> str:
     ends = [
         ((status.get("state") or {}).get("terminated") or {}).get("finishedAt")
         for status in pod.status.get("containerStatuses") or ()

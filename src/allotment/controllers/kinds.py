@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from allotment.cluster import resources as known
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Resource
 
 BUILT_IN: Final[tuple[Resource, ...]] = (
@@ -42,7 +42,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
 )  # fmt: skip
 
 
-def defined(definition: Item[Any]) -> Iterator[Resource]:
+def defined(definition: CachedItem[Any]) -> Iterator[Resource]:
     """The resource that a CustomResourceDefinition defines, at its storage version, once it is served."""
     conditions = definition.status.get("conditions") or ()
     if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):

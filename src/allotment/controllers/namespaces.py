@@ -9,10 +9,10 @@ import asyncio
 from collections import Counter
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import CUSTOM_KINDS, EVENTS, NAMESPACES, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import Answer, with_condition
@@ -25,13 +25,13 @@ _PAUSE: Final = 1.0
 _AT_ONCE: Final = 64
 
 
-async def namespaces(context: Context) -> None:
+async def namespaces(context: ProgramContext) -> None:
     """Run the namespace controller."""
     await _Namespaces(context).run()
 
 
 class _Namespaces:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("namespace-controller")
         self._clock = context.clock
         self._namespaces = context.caches.trees(NAMESPACES)
@@ -41,13 +41,13 @@ class _Namespaces:
 
     async def run(self) -> None:
         await self._definitions.synced.wait()
-        await follow([self._queue], [(self._namespaces, self._changed), (self._pods, self._pod_changed)])
+        await run_queues([self._queue], [(self._namespaces, self._changed), (self._pods, self._pod_changed)])
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None and new.deleting:
             self._queue.add(new.name)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None and old is not None:
             namespace = self._namespaces.item("", old.namespace)
             if namespace is not None and namespace.deleting:
@@ -82,7 +82,7 @@ class _Namespaces:
                     raise
         return None
 
-    async def _is_ending(self, namespace: Item[Any]) -> bool:
+    async def _is_ending(self, namespace: CachedItem[Any]) -> bool:
         """Whether the namespace still exists, read from the API: a new one of the same name must not be emptied."""
         try:
             tree = await self._client.get(NAMESPACES, namespace.name)
@@ -128,7 +128,7 @@ class _Namespaces:
                 raise
 
     async def _update_conditions(
-        self, namespace: Item[Any], left: Counter[str], held: Counter[str], failures: list[str]
+        self, namespace: CachedItem[Any], left: Counter[str], held: Counter[str], failures: list[str]
     ) -> None:
         """Set the conditions that ``kubectl describe namespace`` shows while deletion is blocked."""
         now = self._clock.now()
@@ -165,4 +165,4 @@ class _Namespaces:
                 if error.code not in (404, 409):
                     raise
             else:
-                self._namespaces.noted(tree)
+                self._namespaces.record_write(tree)

@@ -15,9 +15,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item, by_node
+from allotment.cluster.cached_item import CachedItem, by_node
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.cluster.running_time import RunningTime
 from allotment.cluster.work_queue import WorkQueue
@@ -49,13 +49,13 @@ class _Pod(NamedTuple):
     uid: str
 
 
-async def node_lifecycle(context: Context) -> None:
+async def node_lifecycle(context: ProgramContext) -> None:
     """Run the node lifecycle controller."""
     await _NodeLifecycle(context).run()
 
 
 class _NodeLifecycle:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("node-controller")
         self._clock = context.clock
         self._running = RunningTime(context.clock)
@@ -75,7 +75,7 @@ class _NodeLifecycle:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._running.run(), name="running time")
-            await follow(
+            await run_queues(
                 [self._queue, self._evictions],
                 [(self._leases, self._lease_changed), (self._nodes, self._node_changed),
                  (self._pods, self._pod_changed)],
@@ -83,7 +83,7 @@ class _NodeLifecycle:
 
     # --- events --------------------------------------------------------------------------------------
 
-    def _lease_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _lease_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         lease = new or old
         if lease is None or lease.namespace != _LEASES:
             return
@@ -99,7 +99,7 @@ class _NodeLifecycle:
         if first or (ready is not None and ready["status"] == "Unknown"):
             self._queue.add(lease.name)
 
-    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _node_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
             return
         if new.name in self._renewed and _heartbeat(new) not in ("", _heartbeat(old)):
@@ -111,7 +111,7 @@ class _NodeLifecycle:
             for pod in self._on_node[new.name]:
                 self._evictions.add(_Pod(pod.namespace, pod.name, pod.uid))
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None or not new.spec.get("nodeName"):
             return
         if old is not None and old.spec.get("nodeName") and old.spec.get("tolerations") == new.spec.get("tolerations"):
@@ -135,7 +135,7 @@ class _NodeLifecycle:
         await self._taint(node)
         return wait
 
-    async def _mark_unknown_if_silent(self, node: Item[Any]) -> Item[Any]:
+    async def _mark_unknown_if_silent(self, node: CachedItem[Any]) -> CachedItem[Any]:
         """Set the conditions of a node to Unknown if it has not reported within the grace period."""
         now = self._clock.now()
         conditions = node.status.get("conditions") or []
@@ -150,13 +150,13 @@ class _NodeLifecycle:
             return node
         tree = {**node.tree, "status": {**node.status, "conditions": conditions}}
         answer = await self._client.update(NODES, tree, subresource="status")
-        self._nodes.noted(answer)
+        self._nodes.record_write(answer)
         self._recorder.event(node.tree, "Normal", "NodeNotReady", f"Node {node.name} status is now: NodeNotReady")
         for pod in tuple(self._on_node[node.name]):
             await self._mark_pod_not_ready(pod)
-        return Item(answer)
+        return CachedItem(answer)
 
-    async def _mark_pod_not_ready(self, pod: Item[Any]) -> None:
+    async def _mark_pod_not_ready(self, pod: CachedItem[Any]) -> None:
         ready = condition_of(pod.status.get("conditions"), "Ready")
         if ready is None or ready["status"] != "True":
             return
@@ -165,12 +165,12 @@ class _NodeLifecycle:
         )
         tree = {**pod.tree, "status": {**pod.status, "conditions": conditions}}
         try:
-            self._pods.noted(await self._client.update(PODS, tree, subresource="status"))
+            self._pods.record_write(await self._client.update(PODS, tree, subresource="status"))
         except StatusError as error:
             if error.code not in (404, 409):
                 raise
 
-    async def _taint(self, node: Item[Any]) -> None:
+    async def _taint(self, node: CachedItem[Any]) -> None:
         wanted = _taints(node)
         known = node.spec.get("taints") or []
         kept = [
@@ -185,7 +185,7 @@ class _NodeLifecycle:
         spec = {**node.spec, "taints": [*kept, *added]}
         if not spec["taints"]:
             del spec["taints"]
-        self._nodes.noted(await self._client.update(NODES, {**node.tree, "spec": spec}))
+        self._nodes.record_write(await self._client.update(NODES, {**node.tree, "spec": spec}))
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
@@ -215,27 +215,27 @@ class _NodeLifecycle:
         self._marked.pop(key, None)
         return None
 
-    async def _evict(self, pod: Item[Any]) -> None:
+    async def _evict(self, pod: CachedItem[Any]) -> None:
         conditions = with_condition(
             pod.status.get("conditions"), "DisruptionTarget", "True", "DeletionByTaintManager",
             "Taint manager: deleting due to NoExecute taint", now=self._clock.now(), lastProbeTime=None,
         )  # fmt: skip
         tree = {**pod.tree, "status": {**pod.status, "conditions": conditions}}
         try:
-            self._pods.noted(await self._client.update(PODS, tree, subresource="status"))
+            self._pods.record_write(await self._client.update(PODS, tree, subresource="status"))
             await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
         except StatusError as error:
             if error.code != 404:
                 raise
 
 
-def _heartbeat(node: Item[Any] | None) -> str:
+def _heartbeat(node: CachedItem[Any] | None) -> str:
     """When the kubelet last reported the node's status; empty while it is unknown."""
     ready = condition_of(node.status.get("conditions"), "Ready") if node else None
     return "" if ready is None or ready["status"] == "Unknown" else str(ready.get("lastHeartbeatTime") or "")
 
 
-def _no_execute(node: Item[Any] | None) -> list[Tree]:
+def _no_execute(node: CachedItem[Any] | None) -> list[Tree]:
     """The NoExecute taints of a node, without those of this controller that are about to be removed."""
     taints = [taint for taint in node.spec.get("taints") or () if taint["effect"] == "NoExecute"] if node else []
     if not node or not taints:
@@ -258,7 +258,7 @@ def _tolerated(tolerations: Sequence[Tree], taints: Sequence[Tree]) -> float | N
     return min(limits, default=None)
 
 
-def _taints(node: Item[Any]) -> set[tuple[str, str]]:
+def _taints(node: CachedItem[Any]) -> set[tuple[str, str]]:
     """Key and effect of the taints that the node's conditions require."""
     conditions = node.status.get("conditions")
     wanted = set()

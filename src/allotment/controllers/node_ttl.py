@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.model.trees import Tree
@@ -30,7 +30,7 @@ def seconds_for(nodes: int) -> int:
     return next((seconds for most, seconds in _STEPS if nodes <= most), _MOST_SECONDS)
 
 
-async def node_ttl(context: Context) -> None:
+async def node_ttl(context: ProgramContext) -> None:
     """Run the TTL controller."""
     client = context.client_for("ttl-controller")
     nodes = context.caches.trees(NODES)
@@ -41,7 +41,7 @@ async def node_ttl(context: Context) -> None:
         if node is None or (node.metadata.get("annotations") or {}).get(ANNOTATION) == wanted:
             return
         try:
-            nodes.noted(await client.patch(NODES, name, {"metadata": {"annotations": {ANNOTATION: wanted}}}))
+            nodes.record_write(await client.patch(NODES, name, {"metadata": {"annotations": {ANNOTATION: wanted}}}))
         except StatusError as error:
             if error.code != 404:
                 raise
@@ -49,7 +49,7 @@ async def node_ttl(context: Context) -> None:
     queue: WorkQueue[str] = WorkQueue("node-ttl", annotate, clock=context.clock, random=context.random)
     known = [0]
 
-    def changed(old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def changed(old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         if old is None and new is not None:
             queue.add(new.name)
         if seconds_for(len(nodes)) != known[0]:
@@ -57,4 +57,4 @@ async def node_ttl(context: Context) -> None:
             for item in nodes.items():
                 queue.add(item.name)
 
-    await follow([queue], [(nodes, changed)])
+    await run_queues([queue], [(nodes, changed)])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item, by_node
+from allotment.cluster.cached_item import CachedItem, by_node
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import NODES, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import with_condition
@@ -23,13 +23,13 @@ _MOST_FINISHED: Final = 12_500
 Key = tuple[str, str]
 
 
-async def pod_garbage(context: Context) -> None:
+async def pod_garbage(context: ProgramContext) -> None:
     """Run the pod garbage collector."""
     await _PodGarbage(context).run()
 
 
 class _PodGarbage:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("pod-garbage-collector")
         self._clock = context.clock
         self._pods = context.caches.trees(PODS)
@@ -40,9 +40,9 @@ class _PodGarbage:
 
     async def run(self) -> None:
         await self._nodes.synced.wait()
-        await follow([self._queue], [(self._pods, self._pod_changed), (self._nodes, self._node_changed)])
+        await run_queues([self._queue], [(self._pods, self._pod_changed), (self._nodes, self._node_changed)])
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
             return
         node = new.spec.get("nodeName")
@@ -55,7 +55,7 @@ class _PodGarbage:
             oldest = min(self._finished[True], key=lambda pod: pod.metadata.get("creationTimestamp", ""))
             self._queue.add(oldest.key)
 
-    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _node_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None and old is not None:
             for pod in self._on_node[old.name]:
                 self._queue.add(pod.key, after=_QUARANTINE_SECONDS)
@@ -86,7 +86,7 @@ class _PodGarbage:
             raise
         return True
 
-    async def _fail_and_delete(self, pod: Item[Any], why: str) -> None:
+    async def _fail_and_delete(self, pod: CachedItem[Any], why: str) -> None:
         if not is_finished(pod):
             status = {**pod.status, "phase": "Failed"}
             if why:
@@ -100,10 +100,10 @@ class _PodGarbage:
                 if error.code == 404:
                     return
                 raise
-            self._pods.noted(answer)
+            self._pods.record_write(answer)
         await self._delete(pod)
 
-    async def _delete(self, pod: Item[Any]) -> None:
+    async def _delete(self, pod: CachedItem[Any]) -> None:
         try:
             await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=0)
         except StatusError as error:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import POD_GROUPS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.pods import is_finished
@@ -20,7 +20,7 @@ from allotment.model.pod_groups import FINALIZER, group_name
 _Key = tuple[str, str]
 
 
-async def pod_group_protection(context: Context) -> None:
+async def pod_group_protection(context: ProgramContext) -> None:
     """Run the PodGroup protection controller."""
     client = context.client_for("podgroup-protection-controller")
     groups = context.caches.trees(POD_GROUPS)
@@ -45,11 +45,11 @@ async def pod_group_protection(context: Context) -> None:
         "pod_group_protection", remove_finalizer, clock=context.clock, random=context.random
     )
 
-    def group_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def group_changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None and _waits(new):
             queue.add(new.key)
 
-    def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def pod_changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         for pod in (old, new):
             if pod is not None and (name := group_name(pod.spec)):
                 key = pod.namespace, name
@@ -57,13 +57,13 @@ async def pod_group_protection(context: Context) -> None:
                 if group is not None and _waits(group) and not active[key]:
                     queue.add(key)
 
-    await follow([queue], [(groups, group_changed), (pods, pod_changed)])
+    await run_queues([queue], [(groups, group_changed), (pods, pod_changed)])
 
 
-def _waits(group: Item[Any]) -> bool:
+def _waits(group: CachedItem[Any]) -> bool:
     return group.deleting and FINALIZER in (group.metadata.get("finalizers") or ())
 
 
-def _active(pod: Item[Any]) -> Iterator[_Key]:
+def _active(pod: CachedItem[Any]) -> Iterator[_Key]:
     if not is_finished(pod) and (name := group_name(pod.spec)):
         yield pod.namespace, name

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import Clock
 from allotment.controllers.conditions import condition_of, is_true
 from allotment.model.trees import Tree
 
 
-def phase_of(pod: Item[Any]) -> str:
+def phase_of(pod: CachedItem[Any]) -> str:
     """The phase; ``Pending`` if the status has none."""
     phase: str = pod.status.get("phase") or "Pending"
     return phase
 
 
-def is_finished(pod: Item[Any]) -> bool:
+def is_finished(pod: CachedItem[Any]) -> bool:
     """Whether the phase is Succeeded or Failed: its containers will not run again."""
     return phase_of(pod) in ("Succeeded", "Failed")
 
 
-def is_active(pod: Item[Any]) -> bool:
+def is_active(pod: CachedItem[Any]) -> bool:
     """Whether the pod is neither finished nor being deleted."""
     return not is_finished(pod) and not pod.deleting
 
 
-def is_ready(pod: Item[Any]) -> bool:
+def is_ready(pod: CachedItem[Any]) -> bool:
     """Whether the Ready condition is True."""
     return is_true(pod.status.get("conditions"), "Ready")
 
 
-def ready_for(pod: Item[Any], seconds: float, clock: Clock) -> float:
+def ready_for(pod: CachedItem[Any], seconds: float, clock: Clock) -> float:
     """Seconds until the pod has been ready for the given time; 0 or less if it has. Requires a ready pod."""
     if not seconds:
         return 0.0
@@ -40,7 +40,7 @@ def ready_for(pod: Item[Any], seconds: float, clock: Clock) -> float:
     return clock.left(since, seconds) if since else seconds
 
 
-def restarts(pod: Item[Any]) -> int:
+def restarts(pod: CachedItem[Any]) -> int:
     """The total restarts of its containers."""
     return sum(status.get("restartCount", 0) for status in pod.status.get("containerStatuses") or ())
 

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import CLAIMS, POOL_STATUS_REQUESTS, SLICES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
@@ -22,13 +22,13 @@ _DEFAULT_LIMIT: Final = 100
 _LONGEST_ERROR: Final = 256
 
 
-async def pool_status(context: Context) -> None:
+async def pool_status(context: ProgramContext) -> None:
     """Run the pool status controller."""
     await _PoolStatus(context).run()
 
 
 class _PoolStatus:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("resourcepoolstatusrequest-controller")
         self._clock = context.clock
         self._requests = context.caches.trees(POOL_STATUS_REQUESTS)
@@ -40,9 +40,9 @@ class _PoolStatus:
     async def run(self) -> None:
         await self._slices.synced.wait()
         await self._claims.synced.wait()
-        await follow([self._queue], [(self._requests, self._changed)])
+        await run_queues([self._queue], [(self._requests, self._changed)])
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None and not new.deleting:
             self._queue.add(new.name)
 
@@ -55,7 +55,7 @@ class _PoolStatus:
         )
         if done is None:
             tree = {**request.tree, "status": self._answer(request)}
-            self._requests.noted(await self._client.update(POOL_STATUS_REQUESTS, tree, subresource="status"))
+            self._requests.record_write(await self._client.update(POOL_STATUS_REQUESTS, tree, subresource="status"))
             return _ANSWERED_SECONDS
         left = self._clock.left(done["lastTransitionTime"], _ANSWERED_SECONDS)
         if left > 0:
@@ -67,9 +67,9 @@ class _PoolStatus:
                 raise
         return None
 
-    def _answer(self, request: Item[Any]) -> Tree:
+    def _answer(self, request: CachedItem[Any]) -> Tree:
         driver, wanted = request.spec["driver"], request.spec.get("poolName")
-        pools: dict[str, list[Item[Any]]] = {}
+        pools: dict[str, list[CachedItem[Any]]] = {}
         for slice in self._of_driver[driver]:
             name = slice.spec["pool"]["name"]
             if wanted in (None, "", name):
@@ -96,7 +96,7 @@ class _PoolStatus:
         return status
 
 
-def _pool(driver: str, name: str, slices: Sequence[Item[Any]], allocated: int) -> Tree:
+def _pool(driver: str, name: str, slices: Sequence[CachedItem[Any]], allocated: int) -> Tree:
     generation = max(one.spec["pool"].get("generation", 0) for one in slices)
     current = [one for one in slices if one.spec["pool"].get("generation", 0) == generation]
     expected = max(one.spec["pool"]["resourceSliceCount"] for one in current)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item, by_namespace
+from allotment.cluster.cached_item import CachedItem, by_namespace
 from allotment.cluster.client import Resource
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, PODS, RESOURCE_QUOTAS, SERVICES, VOLUME_CLAIMS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.kinds import BUILT_IN
@@ -27,13 +27,13 @@ _MEASURED: Final = (PODS, CLAIMS, SERVICES, VOLUME_CLAIMS)
 Key = tuple[str, str]
 
 
-async def quotas(context: Context) -> None:
+async def quotas(context: ProgramContext) -> None:
     """Run the ResourceQuota controller."""
     await _Quotas(context).run()
 
 
 class _Quotas:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._context = context
         self._client = context.client_for("resourcequota-controller")
         self._quotas = context.caches.trees(RESOURCE_QUOTAS)
@@ -46,12 +46,12 @@ class _Quotas:
     async def run(self) -> None:
         await self._classes.synced.wait()
         try:
-            await follow([self._queue], [(self._quotas, self._changed)])
+            await run_queues([self._queue], [(self._quotas, self._changed)])
         finally:
             for stop in self._stops.values():
                 stop()
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             self._queue.add(new.key)
 
@@ -66,7 +66,7 @@ class _Quotas:
             self._stops[bucket] = cache.on_change(self._object_changed)
         return cache
 
-    def _object_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _object_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         found = new or old
         assert found is not None
         for quota in self._in_space[found.namespace]:
@@ -94,7 +94,7 @@ class _Quotas:
         status = {"hard": hard, "used": {name: str(used.get(name, Quantity.ZERO)) for name in hard}}
         if hard and status != quota.status:
             tree = {**quota.tree, "status": status}
-            self._quotas.noted(await self._client.update(RESOURCE_QUOTAS, tree, subresource="status"))
+            self._quotas.record_write(await self._client.update(RESOURCE_QUOTAS, tree, subresource="status"))
 
     def _extended_name(self, class_name: str) -> str:
         item = self._classes.item("", class_name)

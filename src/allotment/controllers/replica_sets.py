@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Resource
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, PartialFailure, call_all
@@ -26,18 +26,18 @@ _SECONDS_PER_POD: Final = 5e-5
 Key = tuple[str, str]
 
 
-async def replica_sets(context: Context) -> None:
+async def replica_sets(context: ProgramContext) -> None:
     """Run the ReplicaSet controller."""
     await _Replicas(context, REPLICA_SETS, "replicaset-controller").run()
 
 
-async def replication_controllers(context: Context) -> None:
+async def replication_controllers(context: ProgramContext) -> None:
     """Run the ReplicationController controller."""
     await _Replicas(context, REPLICATION_CONTROLLERS, "replication-controller").run()
 
 
 class _Replicas:
-    def __init__(self, context: Context, resource: Resource, component: str) -> None:
+    def __init__(self, context: ProgramContext, resource: Resource, component: str) -> None:
         self._resource = resource
         self._client = context.client_for(component)
         self._clock = context.clock
@@ -53,16 +53,16 @@ class _Replicas:
         )
 
     async def run(self) -> None:
-        await follow([self._queue], [(self._pods, self._pod_changed), (self._sets, self._set_changed)])
+        await run_queues([self._queue], [(self._pods, self._pod_changed), (self._sets, self._set_changed)])
 
-    def _set_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _set_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
             return
         # Its own status writes need no sync.
         if old is None or old.spec != new.spec or old.deleting != new.deleting or old.labels != new.labels:
             self._queue.add(new.key)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         owners = [owner for pod in (old, new) if pod is not None and (owner := pod.controller) is not None]
         if owners:
             uids = [owner["uid"] for owner in owners if owner["kind"] == self._resource.kind]
@@ -101,11 +101,11 @@ class _Replicas:
             return 0.0
         return soon
 
-    async def _create(self, owner: Item[Any], count: int) -> None:
+    async def _create(self, owner: CachedItem[Any], count: int) -> None:
         pod = pod_from(owner.spec["template"], owner.tree)
         await call_all([partial(self._own.create, owner, pod)] * min(count, _BURST), slow_start=True)
 
-    async def _delete(self, owner: Item[Any], active: Sequence[Item[Any]], count: int) -> None:
+    async def _delete(self, owner: CachedItem[Any], active: Sequence[CachedItem[Any]], count: int) -> None:
         on_node: dict[str, int] = {}
         for pod in active:
             node = pod.spec.get("nodeName", "")
@@ -114,7 +114,7 @@ class _Replicas:
         await call_all([partial(self._own.delete, owner, pod) for pod in ranked[: min(count, _BURST)]])
 
     async def _update_status(
-        self, owner: Item[Any], pods: list[Item[Any]], failure: PartialFailure | None, missing: int
+        self, owner: CachedItem[Any], pods: list[CachedItem[Any]], failure: PartialFailure | None, missing: int
     ) -> float | None:
         """Write the status if it changed. Returns the seconds until a pod becomes available."""
         labels = (owner.spec["template"].get("metadata") or {}).get("labels") or {}
@@ -147,18 +147,18 @@ class _Replicas:
         if conditions:
             status["conditions"] = conditions
         if status != old:
-            self._sets.noted(
+            self._sets.record_write(
                 await self._client.update(self._resource, {**owner.tree, "status": status}, subresource="status")
             )
         return min((wait for wait in waits if wait > 0), default=None)
 
 
-def _wanted(owner: Item[Any]) -> int:
+def _wanted(owner: CachedItem[Any]) -> int:
     replicas = owner.spec.get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
-def _deletion_order(pod: Item[Any], together: int) -> tuple[object, ...]:
+def _deletion_order(pod: CachedItem[Any], together: int) -> tuple[object, ...]:
     """Sort key for deletion: not running, low cost, colocated, restarted and young pods first."""
     cost = (pod.metadata.get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
     created = pod.metadata.get("creationTimestamp", "")
@@ -174,7 +174,7 @@ def _deletion_order(pod: Item[Any], together: int) -> tuple[object, ...]:
     )
 
 
-def _relevant_state(pod: Item[Any]) -> tuple[object, ...]:
+def _relevant_state(pod: CachedItem[Any]) -> tuple[object, ...]:
     """The fields of a pod that affect a set."""
     metadata = pod.metadata
     return (pod.deleting, phase_of(pod), is_ready(pod), metadata.get("labels"), metadata.get("ownerReferences"))

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 from allotment.cluster.cache import Cache, Changed
-from allotment.cluster.cached_item import Item, by_uid
+from allotment.cluster.cached_item import CachedItem, by_uid
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, Program, follow
+from allotment.cluster.program import ProgramContext, Program, run_queues
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.generated_claims import OF_GROUPS, OF_PODS, Generator
@@ -45,14 +45,14 @@ class _Key(NamedTuple):
 def resource_claims(features: Features) -> Program:
     """Create the ResourceClaim controller."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         await _ResourceClaims(context, features).run()
 
     return run
 
 
 class _ResourceClaims:
-    def __init__(self, context: Context, features: Features) -> None:
+    def __init__(self, context: ProgramContext, features: Features) -> None:
         self._client = context.client_for("resource-claim-controller")
         self._observing, self._stopping = context.observing, context.stopping
         self._pods = context.caches.trees(PODS)
@@ -73,7 +73,7 @@ class _ResourceClaims:
         self._queue: WorkQueue[_Key] = WorkQueue(
             "resource_claim", self._sync, clock=context.clock, random=context.random, workers=64
         )
-        context.observing.level("queue", self._queue.name, self._queue.__len__)
+        context.observing.gauge("queue", self._queue.name, self._queue.__len__)
 
     async def run(self) -> None:
         watches: list[tuple[Cache[Any], Changed[Any]]] = [
@@ -82,11 +82,11 @@ class _ResourceClaims:
         ]
         if self._groups is not None:
             watches.append((self._groups, self._group_changed))
-        await follow([self._queue], [*watches, (self._pods, self._pod_changed)], self._stopping)
+        await run_queues([self._queue], [*watches, (self._pods, self._pod_changed)], self._stopping)
 
     # --- events --------------------------------------------------------------------------------------
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         pod = new or old
         assert pod is not None
         if not pod.spec.get("resourceClaims") and "extendedResourceClaimStatus" not in pod.status:
@@ -100,7 +100,7 @@ class _ResourceClaims:
         else:
             self._queue.add(_Key("pod", pod.namespace, pod.name))
 
-    def _group_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _group_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         group = new or old
         if group is None or not group.spec.get("resourceClaims"):
             return
@@ -114,7 +114,7 @@ class _ResourceClaims:
         for pod in self._members[new.key]:
             self._queue.add(_Key("pod", pod.namespace, pod.name))
 
-    def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _claim_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is None:
             # Its pod or group, if it still exists, needs another.
             owner = old.controller if old else None
@@ -133,21 +133,21 @@ class _ResourceClaims:
                 for pod in self._pod_of_uid[new.controller["uid"]]:
                     self._enqueue_spare_claims(pod)
 
-    def _template_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _template_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             for pod in self._lacking[new.key]:
                 self._queue.add(_Key("pod", pod.namespace, pod.name))
             for group in self._groups_lacking[new.key] if self._groups is not None else ():
                 self._queue.add(_Key("group", group.namespace, group.name))
 
-    def _enqueue_claims(self, user: Item[Any]) -> None:
+    def _enqueue_claims(self, user: CachedItem[Any]) -> None:
         """Enqueue the claims of a pod or group, which may no longer use them."""
         for name in _claim_names(user):
             self._queue.add(_Key("claim", user.namespace, name))
         for claim in self._made_for[user.uid]:
             self._queue.add(_Key("claim", claim.namespace, claim.name))
 
-    def _enqueue_spare_claims(self, pod: Item[Any]) -> None:
+    def _enqueue_spare_claims(self, pod: CachedItem[Any]) -> None:
         if self._made_for.count(pod.uid) > len(pod.spec.get("resourceClaims") or ()):
             self._enqueue_claims(pod)
 
@@ -191,7 +191,7 @@ class _ResourceClaims:
         if group is not None and not group.deleting:
             await self._generator.complete(OF_GROUPS, group)
 
-    async def _reserve_all(self, pod: Item[Any], group: Item[Any] | None) -> None:
+    async def _reserve_all(self, pod: CachedItem[Any], group: CachedItem[Any] | None) -> None:
         """Reserve the allocated claims of a pod that was created with a node; nothing is allocated here."""
         shared = set() if group is None else set(_claim_names(pod, group))
         for name in _claim_names(pod):
@@ -222,11 +222,11 @@ class _ResourceClaims:
             elif held:
                 status.pop("allocation", None)
                 status.pop("devices", None)
-            claim = Item(await self._write_status(claim, status))
+            claim = CachedItem(await self._write_status(claim, status))
             if held and not kept:
-                claim = Item(await self._remove_finalizer(claim))
+                claim = CachedItem(await self._remove_finalizer(claim))
         elif claim.deleting and held and not kept:
-            claim = Item(await self._remove_finalizer(claim))
+            claim = CachedItem(await self._remove_finalizer(claim))
         if not kept and not claim.deleting:
             await self._delete_if_done(claim)
 
@@ -239,7 +239,7 @@ class _ResourceClaims:
         pod = await self._find_user(self._pods, PODS, namespace, user)
         return pod is not None and not (is_finished(pod) or (pod.deleting and not pod.spec.get("nodeName")))
 
-    async def _find_user(self, known: Cache[Any], resource: Resource, namespace: str, user: Tree) -> Item[Any] | None:
+    async def _find_user(self, known: Cache[Any], resource: Resource, namespace: str, user: Tree) -> CachedItem[Any] | None:
         """The consumer, or None; one missing in the cache is read from the API unless known to be deleted."""
         found = known.item(namespace, user["name"])
         if found is None or found.uid != user["uid"]:
@@ -248,15 +248,15 @@ class _ResourceClaims:
             found = await self._live(resource, namespace, user["name"])
         return found if found is not None and found.uid == user["uid"] else None
 
-    async def _live(self, resource: Resource, namespace: str, name: str) -> Item[Any] | None:
+    async def _live(self, resource: Resource, namespace: str, name: str) -> CachedItem[Any] | None:
         try:
-            return Item(await self._client.get(resource, name, namespace))
+            return CachedItem(await self._client.get(resource, name, namespace))
         except StatusError as error:
             if error.code == 404:
                 return None
             raise
 
-    async def _delete_if_done(self, claim: Item[Any]) -> None:
+    async def _delete_if_done(self, claim: CachedItem[Any]) -> None:
         """Delete a generated claim if its pod is done or uses another, without the garbage collector."""
         owner = claim.controller
         if owner is None or owner["kind"] != "Pod" or owner["apiVersion"] != "v1":
@@ -275,29 +275,29 @@ class _ResourceClaims:
             if error.code != 404:
                 raise
 
-    async def _remove_finalizer(self, claim: Item[Any]) -> Tree:
+    async def _remove_finalizer(self, claim: CachedItem[Any]) -> Tree:
         rest = [finalizer for finalizer in claim.metadata["finalizers"] if finalizer != FINALIZER]
         metadata = {**claim.metadata, "finalizers": rest}
         if not rest:
             del metadata["finalizers"]
         return await self._write({**claim.tree, "metadata": metadata})
 
-    async def _write_status(self, claim: Item[Any], status: Tree) -> Tree:
+    async def _write_status(self, claim: CachedItem[Any], status: Tree) -> Tree:
         return await self._write({**claim.tree, "status": status}, "status")
 
     async def _write(self, tree: Tree, subresource: str = "") -> Tree:
         answer = await self._client.update(CLAIMS, tree, subresource=subresource)
-        self._claims.noted(answer)
+        self._claims.record_write(answer)
         return answer
 
 
-def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
+def _group_key(pod: CachedItem[Any]) -> Iterator[tuple[str, str]]:
     """Index key of a pod with claims: the namespace and name of its group."""
     if pod.spec.get("resourceClaims") and (name := pod_groups.group_name(pod.spec)):
         yield pod.namespace, name
 
 
-def _templates_of(owner: Item[Any]) -> Iterator[tuple[str, str]]:
+def _templates_of(owner: CachedItem[Any]) -> Iterator[tuple[str, str]]:
     """Index keys of an owner that waits for templates: those whose status names no claim yet."""
     entries = owner.spec.get("resourceClaims")
     if not entries:
@@ -309,13 +309,13 @@ def _templates_of(owner: Item[Any]) -> Iterator[tuple[str, str]]:
             yield owner.namespace, template
 
 
-def _names_in(owner: Item[Any]) -> dict[str, str]:
+def _names_in(owner: CachedItem[Any]) -> dict[str, str]:
     """The claim names in a status, by entry."""
     statuses = owner.status.get("resourceClaimStatuses") or ()
     return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
 
 
-def _claim_names(user: Item[Any], group: Item[Any] | None = None) -> Iterator[str]:
+def _claim_names(user: CachedItem[Any], group: CachedItem[Any] | None = None) -> Iterator[str]:
     """The existing claims that a pod or group uses; with ``group``, those of a pod's group."""
     known = _names_in(user)
     for entry in user.spec.get("resourceClaims") or ():
@@ -327,7 +327,7 @@ def _claim_names(user: Item[Any], group: Item[Any] | None = None) -> Iterator[st
         yield extended["resourceClaimName"]
 
 
-def _relevant_pod_state(pod: Item[Any]) -> tuple[object, ...]:
+def _relevant_pod_state(pod: CachedItem[Any]) -> tuple[object, ...]:
     """The fields of a pod that affect its claims."""
     return (
         pod.deleting,
@@ -338,6 +338,6 @@ def _relevant_pod_state(pod: Item[Any]) -> tuple[object, ...]:
     )
 
 
-def _relevant_claim_state(claim: Item[Any]) -> tuple[object, ...]:
+def _relevant_claim_state(claim: CachedItem[Any]) -> tuple[object, ...]:
     """The fields of a claim whose change requires a sync."""
     return claim.deleting, claim.status.get("reservedFor"), claim.controller

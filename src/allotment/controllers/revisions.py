@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CONTROLLER_REVISIONS
 from allotment.controllers.adoption import Children
 from allotment.controllers.pods import owner_reference
@@ -22,7 +22,7 @@ HASH: Final = "controller-revision-hash"
 class Revisions:
     """The revisions of one kind's objects."""
 
-    def __init__(self, context: Context, client: Client, label: str) -> None:
+    def __init__(self, context: ProgramContext, client: Client, label: str) -> None:
         self._client = client
         self._label = label
         self._cache = context.caches.trees(CONTROLLER_REVISIONS)
@@ -33,11 +33,11 @@ class Revisions:
         """The cache whose synchronization controllers must await."""
         return self._cache
 
-    def of(self, owner: Item[Any]) -> list[Item[Any]]:
+    def of(self, owner: CachedItem[Any]) -> list[CachedItem[Any]]:
         """The stored revisions of an owner, oldest first."""
         return sorted(self._children.known(owner.uid), key=lambda one: (one.tree["revision"], one.name))
 
-    async def newest(self, owner: Item[Any]) -> Item[Any]:
+    async def newest(self, owner: CachedItem[Any]) -> CachedItem[Any]:
         """The revision of the current template; an earlier equal one gets the highest number again."""
         data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
         await self._children.of(owner)  # revisions remain for adoption if their owner was deleted without dependents
@@ -71,13 +71,13 @@ class Revisions:
                     raise
                 there = await self._client.get(CONTROLLER_REVISIONS, f"{owner.name}-{digest}", owner.namespace)
                 if there.get("data") == data:
-                    return Item(there)
+                    return CachedItem(there)
                 collisions += 1
             else:
-                self._cache.noted(made)
-                return Item(made)
+                self._cache.record_write(made)
+                return CachedItem(made)
 
-    async def forget(self, owner: Item[Any], used: Iterable[str]) -> None:
+    async def forget(self, owner: CachedItem[Any], used: Iterable[str]) -> None:
         """Delete the oldest unused revisions beyond the limit."""
         limit = owner.spec.get("revisionHistoryLimit")
         names = set(used)
@@ -88,19 +88,19 @@ class Revisions:
             except StatusError as error:
                 if error.code != 404:
                     raise
-            self._cache.noted_gone(one.tree)
+            self._cache.record_deletion(one.tree)
 
-    async def _write(self, tree: Tree) -> Item[Any]:
+    async def _write(self, tree: Tree) -> CachedItem[Any]:
         answer = await self._client.update(CONTROLLER_REVISIONS, tree)
-        self._cache.noted(answer)
-        return Item(answer)
+        self._cache.record_write(answer)
+        return CachedItem(answer)
 
-    def digest_of(self, revision: Item[Any]) -> str:
+    def digest_of(self, revision: CachedItem[Any]) -> str:
         """The hash in a revision's name."""
         return revision.labels.get(self._label, "")
 
 
-def template_of(revision: Item[Any]) -> Tree:
+def template_of(revision: CachedItem[Any]) -> Tree:
     """The pod template that a revision contains."""
     template = revision.tree["data"]["spec"]["template"]
     return {key: value for key, value in template.items() if key != "$patch"}

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import VOLUME_CLAIMS
 from allotment.controllers.pods import owner_reference
@@ -27,12 +27,12 @@ _IGNORED: Final = (
 class SetClaims:
     """Creates volume claims and sets their owners."""
 
-    def __init__(self, context: Context, client: Client, recorder: Recorder) -> None:
+    def __init__(self, context: ProgramContext, client: Client, recorder: Recorder) -> None:
         self._client = client
         self._recorder = recorder
         self.cache = context.caches.trees(VOLUME_CLAIMS)
 
-    async def make(self, owner: Item[Any], pod: str) -> None:
+    async def make(self, owner: CachedItem[Any], pod: str) -> None:
         """Create the claims of a pod. Raises StatusError if one of them is being deleted."""
         for template in claim_templates(owner):
             name = f"{template['metadata']['name']}-{pod}"
@@ -51,7 +51,7 @@ class SetClaims:
             }
             tree = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": metadata, "spec": template["spec"]}
             try:
-                self.cache.noted(await self._client.create(VOLUME_CLAIMS, tree, owner.namespace))
+                self.cache.record_write(await self._client.create(VOLUME_CLAIMS, tree, owner.namespace))
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     text = f"Create Claim {name} for Pod {pod} in StatefulSet {owner.name} failed error: {error}"
@@ -62,13 +62,13 @@ class SetClaims:
                 text = f"Create Claim {name} Pod {pod} in StatefulSet {owner.name} success"
                 self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
 
-    def are_stale(self, owner: Item[Any], pod: str) -> bool:
+    def are_stale(self, owner: CachedItem[Any], pod: str) -> bool:
         """Whether a claim is still owned by an earlier pod and must be deleted first."""
         if _policy(owner)[0] == "Retain":
             return False
         return any(_is_about(one, "Pod", pod) for claim in self._of(owner, pod) for one in _owners(claim))
 
-    async def update_owners(self, owner: Item[Any], pod: Item[Any], wanted: bool) -> None:
+    async def update_owners(self, owner: CachedItem[Any], pod: CachedItem[Any], wanted: bool) -> None:
         """Set the owners of a pod's claims by the policy; ``wanted``: its ordinal is in the set's range."""
         for claim in self._of(owner, pod.name):
             owners = _owners(claim)
@@ -88,27 +88,27 @@ class SetClaims:
                 new = [*others, *_wanted_owners(owner, pod, wanted)]
             if _uids(new) != _uids(owners):
                 tree = {**claim.tree, "metadata": {**claim.metadata, "ownerReferences": new}}
-                self.cache.noted(await self._client.update(VOLUME_CLAIMS, tree))
+                self.cache.record_write(await self._client.update(VOLUME_CLAIMS, tree))
 
-    def _of(self, owner: Item[Any], pod: str) -> Iterator[Item[Any]]:
+    def _of(self, owner: CachedItem[Any], pod: str) -> Iterator[CachedItem[Any]]:
         for template in claim_templates(owner):
             claim = self.cache.item(owner.namespace, f"{template['metadata']['name']}-{pod}")
             if claim is not None:
                 yield claim
 
 
-def claim_templates(owner: Item[Any]) -> Sequence[Tree]:
+def claim_templates(owner: CachedItem[Any]) -> Sequence[Tree]:
     """The templates of each pod's claims."""
     return owner.spec.get("volumeClaimTemplates") or ()
 
 
-def _policy(owner: Item[Any]) -> tuple[str, str]:
+def _policy(owner: CachedItem[Any]) -> tuple[str, str]:
     """The policy for the claims of excess pods, and for all claims when the set is deleted."""
     policy = owner.spec.get("persistentVolumeClaimRetentionPolicy") or {}
     return policy.get("whenScaled", "Retain"), policy.get("whenDeleted", "Retain")
 
 
-def _wanted_owners(owner: Item[Any], pod: Item[Any], wanted: bool) -> list[Tree]:
+def _wanted_owners(owner: CachedItem[Any], pod: CachedItem[Any], wanted: bool) -> list[Tree]:
     scaled, deleted = _policy(owner)
     if scaled == "Delete" and not wanted:
         return [owner_reference({"kind": "Pod", "apiVersion": "v1", **pod.tree})]
@@ -117,7 +117,7 @@ def _wanted_owners(owner: Item[Any], pod: Item[Any], wanted: bool) -> list[Tree]
     return []
 
 
-def _owners(claim: Item[Any]) -> list[Tree]:
+def _owners(claim: CachedItem[Any]) -> list[Tree]:
     return claim.metadata.get("ownerReferences") or []
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import PODS, STATEFUL_SETS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children
@@ -28,12 +28,12 @@ Key = tuple[str, str]
 class _View(NamedTuple):
     """A snapshot of a StatefulSet. Its ordinals are ``first <= n < end``."""
 
-    owner: Item[Any]
-    pods: dict[int, Item[Any]]
+    owner: CachedItem[Any]
+    pods: dict[int, CachedItem[Any]]
     first: int
     end: int
-    current: Item[Any]
-    update: Item[Any]
+    current: CachedItem[Any]
+    update: CachedItem[Any]
 
     @property
     def in_order(self) -> bool:
@@ -46,13 +46,13 @@ class _View(NamedTuple):
         return self.first + int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
 
-async def stateful_sets(context: Context) -> None:
+async def stateful_sets(context: ProgramContext) -> None:
     """Run the StatefulSet controller."""
     await _StatefulSets(context).run()
 
 
 class _StatefulSets:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ProgramContext) -> None:
         self._client = context.client_for("statefulset-controller")
         self._clock = context.clock
         self._recorder = context.recorder("statefulset-controller")
@@ -67,13 +67,13 @@ class _StatefulSets:
     async def run(self) -> None:
         await self._claims.cache.synced.wait()
         await self._revisions.cache.synced.wait()
-        await follow([self._queue], [(self._pods, self._pod_changed), (self._sets, self._changed)])
+        await run_queues([self._queue], [(self._pods, self._pod_changed), (self._sets, self._changed)])
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if new is not None:
             self._queue.add(new.key)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         for pod in (old, new):
             owner = pod.controller if pod else None
             if owner is not None and owner["kind"] == "StatefulSet":
@@ -141,7 +141,7 @@ class _StatefulSets:
         waits.append(await self._update(view))
         return _first(waits)
 
-    def _available_in(self, view: _View, pod: Item[Any]) -> float | None:
+    def _available_in(self, view: _View, pod: CachedItem[Any]) -> float | None:
         """Seconds until the pod is available: 0 if it is, None if unknown."""
         if pod.deleting or not is_ready(pod):
             return None
@@ -163,13 +163,13 @@ class _StatefulSets:
                 return wait
         return None
 
-    async def _identify(self, owner: Item[Any], pod: Item[Any]) -> None:
+    async def _identify(self, owner: CachedItem[Any], pod: CachedItem[Any]) -> None:
         """Set the identity labels of an adopted pod."""
         number = str(ordinal_of(pod.name, owner.name))
         labels = {**pod.labels, POD_NAME: pod.name, POD_INDEX: number}
         if pod.labels.get(POD_NAME) != pod.name:
             tree = {**pod.tree, "metadata": {**pod.metadata, "labels": labels}}
-            self._pods.noted(await self._client.update(PODS, tree))
+            self._pods.record_write(await self._client.update(PODS, tree))
             text = f"Update Pod {pod.name} in StatefulSet {owner.name} successful"
             self._recorder.event(owner.tree, "Normal", "SuccessfulUpdate", text)
 
@@ -199,12 +199,12 @@ class _StatefulSets:
             text = f"Create Pod {name} in StatefulSet {owner.name} failed error: {error}"
             self._recorder.event(owner.tree, "Warning", "FailedCreate", text)
             raise
-        self._pods.noted(made)
-        await self._claims.update_owners(owner, Item(made), wanted=True)
+        self._pods.record_write(made)
+        await self._claims.update_owners(owner, CachedItem(made), wanted=True)
         text = f"Create Pod {name} in StatefulSet {owner.name} successful"
         self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
 
-    async def _delete(self, owner: Item[Any], pod: Item[Any]) -> None:
+    async def _delete(self, owner: CachedItem[Any], pod: CachedItem[Any]) -> None:
         try:
             gone = await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
         except StatusError as error:
@@ -212,7 +212,7 @@ class _StatefulSets:
                 raise
             return
         if gone.get("metadata", {}).get("uid") == pod.uid and "deletionTimestamp" in gone["metadata"]:
-            self._pods.noted(gone)
+            self._pods.record_write(gone)
         text = f"Delete Pod {pod.name} in StatefulSet {owner.name} successful"
         self._recorder.event(owner.tree, "Normal", "SuccessfulDelete", text)
 
@@ -220,7 +220,7 @@ class _StatefulSets:
         owner = self._sets.item(*view.owner.key)
         if owner is None:
             return
-        pods: Sequence[Item[Any]] = self._children.known(owner.uid)
+        pods: Sequence[CachedItem[Any]] = self._children.known(owner.uid)
         min_ready_seconds = owner.spec.get("minReadySeconds", 0)
         ready = [pod for pod in pods if is_ready(pod) and not is_finished(pod)]
         updated = [pod for pod in pods if pod.labels.get(HASH) == view.update.name and not pod.deleting]
@@ -248,7 +248,7 @@ class _StatefulSets:
             status["conditions"] = owner.status["conditions"]
         if status != owner.status:
             tree = {**owner.tree, "status": status}
-            self._sets.noted(await self._client.update(STATEFUL_SETS, tree, subresource="status"))
+            self._sets.record_write(await self._client.update(STATEFUL_SETS, tree, subresource="status"))
 
 
 def ordinal_of(pod: str, owner: str) -> int | None:

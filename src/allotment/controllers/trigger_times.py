@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.controllers.conditions import condition_of
 
 ANNOTATION: Final = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -23,7 +23,7 @@ class TriggerTimes:
     def __init__(self) -> None:
         self._seen: dict[Key, dict[str, str]] = {}
 
-    def of(self, service: Item[Any], pods: Iterable[Item[Any]]) -> str | None:
+    def of(self, service: CachedItem[Any], pods: Iterable[CachedItem[Any]]) -> str | None:
         """Return the time for this sync, and store the state for the next one."""
         times = {pod.name: time for pod in pods if (time := _ready_since(pod))}
         before = self._seen.get(service.key)
@@ -43,6 +43,6 @@ def annotated(annotations: dict[str, str] | None, time: str | None) -> dict[str,
     return {**kept, ANNOTATION: time} if time else kept
 
 
-def _ready_since(pod: Item[Any]) -> str:
+def _ready_since(pod: CachedItem[Any]) -> str:
     condition = condition_of(pod.status.get("conditions"), "Ready") or {}
     return str(condition.get("lastTransitionTime") or "")

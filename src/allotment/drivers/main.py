@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote.kubeconfig import Target, UnusableKubeconfig
+from allotment.cluster.remote.kubeconfig import ClusterTarget, KubeconfigError
 from allotment.cluster.remote.kubeconfig import target as default_target
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import CheckpointLocked
@@ -30,7 +30,7 @@ def run(driver: Driver, arguments: Sequence[str] | None = None) -> None:
     """
     try:
         options, target = parse_arguments(driver.name, sys.argv[1:] if arguments is None else arguments)
-    except UnusableKubeconfig as error:
+    except KubeconfigError as error:
         sys.exit(f"{driver.name}: {error}")
     try:
         run_until_signal(driver, options, target)
@@ -38,8 +38,8 @@ def run(driver: Driver, arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"{driver.name}: {_first(errors)}")
 
 
-def parse_arguments(name: str, arguments: Sequence[str]) -> tuple[DriverOptions, Target]:
-    """Return the options and the cluster of a driver. Raises UnusableKubeconfig."""
+def parse_arguments(name: str, arguments: Sequence[str]) -> tuple[DriverOptions, ClusterTarget]:
+    """Return the options and the cluster of a driver. Raises KubeconfigError."""
     defaults = default_options()
     parser = argparse.ArgumentParser(
         description=f"Run the driver {name} on a node: publish its devices and prepare them for containers."

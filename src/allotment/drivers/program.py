@@ -20,11 +20,11 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.inspection.release import release_of
-from allotment.cluster.instrumentation import UNOBSERVED, Observing
-from allotment.cluster.program import Context, Program
+from allotment.cluster.instrumentation import UNOBSERVED, Instrumentation
+from allotment.cluster.program import ProgramContext, Program
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.remote.version_negotiation import Negotiated
+from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver, SimulatedDriver
 from allotment.drivers.host import DriverHost, FileStorage, read_boot_id
@@ -65,7 +65,7 @@ def default_options(environment: Mapping[str, str] = os.environ) -> DriverOption
     return DriverOptions(environment.get("NODE_NAME") or os.uname().nodename, environment.get("POD_UID", ""))
 
 
-def run_until_signal(driver: Driver, options: DriverOptions, target: Target) -> None:
+def run_until_signal(driver: Driver, options: DriverOptions, target: ClusterTarget) -> None:
     """Run a node's driver until SIGTERM or SIGINT. Raises what :func:`serve_in_cluster` raises, in groups."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
@@ -78,14 +78,14 @@ def run_until_signal(driver: Driver, options: DriverOptions, target: Target) -> 
     asyncio.run(main())
 
 
-async def serve_in_cluster(driver: Driver, options: DriverOptions, target: Target, stop: asyncio.Event) -> None:
+async def serve_in_cluster(driver: Driver, options: DriverOptions, target: ClusterTarget, stop: asyncio.Event) -> None:
     """Run a node's driver in a cluster until ``stop`` is set.
 
     Raises Unreachable and StatusError if the first request to the cluster fails, SocketError, and CheckpointLocked.
     """
     async with HttpClient(target, driver.name) as client:
         features = Features(kube=release_of(await client.read("/version")))
-        negotiated = Negotiated(client)
+        negotiated = NegotiatingClient(client)
         await _serve_in_cluster(
             driver, options, negotiated, features, stop, Clock(), Random(), UNOBSERVED, lambda _: None
         )
@@ -96,9 +96,9 @@ def node_program(
 ) -> Program:
     """Return a driver as a Program, which raises SocketError and CheckpointLocked, in groups."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         stop = asyncio.Event()
-        with context.stopping.telling(stop.set):
+        with context.stopping.callback(stop.set):
             await _serve_in_cluster(
                 driver, options, context.client_for(driver.name, driver.name), features, stop, context.clock,
                 context.random, context.observing, on_registration,
@@ -109,7 +109,7 @@ def node_program(
 
 async def _serve_in_cluster(
     driver: Driver, options: DriverOptions, client: Client, features: Features, stop: asyncio.Event, clock: Clock,
-    random: Random, observing: Observing, on_registration: OnRegistration,
+    random: Random, observing: Instrumentation, on_registration: OnRegistration,
 ) -> None:  # fmt: skip
     # Only the node's objects: the driver may have no permission for others.
     own_slices = f"spec.driver={driver.name},spec.nodeName={options.node}"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import all_synced
-from allotment.cluster.program import Context, Program
+from allotment.cluster.program import ProgramContext, Program
 from allotment.cluster.typed_objects import OF_DEVICES, value_of
 from allotment.exporter.cardinality_limits import MAX_SERIES
 from allotment.exporter.causes import CauseCache, examine
@@ -65,7 +65,7 @@ def exporter(options: ExporterOptions) -> Exporter:
     """Return an exporter with these options."""
     served = _ServedMetrics()
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         await _ExporterRun(context, options, served).run()
 
     return Exporter(run, served.families)
@@ -95,7 +95,7 @@ class _ServedMetrics:
 class _ExporterRun:
     """One run of the program."""
 
-    def __init__(self, context: Context, options: ExporterOptions, served: _ServedMetrics) -> None:
+    def __init__(self, context: ProgramContext, options: ExporterOptions, served: _ServedMetrics) -> None:
         self._clock = context.clock
         self._observing = context.observing
         self._options = options
@@ -110,7 +110,7 @@ class _ExporterRun:
         self._kinds: list[tuple[Cache[Any], type[Object]]] = [
             (context.caches.trees(resource), kind) for resource, kind in OF_DEVICES
         ]
-        self._changed: dict[tuple[type[Object], ObjectKey], Item[Any] | None] = {}
+        self._changed: dict[tuple[type[Object], ObjectKey], CachedItem[Any] | None] = {}
         self._started = False
         self._diagnosed_version = -1
         self._state_in_use = asyncio.Lock()
@@ -128,8 +128,8 @@ class _ExporterRun:
             for end in ends:
                 end()
 
-    def _recorder(self, kind: type[Object]) -> Callable[[Item[Any] | None, Item[Any] | None], None]:
-        def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _recorder(self, kind: type[Object]) -> Callable[[CachedItem[Any] | None, CachedItem[Any] | None], None]:
+        def changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             item = new or old
             assert item is not None
             self._changed[kind, ObjectKey(*item.key)] = new
@@ -139,7 +139,7 @@ class _ExporterRun:
 
     def _contact(self) -> float:
         """Return the time of the last contact in seconds since the epoch."""
-        silent = max(self._clock.seconds() - cache.heard for cache, _ in self._kinds)
+        silent = max(self._clock.seconds() - cache.last_response for cache, _ in self._kinds)
         return self._clock.moment().timestamp() - silent / self._clock.speed
 
     # --- building -------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class _ExporterRun:
         if self._state.pending_pods and self._diagnosed_version != self._state.version:
             self._diagnosis_due.set()
 
-    def _compute(self, changed: Mapping[tuple[type[Object], ObjectKey], Item[Any] | None]) -> tuple[Families, float]:
+    def _compute(self, changed: Mapping[tuple[type[Object], ObjectKey], CachedItem[Any] | None]) -> tuple[Families, float]:
         started = time.perf_counter()
         for (kind, key), item in changed.items():
             self._apply(kind, key, item)
@@ -170,7 +170,7 @@ class _ExporterRun:
         causes = self._causes.of(self._state.pending_pods.values())
         return self._builder.families(causes), time.perf_counter() - started
 
-    def _apply(self, kind: type[Object], key: ObjectKey, item: Item[Any] | None) -> None:
+    def _apply(self, kind: type[Object], key: ObjectKey, item: CachedItem[Any] | None) -> None:
         if item is None or (kind is Pod and not _may_be_pending(item)):
             self._forget(kind, key)
             return
@@ -223,6 +223,6 @@ def _examine_all(cluster: Sequence[Object], pods: Sequence[Pod], features: Featu
     return tuple(examine(cluster, pods, features))
 
 
-def _may_be_pending(pod: Item[Any]) -> bool:
+def _may_be_pending(pod: CachedItem[Any]) -> bool:
     """Whether a pod may be pending, so that it must be decoded: most pods have a node."""
     return not pod.spec.get("nodeName") and (pod.status.get("phase") or "Pending") == "Pending"

@@ -94,7 +94,9 @@ def _parse(text: str) -> _FleetEntry:
         raise FleetError(f"fleet entry {text!r}: {error}", error.hint) from None
     name = found["name"]
     if name is not None and _NODE_NAME.fullmatch(name) is None:
-        raise FleetError(f"fleet entry {text!r}: {name!r} is not a valid node name", "use lower-case letters, digits and -")
+        raise FleetError(
+            f"fleet entry {text!r}: {name!r} is not a valid node name", "use lower-case letters, digits and -"
+        )
     default = f"{machine.id}-{mode_label(mode)}" if mode_label(mode) else machine.id
     count = f"{found['gpus']}x" if found["gpus"] else ""
     form = f"{count}{found['hardware']}{'/' if found['mode'] else ''}{found['mode'] or ''}"

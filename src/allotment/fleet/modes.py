@@ -267,7 +267,8 @@ def _example(text: str, accelerator: Accelerator) -> ExampleMode:
 def _unknown_mode(text: str, kind: str, accelerator: Accelerator) -> FleetError:
     names = mode_names(accelerator)
     return FleetError(
-        f"unknown mode {text!r} for {accelerator.product}", suggestion(kind, names) or f"its modes are {', '.join(names)}"
+        f"unknown mode {text!r} for {accelerator.product}",
+        suggestion(kind, names) or f"its modes are {', '.join(names)}",
     )
 
 

@@ -27,7 +27,9 @@ class SliceContent(NamedTuple):
     counters: tuple[CounterSet, ...] = ()
 
 
-def split(groups: Sequence[Sequence[Device]], counters: Sequence[CounterSet], *, together: bool) -> tuple[SliceContent, ...]:
+def split(
+    groups: Sequence[Sequence[Device]], counters: Sequence[CounterSet], *, together: bool
+) -> tuple[SliceContent, ...]:
     """Return the content of the slices of a pool, at least one; every group begins a new slice.
 
     ``together``: the form of Kubernetes 1.34, with counters next to devices. Raises FleetError if counters would be

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.autoscaler.options import AutoscalerOptions, Consolidation, Planner
-from allotment.autoscaler.providers.faults import Fault, parse_faults
+from allotment.autoscaler.providers.faults import SimulatedFault, parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
 from allotment.model.features import Features
@@ -29,7 +29,7 @@ class Autoscale(NamedTuple):
     """
 
     types: tuple[InstanceType, ...]
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[SimulatedFault, ...] = ()
     limits: PlanLimits = PlanLimits()
     seconds: float = 2.0
     plan_seconds: float = 2.0

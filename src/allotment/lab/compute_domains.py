@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
-from allotment.cluster.program import Context, kept_alive
+from allotment.cluster.cached_item import CachedItem
+from allotment.cluster.program import ProgramContext, keep_alive
 from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
 from allotment.drivers.nvidia.compute_domain.crd import DEFINITION
@@ -42,7 +42,7 @@ class ComputeDomains:
     def __init__(self, environment: DriverEnvironment) -> None:
         self.environment = environment
 
-    async def run(self, context: Context) -> None:
+    async def run(self, context: ProgramContext) -> None:
         """Wait for the kind, then run its controller and the nodes' drivers until cancelled."""
         await _wait_for_kind(context.caches.trees(CUSTOM_KINDS))
         nodes: Cache[Node] = context.caches.of(NODES, Node)
@@ -72,13 +72,13 @@ class _NodeDriver(NamedTuple):
 
 class _Work(NamedTuple):
     program: ComputeDomains
-    context: Context
+    context: ProgramContext
     domains: DomainLookup
     publisher: Publisher
     group: asyncio.TaskGroup
     kept: dict[str, _NodeDriver]
 
-    def node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+    def node_changed(self, old: CachedItem[Node] | None, new: CachedItem[Node] | None) -> None:
         """Start, restart or stop the driver of a node."""
         item = new or old
         assert item is not None
@@ -96,10 +96,10 @@ class _Work(NamedTuple):
         if form and item.name not in self.kept:
             name = f"compute domains of {item.name}"
             serve = partial(self._serve, item.name, identity[1])
-            task = self.group.create_task(kept_alive(name, self.context, serve), name=name)
+            task = self.group.create_task(keep_alive(name, self.context, serve), name=name)
             self.kept[item.name] = _NodeDriver(identity, task)
 
-    async def _serve(self, node: str, clique: str, context: Context) -> None:
+    async def _serve(self, node: str, clique: str, context: ProgramContext) -> None:
         client = context.client_for("compute-domain-driver", "compute-domain-driver")
         driver = self.program.environment.node_driver(
             ComputeDomainDriver(node, SimulatedFabric(clique), client, self.domains), node, client, context
@@ -125,7 +125,7 @@ async def _wait_for_kind(kinds: Cache[Any]) -> None:
     """Wait until the cluster serves the kind."""
     served = asyncio.Event()
 
-    def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         conditions = (new.status.get("conditions") or ()) if new is not None and new.name == DEFINITION else ()
         if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
             served.set()
@@ -138,7 +138,7 @@ async def _wait_for_kind(kinds: Cache[Any]) -> None:
         forget()
 
 
-def _nvidia_hardware(node: Item[Node]) -> str:
+def _nvidia_hardware(node: CachedItem[Node]) -> str:
     """The hardware annotation of a simulated node; empty if it is not NVIDIA hardware."""
     form = str((node.metadata.get("annotations") or {}).get(HARDWARE, ""))
     if not form or not is_simulated(node.tree):

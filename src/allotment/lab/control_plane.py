@@ -175,7 +175,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     api = Api(
         store, kinds, clock=clock.moment, ids=ids, features=settings.features,
         access=ApiAccess(_authenticator(settings, store, clock, keys, authorizer), authorizer),
-        server=access.server.partition("//")[2], companions=companions, kubelets=kubelets,
+        server=access.server.partition("//")[2], namespace_objects=companions, kubelets=kubelets,
     )  # fmt: skip
     server.application = api
     plane = Plane(settings, store, api, clock, access, ground)
@@ -306,7 +306,7 @@ async def _programs(plane: Plane) -> AsyncIterator[None]:
     client = plane.client_for("allotment", "kube-controller-manager")
     caches = Caches(client, clock=plane.clock, random=random)
     events = Events(client, clock=plane.clock)
-    context = program.Context(plane.client_for, caches, plane.clock, events, random)
+    context = program.ProgramContext(plane.client_for, caches, plane.clock, events, random)
     running = programs(plane.environment, plane.drivers, plane.settings.without, plane.settings.autoscale)
     task = asyncio.create_task(program.run(running, context), name="programs")
     try:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from allotment.cdi.store import FolderStore, MemoryStore
 from allotment.cluster.client import Client
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import DriverHost, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
@@ -45,7 +45,7 @@ class DriverEnvironment(NamedTuple):
             known = self.machines[node] = Machine(self.runtime, stores, state)
         return known
 
-    def node_driver(self, driver: Driver, node: str, client: Client, context: Context) -> NodeDriver:
+    def node_driver(self, driver: Driver, node: str, client: Client, context: ProgramContext) -> NodeDriver:
         """Create an in-process driver on a node. Where containers are real, it writes device files for them."""
         folder = None if self.states is None else self.states / node / "plugins" / driver.name
         host = DriverHost(node, self.boot, MemoryStorage(), self.machine(node).cdi[0], folder)

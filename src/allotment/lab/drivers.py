@@ -19,8 +19,8 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
-from allotment.cluster.program import Context, Program, kept_alive
+from allotment.cluster.cached_item import CachedItem
+from allotment.cluster.program import ProgramContext, Program, keep_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.nvidia.simulated.compute_server import ComputeServer
@@ -69,7 +69,7 @@ class Drivers:
         kept = self._kept.get(node)
         return kept.drivers if kept is not None else ()
 
-    async def run(self, context: Context) -> None:
+    async def run(self, context: ProgramContext) -> None:
         """Run the drivers of every simulated node until cancelled."""
         nodes: Cache[Node] = context.caches.of(NODES, Node)
         slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
@@ -109,14 +109,14 @@ class Drivers:
 
 class _Work(NamedTuple):
     drivers: Drivers
-    context: Context
+    context: ProgramContext
     publisher: Publisher
     recorder: Recorder
     compute: ComputeServer
     group: asyncio.TaskGroup
     kept: dict[str, _NodeDrivers]
 
-    def node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+    def node_changed(self, old: CachedItem[Node] | None, new: CachedItem[Node] | None) -> None:
         """Start, restart or stop the drivers of a node, and apply its faults and gates."""
         item = new or old
         assert item is not None
@@ -144,7 +144,7 @@ class _Work(NamedTuple):
                 except ValueError as error:
                     self.warn(new, reason, f"annotation {annotation}: {error}")
 
-    def begin(self, node: Item[Node], form: str) -> _NodeDrivers | None:
+    def begin(self, node: CachedItem[Node], form: str) -> _NodeDrivers | None:
         """Start the drivers of a node's hardware; report unknown hardware."""
         try:
             machine = _machine(node.name, form)
@@ -163,7 +163,7 @@ class _Work(NamedTuple):
         )
         registered_event = asyncio.Event()
 
-        async def serve(context: Context) -> None:
+        async def serve(context: ProgramContext) -> None:
             try:
                 await self._serve(node.name, drivers, fitted.programs, registered_event)
             finally:  # release waiters if the drivers of the node fail
@@ -171,7 +171,7 @@ class _Work(NamedTuple):
                 self.drivers._published[node.name].set()
 
         name = f"drivers of {node.name}"
-        task = self.group.create_task(kept_alive(name, self.context, serve), name=name)
+        task = self.group.create_task(keep_alive(name, self.context, serve), name=name)
         kept = self.kept[node.name] = _NodeDrivers(form, fitted, drivers, registered_event, task)
         return kept
 
@@ -199,7 +199,7 @@ class _Work(NamedTuple):
         if kept is None or driver not in kept.names:
             self.publisher.remove(driver, node)
 
-    def warn(self, node: Item[Node], reason: str, message: str) -> None:
+    def warn(self, node: CachedItem[Node], reason: str, message: str) -> None:
         """Record a warning event about a node."""
         self.recorder.event(node.tree, "Warning", reason, message, "Driving")
 
@@ -230,7 +230,7 @@ def _machine(node: str, form: str) -> FleetMachine:
     return found[0]
 
 
-async def _run(program: Program, context: Context) -> None:
+async def _run(program: Program, context: ProgramContext) -> None:
     await program(context)
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.error_location import Place, place_of
+from allotment.cluster.error_location import SourceLocation, locate_error
 from allotment.cluster.errors import StatusError
 from allotment.cluster.object_watch import states
 from allotment.files import atomic_write
@@ -367,7 +367,7 @@ async def _applied(client: Client, resource: Resource, tree: Tree, namespace: st
 def _not_applied(document: Document | None, error: StatusError | UnknownKind) -> NotApplied:
     if document is None:
         return NotApplied(str(error))
-    place = Place(document.position()) if isinstance(error, UnknownKind) else place_of(document, error)
+    place = SourceLocation(document.position()) if isinstance(error, UnknownKind) else locate_error(document, error)
     words = f"{place.position}: {document.kind} {document.name}: {error}"
     return NotApplied("\n  ".join((words, *place.advice)))
 

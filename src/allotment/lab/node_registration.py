@@ -10,8 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
-from allotment.cluster.program import Context, Program, follow
+from allotment.cluster.cached_item import CachedItem
+from allotment.cluster.program import ProgramContext, Program, run_queues
 from allotment.cluster.resources import NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.fleet import FleetError, parse_fleet
@@ -25,7 +25,7 @@ _REASON: Final = "NotSimulated"
 def register_nodes(kube: str, version: str) -> Program:
     """Create the program. ``kube``: the kubelet version of nodes; ``version``: that of Allotment."""
 
-    async def join(context: Context) -> None:
+    async def join(context: ProgramContext) -> None:
         nodes = context.caches.trees(NODES)
         client = context.client_for("kubelet", "kubelet")
         recorder = context.recorder("kubelet")
@@ -48,18 +48,18 @@ def register_nodes(kube: str, version: str) -> Program:
                 status |= _amounts(node.status)
                 await client.patch(NODES, name, {"status": status}, subresource="status")
 
-        def changed(old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+        def changed(old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
             # Nodes of the fleet are complete, so even a thousand of them need no check.
             if new is not None and any(_identity(new)) and _needs_registration(old, new):
                 queue.add(new.name)
 
         queue: WorkQueue[str] = WorkQueue("joining", look, clock=context.clock, random=context.random, workers=1)
-        await follow([queue], [(nodes, changed)])
+        await run_queues([queue], [(nodes, changed)])
 
     return join
 
 
-def _needs_registration(old: Item[Tree] | None, new: Item[Tree]) -> bool:
+def _needs_registration(old: CachedItem[Tree] | None, new: CachedItem[Tree]) -> bool:
     if old is None:
         return not new.status.get("conditions") or not is_simulated(new.tree)
     return _identity(old) != _identity(new)
@@ -70,5 +70,5 @@ def _amounts(status: dict[str, Any]) -> dict[str, Any]:
     return {name: status[name] for name in ("capacity", "allocatable") if status.get(name)}
 
 
-def _identity(node: Item[Tree]) -> tuple[bool, str]:
+def _identity(node: CachedItem[Tree]) -> tuple[bool, str]:
     return is_simulated(node.tree), str((node.metadata.get("annotations") or {}).get(HARDWARE, ""))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from allotment import __version__
-from allotment.cluster.program import Context, Program
+from allotment.cluster.program import ProgramContext, Program
 from allotment.controllers.cron_jobs import cron_jobs
 from allotment.controllers.daemon_sets import daemon_sets
 from allotment.controllers.deployments import deployments
@@ -110,7 +110,7 @@ def programs(
 ) -> Mapping[str, Program]:
     """The programs to run, by name."""
 
-    async def kubelets(context: Context) -> None:
+    async def kubelets(context: ProgramContext) -> None:
         # Until the drivers register, existing pods would only report a missing driver; their nodes report immediately.
         await environment.kubelets.run(context, drivers.registered if DRIVERS not in without else None)
 

@@ -98,7 +98,7 @@ async def _serve(
             )  # fmt: skip
             place.register.write(status)
             ready(status)
-            tending = asyncio.create_task(gc_tuning.tended(), name="collection")
+            tending = asyncio.create_task(gc_tuning.collect_when_idle(), name="collection")
             announced.callback(tending.cancel)
             if show is not None:
                 announced.enter_context(report_changes(plane.store, show))

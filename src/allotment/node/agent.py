@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 from allotment.cdi.lookup import CdiDevices
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
 from allotment.model import pod_groups
 from allotment.model.core import Node, Pod
@@ -38,14 +38,14 @@ from allotment.node.sandbox_builder import Place, address_of
 
 #: How often claims of pods that vanished are looked for.
 _RECONCILE_SECONDS: Final = 60.0
-_AGAIN_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 #: Of the lab's clock: until a pod is run again whose run broke down.
-_ANEW_SECONDS: Final = 10.0
+_RESTART_SECONDS: Final = 10.0
 
 log = logging.getLogger(__name__)
 
 
-class _Kept(NamedTuple):
+class _PodWorker(NamedTuple):
     run: PodRun
     task: asyncio.Task[None]
 
@@ -57,14 +57,14 @@ class Agent:
     """
 
     def __init__(
-        self, context: Context, plugins: Plugins, machines: Mapping[str, Machine], serves: Callable[[Tree], bool],
+        self, context: ProgramContext, plugins: Plugins, machines: Mapping[str, Machine], serves: Callable[[Tree], bool],
         claims: dict[str, NodeClaims], groups: bool,
     ) -> None:  # fmt: skip
         self._context = context
         self._plugins = plugins
         self._machines = machines
         self._serves = serves
-        self._owed = claims
+        self._claims_by_node = claims
         self._groups = groups
         self._client = context.client_for("kubelet")
         self._recorder = context.recorder("kubelet")
@@ -73,19 +73,19 @@ class Agent:
         self._nodes: Cache[Node] = context.caches.of(NODES, Node)
         self._claims: Cache[ResourceClaim] = context.caches.of(CLAIMS, ResourceClaim)
         self._slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
-        self._seeing = Seeing(self._claims, self._slices)
+        self._device_view = Seeing(self._claims, self._slices)
         self._simulated = Simulated(context.clock)
         self._healths = DeviceHealths(self._health_changed)
-        self._kept: dict[str, _Kept] = {}
+        self._workers: dict[str, _PodWorker] = {}
         self._on_node: dict[str, set[str]] = {}
-        self._places: dict[str, tuple[Machine, Place]] = {}
+        self._node_contexts: dict[str, tuple[Machine, Place]] = {}
         self._last_ip: dict[str, int] = {}
         #: Pods that nobody knows any more and that still end, and those that are taken out; by task, their uids.
-        self._ends: dict[asyncio.Task[None], str] = {}
+        self._endings: dict[asyncio.Task[None], str] = {}
 
     def find(self, uid: str) -> PodRun | None:
         """The run of a pod, by uid."""
-        kept = self._kept.get(uid)
+        kept = self._workers.get(uid)
         return kept.run if kept else None
 
     async def run(self) -> None:
@@ -106,7 +106,7 @@ class Agent:
                     await asyncio.get_running_loop().create_future()
                 finally:
                     # Before anything else ends: what ends with the program is no news of its pods.
-                    for kept in self._kept.values():
+                    for kept in self._workers.values():
                         kept.run.hush()
         finally:
             for end in ends:
@@ -115,37 +115,37 @@ class Agent:
 
     async def _stop(self) -> None:
         """Leave the pods: for the API they run on."""
-        tasks = [*(kept.task for kept in self._kept.values()), *self._ends]
-        for kept in self._kept.values():
+        tasks = [*(kept.task for kept in self._workers.values()), *self._endings]
+        for kept in self._workers.values():
             kept.run.hush()
-        self._kept.clear()
+        self._workers.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- what changes ---------------------------------------------------------------------------------------------
 
-    def _pod_changed(self, old: Item[Pod] | None, new: Item[Pod] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Pod] | None, new: CachedItem[Pod] | None) -> None:
         if new is None:
             if old is not None:
-                self._vanished(old)
+                self._pod_deleted(old)
             return
-        kept = self._kept.get(new.uid)
+        kept = self._workers.get(new.uid)
         if kept is None:
             self._begin(new)
             return
         kept.run.tree = new.tree
-        if _given_up(new):
+        if _marked_not_ready(new):
             kept.run.refresh()
-        if old is None or _claims_in(old) != _claims_in(new):
+        if old is None or _claim_statuses(old) != _claim_statuses(new):
             kept.run.look()
         if new.deleting and not (old is not None and old.deleting):
             self._end(new, kept)
         elif new.deleting and old is not None and _grace(new) < _grace(old):
             kept.run.end(_grace(new))
 
-    def _vanished(self, old: Item[Pod]) -> None:
-        kept = self._kept.pop(old.uid, None)
+    def _pod_deleted(self, old: CachedItem[Pod]) -> None:
+        kept = self._workers.pop(old.uid, None)
         if kept is None:
             return
         self._on_node[kept.run.place.name].discard(old.uid)
@@ -153,91 +153,91 @@ class Agent:
             # Somebody took it out by force: nobody is left to be told, but what it had must be given back.
             kept.run.hush()
             kept.run.end(0)
-            self._noted(kept.task, old.uid)
+            self._track_ending(kept.task, old.uid)
 
-    def _node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+    def _node_changed(self, old: CachedItem[Node] | None, new: CachedItem[Node] | None) -> None:
         """A node that appears may have pods already, or still owe what it did for pods before."""
         if old is None and new is not None and self._serves(new.tree):
-            state = self._machines.get(new.name, _USUAL).state
-            if new.name in self._owed or (state is not None and (state / checkpoint.FILE).exists()):
-                self._place(new)
+            state = self._machines.get(new.name, _DEFAULT_MACHINE).state
+            if new.name in self._claims_by_node or (state is not None and (state / checkpoint.FILE).exists()):
+                self._node_context(new)
             for item in tuple(self._pods.items()):
-                if item.spec.get("nodeName") == new.name and item.uid not in self._kept:
+                if item.spec.get("nodeName") == new.name and item.uid not in self._workers:
                     self._begin(item)
 
-    def _claim_changed(self, old: Item[ResourceClaim] | None, new: Item[ResourceClaim] | None) -> None:
+    def _claim_changed(self, old: CachedItem[ResourceClaim] | None, new: CachedItem[ResourceClaim] | None) -> None:
         """A claim that is allocated and reserved is what its pods wait for."""
         for user in (new.status.get("reservedFor") or ()) if new else ():
-            kept = self._kept.get(user.get("uid", ""))
+            kept = self._workers.get(user.get("uid", ""))
             if kept is not None:
                 kept.run.look()
             elif new is not None and self._groups and pod_groups.is_group(user):
                 for item in self._members[new.namespace, user["name"]]:
-                    if item.uid in self._kept:
-                        self._kept[item.uid].run.look()
+                    if item.uid in self._workers:
+                        self._workers[item.uid].run.look()
 
     def _driver_changed(self, node: str, driver: str) -> None:
         """A driver that comes is what pods may wait for."""
         for uid in tuple(self._on_node.get(node, ())):
-            self._kept[uid].run.look()
+            self._workers[uid].run.look()
 
     def _health_changed(self, node: str, driver: str, devices: Collection[tuple[str, str]]) -> None:
-        place = self._places.get(node)
+        place = self._node_contexts.get(node)
         for uid in place[1].claims.pods_with(driver, devices) if place else ():
-            kept = self._kept.get(uid)
+            kept = self._workers.get(uid)
             if kept is not None and not kept.task.done():
                 kept.run.refresh()
 
     # --- pods -----------------------------------------------------------------------------------------------------
 
-    def _begin(self, item: Item[Pod]) -> None:
+    def _begin(self, item: CachedItem[Pod]) -> None:
         node = self._nodes.item("", item.spec.get("nodeName", ""))
         if node is None or not self._serves(node.tree):
             return
         if item.status.get("phase") in ("Succeeded", "Failed"):
             if item.deleting:
-                self._take_out(item)
+                self._start_deletion(item)
             return
-        place = self._place(node)
+        place = self._node_context(node)
         if place is None:
             return
         pod_ip = item.status.get("podIP") or self._next_address(node)
         run = PodRun(item.tree, place, pod_ip)
-        task = asyncio.create_task(self._guarded(item.uid, run), name=f"pod {item.namespace}/{item.name}")
-        kept = self._kept[item.uid] = _Kept(run, task)
+        task = asyncio.create_task(self._run_guarded(item.uid, run), name=f"pod {item.namespace}/{item.name}")
+        kept = self._workers[item.uid] = _PodWorker(run, task)
         self._on_node.setdefault(node.name, set()).add(item.uid)
         if item.deleting:
             self._end(item, kept)
 
-    async def _guarded(self, uid: str, run: PodRun) -> None:
+    async def _run_guarded(self, uid: str, run: PodRun) -> None:
         """Run a pod to its end. One whose run breaks down is run anew: what it has must be given back some day."""
         while True:
             try:
                 await run.run()
                 return
             except Exception:
-                log.exception("pod %s: its run broke down, and begins anew", run.tree["metadata"]["name"])
-            await self._context.clock.sleep(_ANEW_SECONDS)
+                log.exception("pod %s: internal error, restarting the pod worker", run.tree["metadata"]["name"])
+            await self._context.clock.sleep(_RESTART_SECONDS)
             run = run.anew()
-            if (kept := self._kept.get(uid)) is not None:
-                self._kept[uid] = kept._replace(run=run)
+            if (kept := self._workers.get(uid)) is not None:
+                self._workers[uid] = kept._replace(run=run)
 
-    def _end(self, item: Item[Pod], kept: _Kept) -> None:
+    def _end(self, item: CachedItem[Pod], kept: _PodWorker) -> None:
         """End a pod, then take it out of the API."""
         if not kept.task.done():
             kept.run.end(_grace(item))
-        kept.task.add_done_callback(lambda task: None if task.cancelled() else self._take_out(item))
+        kept.task.add_done_callback(lambda task: None if task.cancelled() else self._start_deletion(item))
 
-    def _take_out(self, item: Item[Pod]) -> None:
-        task = asyncio.create_task(self._taken_out(item), name=f"pod {item.namespace}/{item.name} ends")
-        self._noted(task, item.uid)
+    def _start_deletion(self, item: CachedItem[Pod]) -> None:
+        task = asyncio.create_task(self._delete_from_api(item), name=f"pod {item.namespace}/{item.name} ends")
+        self._track_ending(task, item.uid)
 
-    def _noted(self, task: asyncio.Task[None], uid: str) -> None:
-        self._ends[task] = uid
-        task.add_done_callback(lambda task: self._ends.pop(task, None))
+    def _track_ending(self, task: asyncio.Task[None], uid: str) -> None:
+        self._endings[task] = uid
+        task.add_done_callback(lambda task: self._endings.pop(task, None))
 
-    async def _taken_out(self, item: Item[Pod]) -> None:
-        waits = Backoff(self._context.random, first=_AGAIN_SECONDS)
+    async def _delete_from_api(self, item: CachedItem[Pod]) -> None:
+        waits = Backoff(self._context.random, first=_RETRY_SECONDS)
         while True:
             try:
                 await self._client.delete(PODS, item.name, item.namespace, uid=item.uid, grace_seconds=0)
@@ -247,26 +247,26 @@ class Agent:
             except StatusError as error:
                 if error.code in (404, 409):
                     return
-                log.error("pod %s/%s could not be taken out: %s", item.namespace, item.name, error)
+                log.error("pod %s/%s: cannot delete from the API: %s", item.namespace, item.name, error)
             await asyncio.sleep(waits.next())
 
     async def _reconcile(self) -> None:
         """Undo what pods have that nobody knows any more."""
         while True:
             await self._context.clock.sleep(_RECONCILE_SECONDS)
-            for _, place in tuple(self._places.values()):
+            for _, place in tuple(self._node_contexts.values()):
                 await place.claims.reconcile(self._has_run)
 
     def _has_run(self, uid: str) -> bool:
-        kept = self._kept.get(uid)
-        return (kept is not None and not kept.task.done()) or uid in self._ends.values()
+        kept = self._workers.get(uid)
+        return (kept is not None and not kept.task.done()) or uid in self._endings.values()
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _place(self, node: Item[Node]) -> Place | None:
+    def _node_context(self, node: CachedItem[Node]) -> Place | None:
         """A node as its pods have it; made anew when its machine is another one. None: its record is not readable."""
-        machine = self._machines.get(node.name, _USUAL)
-        known = self._places.get(node.name)
+        machine = self._machines.get(node.name, _DEFAULT_MACHINE)
+        known = self._node_contexts.get(node.name)
         if known is not None and known[0] is machine:
             return known[1]
         context = self._context
@@ -279,21 +279,21 @@ class Agent:
         place = Place(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
             machine.runtime or self._simulated, CdiDevices(machine.cdi),
-            claims, self._healths, self._seeing.devices, machine.state,
+            claims, self._healths, self._device_view.devices, machine.state,
         )  # fmt: skip
-        self._places[node.name] = machine, place
+        self._node_contexts[node.name] = machine, place
         return place
 
     def _claims_on(self, node: str, machine: Machine) -> NodeClaims:
-        if node not in self._owed:
+        if node not in self._claims_by_node:
             made = NodeClaims(node, self._plugins, self._client, machine.state, groups=self._groups)
-            self._owed[node] = made
-        return self._owed[node]
+            self._claims_by_node[node] = made
+        return self._claims_by_node[node]
 
-    def _tree(self, node: Item[Node]) -> Tree:
+    def _tree(self, node: CachedItem[Node]) -> Tree:
         return self._nodes.tree("", node.name) or node.tree
 
-    def _next_address(self, node: Item[Node]) -> str:
+    def _next_address(self, node: CachedItem[Node]) -> str:
         """The next address of a pod on a node: 10.244 is the pods' network, a quarter of a thousand a node."""
         parts = address_of(node.tree).split(".")
         numbers = [int(part) for part in parts if part.isascii() and part.isdecimal()]  # it may be a name, or IPv6
@@ -302,15 +302,15 @@ class Agent:
         return f"10.{244 + place // 256}.{place % 256}.{number % 253 + 2}"
 
 
-_USUAL: Final = Machine()
+_DEFAULT_MACHINE: Final = Machine()
 
 
-def _grace(item: Item[Pod]) -> float:
+def _grace(item: CachedItem[Pod]) -> float:
     """Seconds that a pod which is being deleted has."""
     return float(item.metadata.get("deletionGracePeriodSeconds") or 0)
 
 
-def _given_up(item: Item[Pod]) -> bool:
+def _marked_not_ready(item: CachedItem[Pod]) -> bool:
     """Whether the node lifecycle controller has set a pod to not ready because its node was lost.
 
     Kubernetes' writes no reason, and a kubelet always does.
@@ -321,12 +321,12 @@ def _given_up(item: Item[Pod]) -> bool:
     )
 
 
-def _group_key(item: Item[Pod]) -> Iterator[tuple[str, str]]:
+def _group_key(item: CachedItem[Pod]) -> Iterator[tuple[str, str]]:
     """Where a pod with claims is found when something is reserved for its group."""
     if item.spec.get("resourceClaims") and (name := pod_groups.group_name(item.spec)):
         yield item.namespace, name
 
 
-def _claims_in(item: Item[Pod]) -> tuple[Any, Any]:
+def _claim_statuses(item: CachedItem[Pod]) -> tuple[Any, Any]:
     """What a pod's status says of its claims."""
     return item.status.get("resourceClaimStatuses"), item.status.get("extendedResourceClaimStatus")

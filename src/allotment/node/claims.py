@@ -35,7 +35,7 @@ _Key = tuple[str, str]
 log = logging.getLogger(__name__)
 
 
-class _Wanted(NamedTuple):
+class _CheckedClaim(NamedTuple):
     """A claim of a pod that passed the judgement. ``entry``: the pod's name for it; empty for extended resources."""
 
     entry: str
@@ -48,7 +48,7 @@ class _Wanted(NamedTuple):
         return metadata["namespace"], metadata["name"]
 
 
-class _Known:
+class _ClaimState:
     """A claim that drivers were asked for. ``prepared``: by these, since this program began."""
 
     __slots__ = ("drivers", "name", "namespace", "pods", "prepared", "uid")
@@ -83,9 +83,9 @@ class NodeClaims:
         self._state = state
         self._groups = groups
         records = checkpoint.load(state) if state is not None else ()
-        self._known = {(record.namespace, record.name): _Known(record) for record in records}
+        self._known = {(record.namespace, record.name): _ClaimState(record) for record in records}
         # Nobody prepares what another one is about to undo.
-        self._turns: Turns[_Key] = Turns()
+        self._locks: Turns[_Key] = Turns()
 
     # --- preparing ------------------------------------------------------------------------------------------------
 
@@ -95,14 +95,14 @@ class NodeClaims:
         May be repeated, and must be while it fails: what is prepared already stays so.
         """
         try:
-            wanted = [one async for one in self._judged(pod)]
-            async with self._turns.of(one.key for one in wanted):
+            wanted = [one async for one in self._checked_claims(pod)]
+            async with self._locks.of(one.key for one in wanted):
                 await self._prepare(pod["metadata"]["uid"], wanted)
         except ClaimsError as error:
             raise ClaimsError(f"prepare dynamic resources: {error}") from error
         return {one.entry: one.claim for one in wanted}
 
-    async def _judged(self, pod: Tree) -> AsyncIterator[_Wanted]:
+    async def _checked_claims(self, pod: Tree) -> AsyncIterator[_CheckedClaim]:
         """The pod's claims, after everything that may be wrong with them was looked at."""
         metadata = pod["metadata"]
         group = pod_groups.group_name(pod["spec"]) if self._groups else ""
@@ -125,7 +125,7 @@ class NodeClaims:
                 raise ClaimsError(f"ResourceClaim {name}: not allocated")
             results = (status["allocation"].get("devices") or {}).get("results") or ()
             drivers = sorted({result["driver"] for result in results})
-            yield _Wanted(entry, claim, {driver: self._plugin(driver) for driver in drivers})
+            yield _CheckedClaim(entry, claim, {driver: self._plugin(driver) for driver in drivers})
 
     def _plugin(self, driver: str) -> KubeletPlugin:
         plugin = self._plugins.find(self._node, driver)
@@ -133,29 +133,29 @@ class NodeClaims:
             raise ClaimsError(f"DRA driver {driver} is not registered")
         return plugin
 
-    async def _prepare(self, pod_uid: str, wanted: Sequence[_Wanted]) -> None:
-        asked: dict[str, list[_Known]] = {}
+    async def _prepare(self, pod_uid: str, wanted: Sequence[_CheckedClaim]) -> None:
+        claims_by_driver: dict[str, list[_ClaimState]] = {}
         called: dict[str, KubeletPlugin] = {}
         for one in wanted:
-            known = self._entered(one, pod_uid)
+            known = self._register(one, pod_uid)
             for driver, plugin in one.plugins.items():
-                claims = asked.setdefault(driver, [])
+                claims = claims_by_driver.setdefault(driver, [])
                 if driver not in known.prepared and known not in claims:
                     called[driver] = plugin
                     claims.append(known)
         if wanted:
             self._record()
         for driver, plugin in called.items():
-            await self._call(plugin, driver, asked[driver])
+            await self._call(plugin, driver, claims_by_driver[driver])
         if called:
             self._record()
 
-    def _entered(self, one: _Wanted, pod_uid: str) -> _Known:
+    def _register(self, one: _CheckedClaim, pod_uid: str) -> _ClaimState:
         uid = one.claim["metadata"]["uid"]
         known = self._known.get(one.key)
         if known is None:
             record = ClaimRecord(*one.key, uid, frozenset(), dict.fromkeys(one.plugins, ()))
-            known = self._known[one.key] = _Known(record)
+            known = self._known[one.key] = _ClaimState(record)
         elif known.uid != uid:
             raise ClaimsError(
                 f"old ResourceClaim with same name {known.name} and different UID {known.uid} still exists"
@@ -164,11 +164,11 @@ class NodeClaims:
         known.pods.add(pod_uid)
         return known
 
-    async def _call(self, plugin: KubeletPlugin, driver: str, claims: Sequence[_Known]) -> None:
+    async def _call(self, plugin: KubeletPlugin, driver: str, claims: Sequence[_ClaimState]) -> None:
         """One call for several claims. Those that the driver prepared count, whatever became of the others."""
         by_uid = {known.uid: known for known in claims}
         try:
-            answers = await _answered(plugin.prepare([known.ref for known in claims]))
+            answers = await _call_driver(plugin.prepare([known.ref for known in claims]))
         except PluginCallError as error:
             raise ClaimsError(f"NodePrepareResources: {error}") from error
         for uid in answers:
@@ -189,7 +189,7 @@ class NodeClaims:
 
     # --- what containers get --------------------------------------------------------------------------------------
 
-    def ids(self, pod: Tree, container: Tree) -> tuple[str, ...]:
+    def cdi_ids(self, pod: Tree, container: Tree) -> tuple[str, ...]:
         """The CDI names for a container, in the order of the pod's claims; of its own claims and requests only."""
         found: dict[str, None] = {}
         for name, request in requests_of(pod, container):
@@ -228,14 +228,14 @@ class NodeClaims:
         if not keys:
             return
         try:
-            async with self._turns.of(keys):
+            async with self._locks.of(keys):
                 await self._unprepare(pod_uid, keys)
         except ClaimsError as error:
             raise ClaimsError(f"unprepare dynamic resources: {error}") from error
 
     async def _unprepare(self, pod_uid: str, keys: Iterable[_Key]) -> None:
-        last: list[_Known] = []
-        batches: dict[str, list[_Known]] = {}
+        last: list[_ClaimState] = []
+        batches: dict[str, list[_ClaimState]] = {}
         for known in filter(None, map(self._known.get, keys)):
             if len(known.pods) > 1:
                 known.pods.discard(pod_uid)
@@ -250,11 +250,11 @@ class NodeClaims:
             del self._known[known.namespace, known.name]
         self._record()
 
-    async def _undo(self, driver: str, claims: Sequence[_Known]) -> None:
+    async def _undo(self, driver: str, claims: Sequence[_ClaimState]) -> None:
         plugin = self._plugin(driver)
         by_uid = {known.uid: known for known in claims}
         try:
-            answers = await _answered(plugin.unprepare([known.ref for known in claims]))
+            answers = await _call_driver(plugin.unprepare([known.ref for known in claims]))
         except PluginCallError as error:
             raise ClaimsError(f"NodeUnprepareResources: {error}") from error
         for uid, error_text in answers.items():
@@ -272,7 +272,7 @@ class NodeClaims:
             try:
                 await self.unprepare(uid)
             except ClaimsError as error:
-                log.info("node %s: pod %s, which is gone: %s", self._node, uid, error)
+                log.info("node %s: cleaning up claims of deleted pod %s: %s", self._node, uid, error)
 
     def _record(self) -> None:
         if self._state is not None:
@@ -282,7 +282,7 @@ class NodeClaims:
                 raise ClaimsError(f"checkpoint ResourceClaim state: {error}") from error
 
 
-async def _answered(call: Awaitable[T]) -> T:
+async def _call_driver(call: Awaitable[T]) -> T:
     """A driver's answer. Raises PluginCallError, also for one that takes too long or breaks down in this process."""
     try:
         async with asyncio.timeout(_CALL_SECONDS):
@@ -292,5 +292,5 @@ async def _answered(call: Awaitable[T]) -> T:
     except PluginCallError:
         raise
     except Exception as error:
-        log.exception("a driver failed")
+        log.exception("driver call failed")
         raise PluginCallError(f"rpc error: code = Unknown desc = {error}") from error

@@ -126,7 +126,7 @@ class Course:
         if not await self._started(container):
             return None
         group = self.group
-        assert group is not None, "containers run while their pod does"
+        assert group is not None, "the pod is running"
         if self.ending:
             group.create_task(self.end(container))
         beside = [group.create_task(self._post_start(container))] if _hook(container, "postStart") else []

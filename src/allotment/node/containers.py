@@ -99,8 +99,8 @@ class Container:
     async def wait(self) -> Ended:
         """How the run ended. A caller who does not wait to the end kills it."""
         now, started = self.now, self.started
-        assert now is not None, "only what was started ends"
-        assert started is not None, "only what was started ends"
+        assert now is not None, "the container was not started"
+        assert started is not None, "the container was not started"
         code = _UNKNOWN
         try:
             code = await now.wait()
@@ -108,7 +108,7 @@ class Container:
             await now.stop(0)
             raise
         except Exception:
-            log.exception("container %s: nobody knows how it ended", self.name)
+            log.exception("container %s: exit code unknown", self.name)
         finally:
             self.now = None
             self.ready = False

@@ -63,9 +63,9 @@ class DeviceHealths:
                     async for devices in stream:
                         self._heard(key, devices)
                 except PluginCallError as error:
-                    log.info("node %s: %s: health is not told any more: %s", node, plugin.name, error)
+                    log.info("node %s: driver %s: health stream ended: %s", node, plugin.name, error)
                 except Exception:
-                    log.exception("node %s: %s: health is not told any more", node, plugin.name)
+                    log.exception("node %s: driver %s: health stream failed", node, plugin.name)
                 await asyncio.sleep(_AGAIN_SECONDS)
         finally:
             self._forget(key)

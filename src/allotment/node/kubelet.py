@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.model.trees import Tree
 from allotment.node import kubelet_api
 from allotment.node.agent import Agent
@@ -48,7 +48,7 @@ class Kubelets:
         """The run of a pod, by uid; None when it runs on no node of ours (yet)."""
         return self._agent.find(uid) if self._agent is not None else None
 
-    async def run(self, context: Context, ready: asyncio.Event | None = None) -> None:
+    async def run(self, context: ProgramContext, ready: asyncio.Event | None = None) -> None:
         """Report all nodes that are served and run their pods, for ever. Pods wait for ``ready``; nodes do not."""
         async with asyncio.TaskGroup() as group:
             group.create_task(NodeStatuses(context, self._serves).run(), name="status of nodes")

@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item
-from allotment.cluster.program import Context, follow
+from allotment.cluster.cached_item import CachedItem
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.model.core import Node
@@ -28,7 +28,7 @@ _LOST: Final = frozenset({"NodeStatusUnknown", "NodeStatusNeverUpdated"})
 class NodeStatuses:
     """Reports the nodes of a program. ``serves``: whether a node is one of them."""
 
-    def __init__(self, context: Context, serves: Callable[[Tree], bool]) -> None:
+    def __init__(self, context: ProgramContext, serves: Callable[[Tree], bool]) -> None:
         self._clock = context.clock
         self._client = context.client_for("kubelet")
         self._nodes = context.caches.of(NODES, Node)
@@ -43,12 +43,12 @@ class NodeStatuses:
         await self._nodes.synced.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._leases.run(), name="leases of nodes")
-            await follow([self._lost], [(self._nodes, self._changed)])
+            await run_queues([self._lost], [(self._nodes, self._changed)])
 
     def _served(self) -> list[tuple[str, str]]:
         return [(node.name, node.uid) for node in self._nodes.items() if self._serves(node.tree)]
 
-    def _changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+    def _changed(self, old: CachedItem[Node] | None, new: CachedItem[Node] | None) -> None:
         if new is not None and _lost(new) and self._serves(new.tree):
             self._lost.add(new.name)
 
@@ -59,7 +59,7 @@ class NodeStatuses:
             return
         conditions = [one for one in healthy_conditions(self._clock.now()) if one["type"] in lost]
         patch = {"metadata": {"uid": node.uid}, "status": {"conditions": conditions}}
-        self._nodes.noted(await self._client.patch(NODES, name, patch, kind="strategic", subresource="status"))
+        self._nodes.record_write(await self._client.patch(NODES, name, patch, kind="strategic", subresource="status"))
 
 
 def healthy_conditions(now: str) -> list[Tree]:
@@ -79,7 +79,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> T
     }  # fmt: skip
 
 
-def _lost(node: Item[Any]) -> frozenset[str]:
+def _lost(node: CachedItem[Any]) -> frozenset[str]:
     """The types of the conditions that the control plane has given up."""
     return frozenset(
         str(one["type"])

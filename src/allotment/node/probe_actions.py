@@ -46,7 +46,7 @@ async def attempt(handler: Tree, container: Container, pod_ip: str, *, seconds: 
         return Outcome(False, _late(handler, container, pod_ip, seconds))
     except Exception as error:
         # What cannot be asked is not well; it is no reason to end the pod's other containers.
-        log.warning("container %s: asking it failed", container.name, exc_info=True)
+        log.warning("container %s: probe failed with an internal error", container.name, exc_info=True)
         return Outcome(False, f"{type(error).__name__}: {error}")
 
 

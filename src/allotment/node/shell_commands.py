@@ -208,7 +208,7 @@ def _pwd(arguments: Sequence[str], environment: Mapping[str, str], inside: Insid
 def _seq(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
     numbers = [number for a in arguments if (number := whole(a)) is not None]
     if not 0 < len(numbers) < 3:
-        return "seq: wanted one or two whole numbers\n", 1
+        return "seq: expected one or two integers\n", 1
     first, last = (1, numbers[0]) if len(numbers) == 1 else numbers
     return "".join(f"{number}\n" for number in range(first, min(last, first + 9999) + 1)), 0
 

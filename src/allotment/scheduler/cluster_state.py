@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import Caches
 from allotment.cluster.resources import DEVICE_CLASSES, NAMESPACES, NODES, SLICES, TAINT_RULES
 from allotment.engine.cluster.inventory import Inventory
@@ -51,13 +51,13 @@ class ClusterStateTracker:
             self._slices.on_change(self._slice_changed),
         ]
 
-    def _namespace_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def _namespace_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         if new is not None:
             self.namespaces[new.name] = new.labels
         elif old is not None:
             self.namespaces.pop(old.name, None)
 
-    def _node_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def _node_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         if new is None:
             if old is not None:
                 self._machines.remove(old.name)
@@ -68,14 +68,14 @@ class ClusterStateTracker:
         self._machines.put(new.tree)
         self._on_event(ClusterEvent.NODE)
 
-    def _class_changed(self, old: Item[DeviceClass] | None, new: Item[DeviceClass] | None) -> None:
+    def _class_changed(self, old: CachedItem[DeviceClass] | None, new: CachedItem[DeviceClass] | None) -> None:
         if new is not None:
             self._inventory.put_class(new.value)
             self._on_event(ClusterEvent.CLASS)
         elif old is not None:
             self._inventory.remove_class(old.name)
 
-    def _rule_changed(self, old: Item[DeviceTaintRule] | None, new: Item[DeviceTaintRule] | None) -> None:
+    def _rule_changed(self, old: CachedItem[DeviceTaintRule] | None, new: CachedItem[DeviceTaintRule] | None) -> None:
         if new is not None:
             if old is not None and old.spec == new.spec:
                 return  # only its status changed
@@ -84,7 +84,7 @@ class ClusterStateTracker:
             self._inventory.remove_taint_rule(old.name)
         self._on_event(ClusterEvent.RULE)
 
-    def _slice_changed(self, old: Item[ResourceSlice] | None, new: Item[ResourceSlice] | None) -> None:
+    def _slice_changed(self, old: CachedItem[ResourceSlice] | None, new: CachedItem[ResourceSlice] | None) -> None:
         if new is not None:
             self._inventory.put_slice(new.value)
         elif old is not None:
@@ -92,7 +92,7 @@ class ClusterStateTracker:
         self._on_event(ClusterEvent.SLICE)
 
 
-def _same_node(old: Item[Tree], new: Item[Tree]) -> bool:
+def _same_node(old: CachedItem[Tree], new: CachedItem[Tree]) -> bool:
     return (
         old.spec == new.spec
         and old.labels == new.labels

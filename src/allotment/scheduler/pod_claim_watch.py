@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import Clock
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
@@ -63,7 +63,7 @@ class PodClaimWatch:
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
-    def _claim_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def _claim_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         item = new or old
         if item is None:
             return
@@ -102,7 +102,7 @@ class PodClaimWatch:
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
-    def _pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def _pod_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         self._monitor.pod_changed(old, new)
         if new is None:
             if old is not None:
@@ -119,7 +119,7 @@ class PodClaimWatch:
         else:
             self._pod_waits(old, new)
 
-    def _pod_placed(self, item: Item[Tree], node: str) -> None:
+    def _pod_placed(self, item: CachedItem[Tree], node: str) -> None:
         self._pending_pods.remove(item.uid)
         before = self._machines.node_of(item.uid)
         if self._machines.assign_pod(to_assigned_pod(item.tree, self._demands.of(item.spec, item.status)), node):
@@ -127,14 +127,14 @@ class PodClaimWatch:
             if before is not None:
                 self._events.add(ClusterEvent.POD_GONE)  # its requests changed, or it is being deleted
 
-    def _pod_waits(self, old: Item[Tree] | None, new: Item[Tree]) -> None:
+    def _pod_waits(self, old: CachedItem[Tree] | None, new: CachedItem[Tree]) -> None:
         pod = QueuedPod(new.tree, self._demands.of(new.spec))
         if old is not None and new.uid in self._queue and _same_requirements(old.tree, new.tree):
             self._pending_pods.nomination_changed(pod, _nomination(old.tree))
         else:
             self._pending_pods.add(pod)
 
-    def _pod_gone(self, item: Item[Tree]) -> None:
+    def _pod_gone(self, item: CachedItem[Tree]) -> None:
         self._pending_pods.deleted(item.uid)
         if item.uid not in self._assumed and self._machines.remove_pod(item.uid) is not None:
             self._events.add(ClusterEvent.POD_GONE)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import Caches
 from allotment.cluster.resources import POD_GROUPS, PODS
 from allotment.model import pod_groups
@@ -37,7 +37,7 @@ class PodGroups:
         """Subscribe to the caches; return the functions that unsubscribe."""
         return [cache.on_change(self._changed) for cache in self.caches()]
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         if old is None or new is None or old.uid != new.uid:
             self._on_event(ClusterEvent.GROUP)
 
@@ -85,7 +85,7 @@ class PodGroups:
         return self._groups.tree(tree["metadata"].get("namespace", ""), name)
 
 
-def _placed_in(pod: Item[Any]) -> Iterator[tuple[str, str]]:
+def _placed_in(pod: CachedItem[Any]) -> Iterator[tuple[str, str]]:
     if pod.spec.get("nodeName") and pod.status.get("phase") not in ("Succeeded", "Failed"):
         name = pod_groups.group_name(pod.spec)
         if name:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.cache import Cache
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
-from allotment.cluster.program import Context, Program
+from allotment.cluster.program import ProgramContext, Program
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, PODS
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
@@ -105,7 +105,7 @@ class SchedulerOptions(NamedTuple):
 def scheduler(options: SchedulerOptions) -> Program:
     """Return the program."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         await Scheduler(context, options).run()
 
     return run
@@ -114,7 +114,7 @@ def scheduler(options: SchedulerOptions) -> Program:
 class Scheduler:
     """One scheduler: its components and its loop."""
 
-    def __init__(self, context: Context, options: SchedulerOptions) -> None:
+    def __init__(self, context: ProgramContext, options: SchedulerOptions) -> None:
         client: Client = context.client_for("kube-scheduler")
         caches, clock, observing, stopping = context.caches, context.clock, context.observing, context.stopping
         recorder, features = context.recorder(options.name), options.features
@@ -206,7 +206,7 @@ class Scheduler:
             clock,
         )
         for which, read in (("waiting", queue.__len__), ("binding", assumed.__len__)):
-            observing.level("queue", f"scheduler {which}", read)
+            observing.gauge("queue", f"scheduler {which}", read)
 
     def _cluster_event(self, event: ClusterEvent) -> None:
         self._events.add(event)
@@ -215,7 +215,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until shutdown; then finish what is in flight, except for long waits."""
-        if not await self._stopping.unless(all_synced(*self._watched)):
+        if not await self._stopping.run_until_shutdown(all_synced(*self._watched)):
             return
         ends: list[Callable[[], None]] = []
         try:
@@ -225,7 +225,7 @@ class Scheduler:
                 ends += self._groups.subscribe()
                 ends += self._watch.subscribe(self._claims, self._pods)
                 self._monitor.start()
-                with self._stopping.telling(self._events.wake):
+                with self._stopping.callback(self._events.wake):
                     await self._schedule()
         finally:
             self._gated.close()
@@ -234,14 +234,14 @@ class Scheduler:
 
     async def _schedule(self) -> None:
         in_a_row = 0
-        while not self._stopping.begun:
+        while not self._stopping.started:
             if happened := self._events.take():
                 self._queue.wake(happened)
             now = self._clock.seconds()
             due = self._queue.flush_backoff(now)
             pod = self._queue.pop() if not self._binding.is_full else None
             if pod is None:
-                if not self._events.try_clear() or self._stopping.begun:
+                if not self._events.try_clear() or self._stopping.started:
                     continue
                 alarm = self._clock.later(due - now, self._events.wake) if due is not None else None
                 await self._events.wait()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.instrumentation import Work
+from allotment.cluster.instrumentation import WorkInProgress
 from allotment.engine.refusal import NO_NODES
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
@@ -56,7 +56,7 @@ class SchedulingCycle:
         self._evictor = evictor
         self._budgets = budgets
 
-    def schedule_one(self, pod: QueuedPod, work: Work) -> None:
+    def schedule_one(self, pod: QueuedPod, work: WorkInProgress) -> None:
         """Find a node and devices for a pod taken from the queue, or park it with the reasons."""
         claims = self._pending_pods.claims_of(pod)
         if isinstance(claims, HoldReason):

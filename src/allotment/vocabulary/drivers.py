@@ -62,7 +62,7 @@ def release_of(known: Record, release: str) -> str:
         if wanted.startswith((f"{base}.", f"{base}-")) or one.name.startswith(f"{wanted}."):
             return one.name
     names = ", ".join(one.name for one in known.releases)
-    raise ValueError(f"{known.driver} has no release {release} that we know: expected one of {names}")
+    raise ValueError(f"{known.driver} has no release {release}: expected one of {names}")
 
 
 @cache

@@ -12,8 +12,8 @@ import grpc
 from google.protobuf.message import Message
 
 from allotment import grpc_codec
-from allotment.autoscaler.cluster_autoscaler.node_groups import groups_of, wanted
-from allotment.autoscaler.cluster_autoscaler.program import Listening, Options, servers
+from allotment.autoscaler.cluster_autoscaler.node_groups import groups_of, parse_nodes
+from allotment.autoscaler.cluster_autoscaler.program import ListenAddress, ServerOptions, servers
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, PODS
@@ -40,7 +40,7 @@ async def play(ground: Ground, account: Account) -> None:
     """All of it."""
     name = f"asks-{ground.mark()}"
     types = tuple(one for one in catalog() if one.key in ("aws/g4dn.xlarge", "aws/p4d.24xlarge"))
-    groups = groups_of(types, [wanted(text) for text in _NODES], PlanLimits(zones=("us-east-1a",)))
+    groups = groups_of(types, [parse_nodes(text) for text in _NODES], PlanLimits(zones=("us-east-1a",)))
     known: list[str] = []
     async with ground.client() as admin:
 
@@ -55,8 +55,8 @@ async def play(ground: Ground, account: Account) -> None:
             there(admin, (CLAIMS, claim(name)), (PODS, pod(name, name))) as (_, waits),
         ):
             ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
-            listening = Listening("127.0.0.1:0")
-            options = Options(
+            listening = ListenAddress("127.0.0.1:0")
+            options = ServerOptions(
                 groups, types, FEATURES, lambda context: Karpenter(client, mig=MigManager()), listening, listening
             )
             program = servers(options, lambda *both: ports.set_result(both))

@@ -13,7 +13,7 @@ from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection import permissions
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.resources import CLAIMS, LEASES, PODS, SERVICE_ACCOUNTS, SLICES
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
@@ -50,7 +50,7 @@ class Account(NamedTuple):
 
     name: str
     user: str
-    target: Target
+    target: ClusterTarget
     node: str = ""
 
 

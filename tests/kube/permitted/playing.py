@@ -17,13 +17,13 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.client import Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
-from allotment.cluster.leader_election import LeaderElection, Terms
-from allotment.cluster.program import Context, Program
+from allotment.cluster.leader_election import LeaderElection, LeaseTimings
+from allotment.cluster.program import ProgramContext, Program
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.resources import LEASES, PODS
-from allotment.components.diagnostic_endpoints import Access
+from allotment.components.diagnostic_endpoints import MetricsAuthorizer
 from allotment.model.trees import Tree
 from allotment.tools.permissions.components import lease_of
 
@@ -33,15 +33,15 @@ Meddling = Callable[[str, Resource, Tree, str], Awaitable[None]]
 #: Simulated seconds of programs pass so much faster.
 SPEED: Final = 10.0
 #: Renewed often, and kept where nothing gets to run for a while.
-_TERMS: Final = Terms(lease=300, renew=200, retry=0.1)
+_TERMS: Final = LeaseTimings(lease=300, renew=200, retry=0.1)
 
 
 @contextlib.asynccontextmanager
-async def running(client: HttpClient, part: str, run: Program, *, leads: bool = True) -> AsyncIterator[Context]:
+async def running(client: HttpClient, part: str, run: Program, *, leads: bool = True) -> AsyncIterator[ProgramContext]:
     """A part's program with the rights of a client; where several copies may run, one that leads."""
     clock, random = Clock(SPEED), Random()
     caches = Caches(client, clock=clock, random=random)
-    context = Context(lambda name, manager="": client, caches, clock, Events(client, clock=clock), random)
+    context = ProgramContext(lambda name, manager="": client, caches, clock, Events(client, clock=clock), random)
     election = LeaderElection(client, lease_of(part), "story", clock=Clock(), random=random, terms=_TERMS)
 
     async def alone() -> None:
@@ -94,7 +94,7 @@ async def renewed(admin: HttpClient, part: str) -> None:
 class Meddled(HttpClient):
     """A client that others get in the way of: ``before`` a request, and ``after`` it, when the answer may be lost."""
 
-    def __init__(self, target: Target, before: Meddling, after: Meddling | None = None) -> None:
+    def __init__(self, target: ClusterTarget, before: Meddling, after: Meddling | None = None) -> None:
         super().__init__(target)
         self._before, self._after = before, after
 
@@ -115,4 +115,4 @@ class Meddled(HttpClient):
 
 async def scraped(client: HttpClient, token: str) -> None:
     """What a component asks when somebody with a token wants its metrics."""
-    assert await Access(client).of(token) == "forbidden", "it is known, and has no such permission"
+    assert await MetricsAuthorizer(client).review(token) == "forbidden", "it is known, and has no such permission"

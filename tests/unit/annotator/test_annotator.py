@@ -13,7 +13,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Event, Listing
 from allotment.cluster.clock import parse
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, PODS
 from allotment.model.features import Features
@@ -63,7 +63,7 @@ async def annotated(on: Stage, line: Line | None = None, **options: Any) -> Asyn
     plane = on.plane
     client: Any = line or plane.client(NAME)
     caches = Caches(client, clock=plane.clock, random=Random(1))
-    context = Context(
+    context = ProgramContext(
         lambda name, manager="": client, caches, plane.clock, Events(client, clock=plane.clock), Random(1)
     )
     program = annotator(Options(FEATURES, **{"patience": 0.0, "every": 0.5, **options}))

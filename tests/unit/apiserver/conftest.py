@@ -1,4 +1,4 @@
-"""What holds in every test of the API server: a tree that the store has is never changed."""
+"""Checks after each test of the API server that stored trees were not changed in place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from allotment.apiserver.storage.store import Change, Entry
 
 
 @pytest.fixture(autouse=True)
-def stored_trees_stay(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Parts of stored trees are shared by later states, watchers and programs: rules must copy what they change."""
+def stored_trees_are_immutable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Later revisions, watches and clients share parts of stored trees, so rules must copy what they change."""
     stored: list[Entry] = []
     record = SqliteStore._record
 

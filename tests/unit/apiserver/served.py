@@ -1,4 +1,4 @@
-"""An API on a store in memory, asked without sockets: time stands still, ids count."""
+"""An API on an in-memory store, called without sockets, with a manual clock and sequential uids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Ids:
-    """Numbers for names."""
+    """Sequential uids and suffixes."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -44,7 +44,7 @@ class Ids:
 
 
 class Clock:
-    """A time that only moves when told."""
+    """A clock that advances only with ``wait``."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -56,8 +56,8 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
-class Said(NamedTuple):
-    """An answer, decoded."""
+class DecodedResponse(NamedTuple):
+    """A response with its decoded body."""
 
     code: int
     body: Any
@@ -73,7 +73,7 @@ class Said(NamedTuple):
 
 
 class Served:
-    """An API with a namespace, ``shop``, and an account for its pods."""
+    """An API with the namespace ``shop`` and its default service account."""
 
     def __init__(self, file: Path | None = None, features: Features = FEATURES) -> None:
         self.clock = Clock()
@@ -82,51 +82,53 @@ class Served:
         authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
             self.store, built_in_kinds(features), clock=self.clock, ids=Ids(), features=features,
-            access=AccessControl(authenticator, authorizer), companions=_account,
+            access=AccessControl(authenticator, authorizer), namespace_objects=_account,
         )  # fmt: skip
 
     async def started(self) -> Served:
-        """With its namespace."""
-        said = await self.post("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        assert said.code == 201, said
+        """Create the namespace and return self."""
+        response = await self.post("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        assert response.code == 201, response
         return self
 
-    def client(self, manager: str = "test", pace: TimeSlice | None = None) -> LocalClient:
-        return LocalClient(self.api, User("admin", ("system:masters",)), manager, pace)
+    def client(self, manager: str = "test", time_slice: TimeSlice | None = None) -> LocalClient:
+        return LocalClient(self.api, User("admin", ("system:masters",)), manager, time_slice)
 
-    async def ask(
+    async def send(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None,
         peer: Peer | None = ADMIN,
     ) -> Answer:  # fmt: skip
         where, _, query = path.partition("?")
         return await self.api(Request(method, where, query, headers or {}, body, peer))
 
-    async def say(self, method: str, path: str, body: Any = None, media: str = "", **headers: str) -> Said:
-        """One request and its decoded answer. ``body``: bytes as they are, anything else as JSON."""
+    async def request(
+        self, method: str, path: str, body: Any = None, media: str = "", **headers: str
+    ) -> DecodedResponse:
+        """Send a request and decode the response. ``body``: bytes are sent unchanged, other values as JSON."""
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = await self.ask(method, path, sent, {"content-type": media, **named} if media else named)
+        answer = await self.send(method, path, sent, {"content-type": media, **named} if media else named)
         assert isinstance(answer, Response), answer
         decoded = json.loads(answer.body) if ("content-type", "application/json") in answer.headers else answer.body
-        return Said(answer.code, decoded, answer.headers)
+        return DecodedResponse(answer.code, decoded, answer.headers)
 
-    async def get(self, path: str, **headers: str) -> Said:
-        return await self.say("GET", path, **headers)
+    async def get(self, path: str, **headers: str) -> DecodedResponse:
+        return await self.request("GET", path, **headers)
 
-    async def post(self, path: str, body: Any, **headers: str) -> Said:
-        return await self.say("POST", path, body, "application/json", **headers)
+    async def post(self, path: str, body: Any, **headers: str) -> DecodedResponse:
+        return await self.request("POST", path, body, "application/json", **headers)
 
-    async def put(self, path: str, body: Any, **headers: str) -> Said:
-        return await self.say("PUT", path, body, "application/json", **headers)
+    async def put(self, path: str, body: Any, **headers: str) -> DecodedResponse:
+        return await self.request("PUT", path, body, "application/json", **headers)
 
-    async def patch(self, path: str, body: Any, media: str = MERGE, **headers: str) -> Said:
-        return await self.say("PATCH", path, body, media, **headers)
+    async def patch(self, path: str, body: Any, media: str = MERGE, **headers: str) -> DecodedResponse:
+        return await self.request("PATCH", path, body, media, **headers)
 
-    async def delete(self, path: str, body: Any = None) -> Said:
-        return await self.say("DELETE", path, body, "application/json" if body is not None else "")
+    async def delete(self, path: str, body: Any = None) -> DecodedResponse:
+        return await self.request("DELETE", path, body, "application/json" if body is not None else "")
 
     async def watch(self, path: str, **headers: str) -> Streaming:
-        answer = await self.ask("GET", path, headers=headers)
+        answer = await self.send("GET", path, headers=headers)
         assert isinstance(answer, Streaming), answer
         return answer
 
@@ -148,7 +150,7 @@ def pod(name: str, **spec: Any) -> Tree:
 
 
 async def events(stream: Streaming, wanted: int) -> list[Tree]:
-    """The first events of a watch; the watch is closed then."""
+    """The first ``wanted`` events of a watch, which is closed afterwards."""
     found: list[Tree] = []
     try:
         async for piece in stream.pieces:
@@ -161,7 +163,7 @@ async def events(stream: Streaming, wanted: int) -> list[Tree]:
 
 
 async def closed(stream: Streaming) -> None:
-    """Go away, as the transport does for a reader who has gone."""
+    """Close a stream as the transport does when the client disconnects."""
     close = getattr(stream.pieces, "aclose", None)
     if close is not None:
         await close()

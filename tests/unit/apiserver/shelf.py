@@ -1,4 +1,4 @@
-"""Objects for rules to read, without a store."""
+"""An in-memory StoreReader for tests of rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = {kind.bucket: kind for kind in built_in_kinds(FEATURES)}
 
 
 class Shelf:
-    """Objects by bucket, namespace and name."""
+    """A StoreReader with objects by bucket, namespace and name."""
 
     def __init__(self, objects: Iterable[tuple[str, Tree]] = ()) -> None:
         self._objects: dict[str, dict[tuple[str, str], Entry]] = {}
@@ -59,20 +59,20 @@ def manifest(name: str = "x", **fields: Any) -> Tree:
 
 
 def created(bucket: str, tree: Tree, about: Write) -> tuple[Tree, list[str]]:
-    """What the rules of a kind make of a new object, and what they find wrong with it."""
+    """Apply the create rules of a kind; returns the object and its validation errors."""
     kind = KINDS[bucket]
     tree.setdefault("metadata", {}).setdefault("uid", "u-1")
-    made = kind.rules.default(tree, None)
-    made = kind.rules.admit(kind.rules.prepare_create(made, about), about)
-    return made, shown(kind.rules.validate_create(made, about))
+    result = kind.rules.default(tree, None)
+    result = kind.rules.admit(kind.rules.prepare_create(result, about), about)
+    return result, shown(kind.rules.validate_create(result, about))
 
 
 def updated(bucket: str, new: Tree, old: Tree, about: Write) -> tuple[Tree, list[str]]:
-    """The same for a change."""
+    """Apply the update rules of a kind; returns the object and its validation errors."""
     kind = KINDS[bucket]
-    made = kind.rules.prepare_update(kind.rules.default(new, old), old, about)
-    made = kind.rules.admit_update(made, old, about)
-    return made, shown(kind.rules.validate_update(made, old, about))
+    result = kind.rules.prepare_update(kind.rules.default(new, old), old, about)
+    result = kind.rules.admit_update(result, old, about)
+    return result, shown(kind.rules.validate_update(result, old, about))
 
 
 def shown(errors: Iterable[FieldError]) -> list[str]:
@@ -80,7 +80,7 @@ def shown(errors: Iterable[FieldError]) -> list[str]:
 
 
 def row(kind: ServedKind | str, tree: Tree, reader: Shelf | None = None, now: str = NOW) -> dict[str, Any]:
-    """A row of a kind's table, by column."""
+    """The table row of an object, by column."""
     table = (KINDS[kind] if isinstance(kind, str) else kind).table
     assert table is not None
     cells = table.cells(tree, now, reader if reader is not None else Shelf())

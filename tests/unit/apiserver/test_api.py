@@ -1,4 +1,4 @@
-"""The API as a whole: who may, what is served, in which form; and that nothing a client sends breaks it."""
+"""The API as a whole: authorization, routing, representations, robustness against arbitrary requests."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS
 from tests.unit.apiserver.served import ADMIN, APPLY, CLAIMS, MAPS, PODS, Served, closed, config_map, pod
 
-NOBODY: Any = None
+ANONYMOUS: Any = None
 
 
-def test_who_may() -> None:
-    async def told() -> None:
+def test_authentication_and_authorization() -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        answer = await served.ask("GET", "/api/v1/pods", peer=NOBODY)
+        answer = await served.send("GET", "/api/v1/pods", peer=ANONYMOUS)
         assert isinstance(answer, Response)
         assert json.loads(answer.body)["message"] == (
             'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" '
             "at the cluster scope"
         )
-        answer = await served.ask("GET", "/api", peer=NOBODY)
+        answer = await served.send("GET", "/api", peer=ANONYMOUS)
         assert isinstance(answer, Response)
         assert (answer.code, json.loads(answer.body)["message"]) == (
             403,
             'forbidden: User "system:anonymous" cannot get path "/api"',
         )
-        answer = await served.ask("GET", "/api/v1/pods", headers={"authorization": "Bearer nope"}, peer=NOBODY)
+        answer = await served.send("GET", "/api/v1/pods", headers={"authorization": "Bearer nope"}, peer=ANONYMOUS)
         assert isinstance(answer, Response)
         assert answer.code == 401
         eve = Peer("eve", ())
-        answer = await served.ask("DELETE", f"{PODS}/p", peer=eve)
+        answer = await served.send("DELETE", f"{PODS}/p", peer=eve)
         assert isinstance(answer, Response)
         assert json.loads(answer.body)["message"] == (
             'pods "p" is forbidden: User "eve" cannot delete resource "pods" in API group "" in the namespace "shop"'
         )
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -65,19 +65,19 @@ def test_who_may() -> None:
          "the server does not allow this method on the requested resource"),
     ],
 )  # fmt: skip
-def test_what_is_not_served(method: str, path: str, code: int, message: str) -> None:
-    async def told() -> None:
-        said = await (await Served().started()).say(method, path)
-        assert (said.code, said.body["message"] if isinstance(said.body, dict) else said.body.decode()) == (
-            code,
-            message,
-        )
+def test_unknown_paths_and_methods(method: str, path: str, code: int, message: str) -> None:
+    async def scenario() -> None:
+        response = await (await Served().started()).request(method, path)
+        assert (
+            response.code,
+            response.body["message"] if isinstance(response.body, dict) else response.body.decode(),
+        ) == (code, message)
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_paths_that_are_no_resources() -> None:
-    async def told() -> None:
+def test_non_resource_paths() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         assert (await served.get("/healthz")).body == b"ok"
         assert (await served.get("/readyz?verbose")).body.endswith(b"readyz check passed\n")
@@ -86,11 +86,11 @@ def test_paths_that_are_no_resources() -> None:
         assert (await served.get("/apis/resource.k8s.io/v1")).body["kind"] == "APIResourceList"
         assert b'apiserver_storage_objects{resource="namespaces"} 1' in (await served.get("/metrics")).body
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_forms_of_an_answer() -> None:
-    async def told() -> None:
+def test_response_representations() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         made = (await served.post(MAPS, config_map("a", k="1"))).body
         path = f"{MAPS}/a"
@@ -110,37 +110,37 @@ def test_forms_of_an_answer() -> None:
         newer = "application/json;as=Table;v=v9;g=meta.k8s.io,application/json"
         assert (await served.get(path, accept=newer)).body == made
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_rows_carry_what_was_asked() -> None:
-    async def told() -> None:
+def test_include_object_of_table_rows() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a", k="1"))
         accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
         for include, kind in (("", "PartialObjectMetadata"), ("Object", "ConfigMap"), ("None", "")):
-            said = await served.get(f"{MAPS}?includeObject={include}", accept=accept)
-            assert (said.body["rows"][0]["object"] or {}).get("kind", "") == kind
+            response = await served.get(f"{MAPS}?includeObject={include}", accept=accept)
+            assert (response.body["rows"][0]["object"] or {}).get("kind", "") == kind
         assert (await served.get(f"{MAPS}?includeObject=Foo", accept=accept)).code == 400
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_the_stored_bytes_are_the_answer() -> None:
-    async def told() -> None:
+def test_stored_bytes_are_returned_unchanged() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
         entry = served.store.get("configmaps", "shop", "a")
-        answer = await served.ask("GET", f"{MAPS}/a")
+        answer = await served.send("GET", f"{MAPS}/a")
         assert isinstance(answer, Response)
         assert entry is not None
         assert answer.body is entry.json
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_scale() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         sets = "/apis/apps/v1/namespaces/shop/deployments"
         template = {"metadata": {"labels": {"app": "w"}}, "spec": pod("x")["spec"]}
@@ -149,43 +149,43 @@ def test_scale() -> None:
         assert (await served.post(sets, {"metadata": {"name": "w"}, "spec": spec})).code == 201
         found = (await served.get(f"{sets}/w/scale")).body
         assert (found["kind"], found["spec"], found["status"]["selector"]) == ("Scale", {"replicas": 2}, "app=w,app")
-        said = await served.patch(f"{sets}/w/scale", {"spec": {"replicas": 5}})
-        assert said.body["spec"] == {"replicas": 5}
+        response = await served.patch(f"{sets}/w/scale", {"spec": {"replicas": 5}})
+        assert response.body["spec"] == {"replicas": 5}
         assert (await served.get(f"{sets}/w")).body["spec"]["replicas"] == 5
         stale = {**found, "spec": {"replicas": 1}}
         assert (await served.put(f"{sets}/w/scale", stale)).code == 409
-        said = await served.patch(f"{sets}/w/scale", {"spec": {"replicas": -1}})
-        assert said.message == (
+        response = await served.patch(f"{sets}/w/scale", {"spec": {"replicas": -1}})
+        assert response.message == (
             'Scale.autoscaling "w" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
         )
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_reviews_and_tokens() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         review = {"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}}
-        said = await served.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        assert (said.code, said.body["status"]["allowed"]) == (201, True)
-        said = await served.post("/api/v1/namespaces/shop/serviceaccounts/default/token", {"spec": {}})
-        token = said.body["status"]["token"]
-        answer = await served.ask("GET", PODS, headers={"authorization": f"Bearer {token}"}, peer=NOBODY)
+        response = await served.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        assert (response.code, response.body["status"]["allowed"]) == (201, True)
+        response = await served.post("/api/v1/namespaces/shop/serviceaccounts/default/token", {"spec": {}})
+        token = response.body["status"]["token"]
+        answer = await served.send("GET", PODS, headers={"authorization": f"Bearer {token}"}, peer=ANONYMOUS)
         assert isinstance(answer, Response)
         assert "system:serviceaccount:shop:default" in json.loads(answer.body)["message"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_a_store_that_has_failed_is_told() -> None:
-    async def told() -> None:
+def test_a_failed_store_is_reported_as_unavailable() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.store.close()
-        said = await served.post(MAPS, config_map("a"))
-        assert (said.code, said.body["reason"]) == (503, "ServiceUnavailable")
+        response = await served.post(MAPS, config_map("a"))
+        assert (response.code, response.body["reason"]) == (503, "ServiceUnavailable")
         assert (await served.get(MAPS)).code == 200
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 _PATHS = st.sampled_from(
@@ -219,15 +219,15 @@ _QUERY = st.sampled_from(
     st.binary(max_size=30) | _JSON.map(lambda value: json.dumps(value).encode()),
     st.sampled_from(["", "text/x", "*/*"]),
 )  # fmt: skip
-def test_nothing_a_client_sends_is_a_fault_of_ours(
+def test_no_request_causes_an_internal_error(
     method: str, path: str, query: str, media: str, body: bytes, accept: str
 ) -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
         await served.post(PODS, pod("p"))
         headers = {"content-type": media, "accept": accept}
-        answer = await served.ask(method, f"{path}?{query}", body, headers, ADMIN)
+        answer = await served.send(method, f"{path}?{query}", body, headers, ADMIN)
         if isinstance(answer, Streaming):
             await closed(answer)
             return
@@ -235,15 +235,15 @@ def test_nothing_a_client_sends_is_a_fault_of_ours(
         if answer.code == 500:
             assert b'"reason":"InternalError"' not in answer.body, answer.body
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def _rule(*verbs: str, resource: str) -> dict[str, Any]:
     return {"verbs": list(verbs), "apiGroups": ["", "coordination.k8s.io"], "resources": [resource]}
 
 
-async def _may(served: Served, user: str, *rules: dict[str, Any]) -> Peer:
-    """Somebody who may do just this in the namespace."""
+async def _grant(served: Served, user: str, *rules: dict[str, Any]) -> Peer:
+    """A user with only these rules in the namespace."""
     group = "rbac.authorization.k8s.io"
     where = f"/apis/{group}/v1/namespaces/shop"
     assert (await served.post(f"{where}/roles", {"metadata": {"name": user}, "rules": list(rules)})).code == 201
@@ -255,26 +255,26 @@ async def _may(served: Served, user: str, *rules: dict[str, Any]) -> Peer:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_who_may_change_does_not_therefore_create(method: str) -> None:
-    async def told() -> None:
+def test_upserts_require_the_create_permission(method: str) -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        ann = await _may(served, "ann", _rule("update", "patch", resource="leases"))
+        ann = await _grant(served, "ann", _rule("update", "patch", resource="leases"))
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
         where = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/l?fieldManager=me"
         headers = {"content-type": APPLY if method == "PATCH" else "application/json"}
         body = json.dumps(lease).encode()
-        answer = await served.ask(method, where, body, headers, peer=ann)
+        answer = await served.send(method, where, body, headers, peer=ann)
         assert isinstance(answer, Response)
         assert answer.code == 403
         assert 'cannot create resource "leases"' in json.loads(answer.body)["message"]
-        answer = await served.ask(method, where, body, headers)
+        answer = await served.send(method, where, body, headers)
         assert isinstance(answer, Response)
         assert answer.code == 201
-        answer = await served.ask(method, where, answer.body if method == "PUT" else body, headers, peer=ann)
+        answer = await served.send(method, where, answer.body if method == "PUT" else body, headers, peer=ann)
         assert isinstance(answer, Response)
         assert answer.code == 200
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -293,13 +293,13 @@ def test_who_may_change_does_not_therefore_create(method: str) -> None:
         ("fieldSelector=metadata.name%3Dmine&watch=0", "list", True),
     ],
 )
-def test_who_may_list_one_object_asks_for_it_by_name(query: str, verb: str, allowed: bool) -> None:
-    async def told() -> None:
+def test_list_by_name_is_authorized_for_that_name(query: str, verb: str, allowed: bool) -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        ann = await _may(served, "ann", {**_rule("list", resource="configmaps"), "resourceNames": ["mine"]})
+        ann = await _grant(served, "ann", {**_rule("list", resource="configmaps"), "resourceNames": ["mine"]})
         await served.post(MAPS, config_map("mine"))
         await served.post(MAPS, config_map("other"))
-        answer = await served.ask("GET", f"{MAPS}?{query}", peer=ann)
+        answer = await served.send("GET", f"{MAPS}?{query}", peer=ann)
         assert isinstance(answer, Response), answer
         found = json.loads(answer.body)
         if allowed:
@@ -313,39 +313,39 @@ def test_who_may_list_one_object_asks_for_it_by_name(query: str, verb: str, allo
         with pytest.raises(StatusError, match='cannot list resource "configmaps"'):
             await client.list(CONFIG_MAPS, "shop")
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_a_selector_names_nothing_that_is_deleted() -> None:
-    """Whoever may delete one object deletes it by its path: upstream reads names from selectors of reads only."""
+def test_delete_collection_is_not_authorized_by_name() -> None:
+    """kube-apiserver takes the name from a field selector for get, list and watch, not for deletecollection."""
 
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         rule = {**_rule("deletecollection", resource="configmaps"), "resourceNames": ["mine"]}
-        ann = await _may(served, "ann", rule)
-        answer = await served.ask("DELETE", f"{MAPS}?fieldSelector=metadata.name%3Dmine", peer=ann)
+        ann = await _grant(served, "ann", rule)
+        answer = await served.send("DELETE", f"{MAPS}?fieldSelector=metadata.name%3Dmine", peer=ann)
         assert isinstance(answer, Response)
         assert answer.code == 403
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_to_run_a_command_is_not_to_read() -> None:
-    async def told() -> None:
+def test_exec_requires_the_create_permission() -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        ann = await _may(served, "ann", _rule("get", resource="pods/exec"))
+        ann = await _grant(served, "ann", _rule("get", resource="pods/exec"))
         await served.post(PODS, pod("p"))
-        answer = await served.ask("GET", f"{PODS}/p/exec?command=ls&stdout=true", peer=ann)
+        answer = await served.send("GET", f"{PODS}/p/exec?command=ls&stdout=true", peer=ann)
         assert isinstance(answer, Response)
         assert 'cannot create resource "pods/exec"' in json.loads(answer.body)["message"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_refusals_wait_for_what_they_tell_of(tmp_path: Path) -> None:
-    """Who hears that an object is gone must not find it after a crash."""
+def test_error_responses_wait_for_durability(tmp_path: Path) -> None:
+    """A client that got "not found" must not find the object after a crash."""
 
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served(tmp_path / "db").started()
         await served.post(MAPS, config_map("a"))
         durable: list[int] = []
@@ -358,16 +358,16 @@ def test_refusals_wait_for_what_they_tell_of(tmp_path: Path) -> None:
         await deletion
         await served.store.close()
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_warnings_are_no_more_than_clients_bear() -> None:
-    async def told() -> None:
+def test_warnings_are_truncated() -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        stray = {f"field{number:04}{'x' * 300}": 1 for number in range(1000)}
-        said = await served.post(MAPS, {**config_map("a"), **stray})
-        assert said.code == 201
-        assert len(said.warnings) == 16
-        assert sum(map(len, said.warnings)) < 5000
+        unknown_fields = {f"field{number:04}{'x' * 300}": 1 for number in range(1000)}
+        response = await served.post(MAPS, {**config_map("a"), **unknown_fields})
+        assert response.code == 201
+        assert len(response.warnings) == 16
+        assert sum(map(len, response.warnings)) < 5000
 
-    asyncio.run(told())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Request bodies: what is read, and how what is wrong with them is told."""
+"""Decoding and validation of request bodies."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from allotment.apiserver.bodies import LIMIT
 from tests.unit.apiserver.served import CLAIMS, MAPS, Served, config_map
 
 
-def _told(body: bytes, media: str = "application/json", query: str = "") -> tuple[int, str]:
-    async def told() -> tuple[int, str]:
+def _post(body: bytes, media: str = "application/json", query: str = "") -> tuple[int, str]:
+    async def scenario() -> tuple[int, str]:
         served = await Served().started()
-        said = await served.say("POST", MAPS + query, body, media)
-        return said.code, said.body.get("message", "")
+        response = await served.request("POST", MAPS + query, body, media)
+        return response.code, response.body.get("message", "")
 
-    return asyncio.run(told())
+    return asyncio.run(scenario())
 
 
 _UNRECOGNIZED = (
@@ -50,73 +50,73 @@ _AS_MAP = 'in version "v1" cannot be handled as a ConfigMap'
         (b" " * (LIMIT + 1), 413, f"Request entity too large: limit is {LIMIT}"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read(body: bytes, code: int, message: str) -> None:
-    assert _told(body) == (code, message)
+def test_undecodable_bodies(body: bytes, code: int, message: str) -> None:
+    assert _post(body) == (code, message)
 
 
 def test_media_types() -> None:
-    assert _told(b"x", "text/plain")[0] == 415
-    assert _told(b"metadata:\n  name: a\n", "application/yaml") == (201, "")
-    assert _told(b"a: [", "application/yaml")[0] == 400
-    assert _told(b"k8s\x00garbage", "application/vnd.kubernetes.protobuf")[0] == 400
+    assert _post(b"x", "text/plain")[0] == 415
+    assert _post(b"metadata:\n  name: a\n", "application/yaml") == (201, "")
+    assert _post(b"a: [", "application/yaml")[0] == 400
+    assert _post(b"k8s\x00garbage", "application/vnd.kubernetes.protobuf")[0] == 400
 
 
-_STRAY = b'{"metadata":{"name":"a","bogus":1,"name":"b"},"data":{"k":"v"},"more":1}'
+_UNKNOWN_FIELDS = b'{"metadata":{"name":"a","bogus":1,"name":"b"},"data":{"k":"v"},"more":1}'
 
 
-def test_stray_fields_in_the_order_written() -> None:
-    code, message = _told(_STRAY, query="?fieldValidation=Strict")
+def test_unknown_fields_are_reported_in_source_order() -> None:
+    code, message = _post(_UNKNOWN_FIELDS, query="?fieldValidation=Strict")
     assert code == 400
     assert message.endswith(
         'strict decoding error: unknown field "metadata.bogus", duplicate field "metadata.name", unknown field "more"'
     )
 
 
-def test_stray_fields_are_warned_about_or_passed_over() -> None:
-    async def told() -> None:
+def test_unknown_fields_cause_warnings_or_are_ignored() -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        said = await served.say("POST", MAPS, _STRAY, "application/json")
-        assert said.code == 201
-        assert said.body["metadata"]["name"] == "b", "the last of two keys counts"
-        assert said.warnings == [
+        response = await served.request("POST", MAPS, _UNKNOWN_FIELDS, "application/json")
+        assert response.code == 201
+        assert response.body["metadata"]["name"] == "b", "the last of two keys counts"
+        assert response.warnings == [
             '299 - "unknown field \\"metadata.bogus\\""',
             '299 - "duplicate field \\"metadata.name\\""',
             '299 - "unknown field \\"more\\""',
         ]
-        said = await served.put(f"{MAPS}/b?fieldValidation=Ignore", {"metadata": {"name": "b"}, "more": 1})
-        assert (said.code, said.warnings) == (200, [])
+        response = await served.put(f"{MAPS}/b?fieldValidation=Ignore", {"metadata": {"name": "b"}, "more": 1})
+        assert (response.code, response.warnings) == (200, [])
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_white_space_hides_no_key_that_stands_twice() -> None:
+def test_duplicate_keys_are_found_in_formatted_json() -> None:
     spaced = b'{ "metadata" : { "name" : "a b" , "name" : "c" } }'
-    code, message = _told(spaced, query="?fieldValidation=Strict")
+    code, message = _post(spaced, query="?fieldValidation=Strict")
     assert (code, message.rpartition(": ")[2]) == (400, 'duplicate field "metadata.name"')
     assert (
-        _told(b'{ "metadata" : { "name" : "c" } , "data" : { "k" : "a , b" } }', query="?fieldValidation=Strict")[0]
+        _post(b'{ "metadata" : { "name" : "c" } , "data" : { "k" : "a , b" } }', query="?fieldValidation=Strict")[0]
         == 201
     )
 
 
-def test_a_whole_number_written_as_a_float_is_none_in_json() -> None:
-    async def told() -> None:
+def test_a_float_is_not_accepted_as_an_integer_in_json() -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        asked = {"name": "r", "exactly": {"deviceClassName": "c", "count": 2.0}}
-        body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [asked]}}}
-        said = await served.post(CLAIMS, body)
-        assert said.code == 400
-        assert "cannot unmarshal number 2.0 into Go struct field ExactDeviceRequest" in said.message
+        requested = {"name": "r", "exactly": {"deviceClassName": "c", "count": 2.0}}
+        body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [requested]}}}
+        response = await served.post(CLAIMS, body)
+        assert response.code == 400
+        assert "cannot unmarshal number 2.0 into Go struct field ExactDeviceRequest" in response.message
         text = (
             b"metadata: {name: c}\nspec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, count: 2.0}}]}}"
         )
-        assert (await served.say("POST", CLAIMS, text, "application/yaml")).code == 201
+        assert (await served.request("POST", CLAIMS, text, "application/yaml")).code == 201
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_options_of_a_write() -> None:
-    async def told() -> None:
+def test_invalid_write_options() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         for query, field in (
             ("dryRun=Some", "dryRun"),
@@ -124,9 +124,9 @@ def test_options_of_a_write() -> None:
             ("fieldManager=" + "m" * 129, "fieldManager"),
             ("fieldManager=%00", "fieldManager"),
         ):
-            said = await served.post(f"{MAPS}?{query}", config_map("a"))
-            assert said.code == 422
-            assert said.body["details"]["causes"][0]["field"] == field
-            assert said.message.startswith('CreateOptions.meta.k8s.io "" is invalid: ')
+            response = await served.post(f"{MAPS}?{query}", config_map("a"))
+            assert response.code == 422
+            assert response.body["details"]["causes"][0]["field"] == field
+            assert response.message.startswith('CreateOptions.meta.k8s.io "" is invalid: ')
 
-    asyncio.run(told())
+    asyncio.run(scenario())

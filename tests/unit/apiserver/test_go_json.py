@@ -1,4 +1,4 @@
-"""What is said of bytes that are no JSON."""
+"""Error messages for invalid JSON."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from allotment.apiserver.go_json import decode, syntax_error
         (b"[" * 10_001, "exceeded max depth"),
     ],
 )
-def test_the_first_byte_that_cannot_follow_is_told(body: bytes, problem: str) -> None:
+def test_the_first_unexpected_byte_is_reported(body: bytes, problem: str) -> None:
     assert syntax_error(body) == problem
 
 
-def test_what_is_not_utf8_is_replaced() -> None:
+def test_invalid_utf8_is_replaced() -> None:
     assert decode(b'{"a":"\xff"}') == {"a": "�"}
     assert decode(b'{"a":"\\ud800"}') == {"a": "�"}
 
@@ -50,14 +50,14 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-def test_right_json_has_no_error(value: object) -> None:
+def test_valid_json_has_no_error(value: object) -> None:
     body = json.dumps(value).encode()
     assert syntax_error(body) == ""
     assert decode(body) == value
 
 
 @given(_JSON, st.data())
-def test_cut_containers_have_one(value: object, data: st.DataObject) -> None:
+def test_truncated_containers_have_an_error(value: object, data: st.DataObject) -> None:
     body = json.dumps([value]).encode()
     assert syntax_error(body[: data.draw(st.integers(0, len(body) - 1))])
 

@@ -1,4 +1,4 @@
-"""The client of programs in this process: what the API says, without bytes between."""
+"""The in-process client of the API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.apiserver.served import MAPS, Served, config_map, pod
 
 
 def test_reads_share_the_stored_trees() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         client = served.client()
         made = await client.create(CONFIG_MAPS, config_map("a", {"x": "1"}, k="v"), "shop")
@@ -29,11 +29,11 @@ def test_reads_share_the_stored_trees() -> None:
         assert [item["metadata"]["name"] for item in found.items] == ["b"]
         assert (await served.get(f"{MAPS}/a")).body == made
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_what_a_program_holds_is_not_what_is_stored() -> None:
-    async def told() -> None:
+def test_changing_a_submitted_object_does_not_change_the_stored_one() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         client = served.client()
         tree = config_map("a", k="v")
@@ -45,11 +45,11 @@ def test_what_a_program_holds_is_not_what_is_stored() -> None:
         patch["data"]["l"] = "y"
         assert patched["data"] == {"k": "v", "l": "x"}
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_writes() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         client = served.client("me")
         made = await client.create(CONFIG_MAPS, config_map("a", k="1"), "shop")
@@ -72,20 +72,20 @@ def test_writes() -> None:
             await client.get(CONFIG_MAPS, "a", "shop")
         assert refused.value.code == 404
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_a_slip_of_a_program_is_refused() -> None:
-    async def told() -> None:
+def test_unknown_fields_are_refused() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         with pytest.raises(StatusError, match='strict decoding error: unknown field "dat"'):
             await served.client().create(CONFIG_MAPS, {"metadata": {"name": "a"}, "dat": {}}, "shop")
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_calls_and_subresources() -> None:
-    async def told() -> None:
+def test_virtual_resources_and_subresources() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         client = served.client()
         await client.create(PODS, pod("p"), "shop")
@@ -111,11 +111,11 @@ def test_calls_and_subresources() -> None:
         assert scale["spec"] == {"replicas": 3}
         assert (await client.get(DEPLOYMENTS, "d", "shop"))["spec"]["replicas"] == 3
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_watch_continues_a_list() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         client = served.client()
         listing = await client.list(CONFIG_MAPS, "shop")
@@ -133,11 +133,11 @@ def test_a_watch_continues_a_list() -> None:
             await anext(client.watch(CONFIG_MAPS, "shop", revision=listing.revision))
         assert refused.value.code == 410
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_other_versions_of_claims() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         client = served.client()
         request = {"name": "r", "exactly": {"deviceClassName": "c"}}
@@ -145,13 +145,13 @@ def test_other_versions_of_claims() -> None:
         old = await client.get(CLAIMS._replace(version="v1beta1"), "c", "shop")
         assert old["spec"]["devices"]["requests"][0]["deviceClassName"] == "c"
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_a_program_that_dies_with_the_store_waits_for_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def told() -> None:
+def test_a_client_with_a_time_slice_does_not_wait_for_durability(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        program = served.client(pace=TimeSlice())
+        program = served.client(time_slice=TimeSlice())
         revision = (await program.list(CONFIG_MAPS, "shop")).revision
 
         async def never(revision: int | None = None) -> None:
@@ -170,13 +170,13 @@ def test_a_program_that_dies_with_the_store_waits_for_no_disk(monkeypatch: pytes
             async with asyncio.timeout(0.05):
                 await served.client().create(CONFIG_MAPS, config_map("b"), "shop")
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
-def test_a_busy_program_lets_others_have_their_turn() -> None:
-    async def told() -> None:
+def test_a_busy_client_yields_to_other_tasks() -> None:
+    async def scenario() -> None:
         served = await Served().started()
-        program = served.client(pace=TimeSlice())
+        program = served.client(time_slice=TimeSlice())
         turns = 0
 
         async def count() -> None:
@@ -192,4 +192,4 @@ def test_a_busy_program_lets_others_have_their_turn() -> None:
         assert turns > 3
         others.cancel()
 
-    asyncio.run(told())
+    asyncio.run(scenario())

@@ -1,7 +1,7 @@
 from allotment.apiserver.memo import memoized
 
 
-def test_short_texts_are_read_once_and_long_ones_are_not_kept() -> None:
+def test_only_short_texts_are_cached() -> None:
     read: list[str] = []
 
     @memoized(8)

@@ -1,4 +1,4 @@
-"""What a URL path asks for."""
+"""Parsing of URL paths."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_paths_of_resources(path: str, target: ResourcePath) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "//a//b"])
-def test_other_paths_name_no_resource(path: str) -> None:
+def test_non_resource_paths(path: str) -> None:
     assert parse(path) is None
 
 
 @given(st.text())
-def test_no_path_raises(path: str) -> None:
+def test_parsing_never_raises(path: str) -> None:
     parse(path)

@@ -14,7 +14,7 @@ import pytest
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES
 from allotment.model.trees import Tree
-from tests.unit.apiserver.served import APPLY, MAPS, MERGE, Said, Served, config_map
+from tests.unit.apiserver.served import APPLY, MAPS, MERGE, DecodedResponse, Served, config_map
 
 JSON = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -50,16 +50,16 @@ every = pytest.mark.parametrize(("path", "version", "kind", "rest"), CLUSTER_SCO
 
 async def served_with_gizmos() -> Served:
     served = await Served().started()
-    said = await served.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
-    assert (said.code, "namespace" in said.body["metadata"]) == (201, False), said
+    response = await served.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
+    assert (response.code, "namespace" in response.body["metadata"]) == (201, False), response
     return served
 
 
-def written(said: Said, code: int) -> Tree:
-    """The object that was written, which has no namespace."""
-    assert said.code == code, said
-    assert "namespace" not in said.body["metadata"]
-    return dict(said.body)
+def written(response: DecodedResponse, code: int) -> Tree:
+    """The written object, which has no namespace."""
+    assert response.code == code, response
+    assert "namespace" not in response.body["metadata"]
+    return dict(response.body)
 
 
 @every
@@ -109,10 +109,10 @@ def test_a_cluster_scoped_review_loses_its_namespace() -> None:
     asyncio.run(test())
 
 
-def test_an_object_in_another_namespace_than_the_request_s_is_refused() -> None:
+def test_a_namespace_different_from_the_request_is_refused() -> None:
     async def test() -> None:
         served = await Served().started()
-        # The name differs, too; the namespace is looked at first.
+        # The name differs, too; the namespace is checked first.
         other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": "elsewhere"}}
         await served.post(MAPS, config_map("a"))
         answers = [
@@ -125,7 +125,7 @@ def test_an_object_in_another_namespace_than_the_request_s_is_refused() -> None:
             await served.patch(f"{MAPS}/new?fieldManager=me", other, APPLY),
             await served.put("/apis/apps/v1/namespaces/shop/deployments/d/scale", {"metadata": other["metadata"]}),
         ]
-        assert [(said.code, said.message) for said in answers] == [(400, MISMATCH)] * len(answers)
+        assert [(response.code, response.message) for response in answers] == [(400, MISMATCH)] * len(answers)
         assert (await served.post(MAPS, {"metadata": {"name": "b"}})).body["metadata"]["namespace"] == "shop"
 
     asyncio.run(test())
@@ -144,7 +144,7 @@ def test_a_scale_has_the_name_of_its_object() -> None:
     asyncio.run(test())
 
 
-def test_programs_in_the_process_get_the_same_answers() -> None:
+def test_the_local_client_behaves_the_same() -> None:
     async def test() -> None:
         client = (await Served().started()).client()
         made = await client.create(NAMESPACES, {"metadata": {"name": "one", "namespace": "shop"}})

@@ -1,10 +1,10 @@
-"""Copies that share what is the stored state's own."""
+"""Copies that share unchanged parts with the stored object."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from allotment.apiserver.local_client import copied
+from allotment.apiserver.local_client import copy_unshared
 
 STORED: dict[str, Any] = {
     "metadata": {"name": "a", "labels": {"x": "y"}, "finalizers": ["f"]},
@@ -12,17 +12,17 @@ STORED: dict[str, Any] = {
 }
 
 
-def test_untouched_parts_are_the_stored_ones() -> None:
+def test_unchanged_parts_are_shared() -> None:
     tree = {**STORED, "metadata": {**STORED["metadata"], "finalizers": []}}
-    copy = copied(tree, STORED)
+    copy = copy_unshared(tree, STORED)
     assert copy == tree
     assert copy["spec"] is STORED["spec"]
     assert copy["metadata"]["labels"] is STORED["metadata"]["labels"]
 
 
-def test_what_is_the_writers_own_is_copied() -> None:
+def test_the_writers_own_parts_are_copied() -> None:
     tree: dict[str, Any] = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"list": [{"a": 1}]}}
-    copy = copied(tree, STORED)
+    copy = copy_unshared(tree, STORED)
     assert copy == tree
     tree["spec"]["list"][0]["a"] = 2
     tree["metadata"]["labels"]["x"] = "z"
@@ -30,8 +30,8 @@ def test_what_is_the_writers_own_is_copied() -> None:
     assert copy["metadata"]["labels"] == {"x": "y"}
 
 
-def test_without_a_stored_state_all_is_copied_as_json_would() -> None:
+def test_without_a_stored_object_everything_is_copied() -> None:
     tree = {"a": ("x", "y"), "b": {"c": None}}
-    copy = copied(tree, None)
+    copy = copy_unshared(tree, None)
     assert copy == {"a": ["x", "y"], "b": {"c": None}}
     assert copy["b"] is not tree["b"]

@@ -15,11 +15,11 @@ from allotment.autoscaler.cluster_state import requirements_key
 from allotment.autoscaler.in_flight_nodes import in_flight_node, with_in_flight_nodes
 from allotment.autoscaler.order import config_map, order_for, order_name, order_of
 from allotment.autoscaler.program import Batch
-from allotment.autoscaler.providers.faults import BadFault, parse_faults
+from allotment.autoscaler.providers.faults import InvalidFault, parse_faults
 from allotment.autoscaler.readiness import missing_part
 from allotment.autoscaler.remaining_limits import remaining_limits
 from allotment.autoscaler.unavailable_offerings import UnavailableOfferings
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, Pod, PodSpec
 from allotment.model.meta import ObjectKey, ObjectMeta
@@ -241,15 +241,15 @@ def test_assigned_pods_are_nominated_and_leaving_nodes_left_out() -> None:
 )
 def test_faults_are_parsed_by_type_and_zone(words: str, kind: str, amount: float, meets: bool) -> None:
     (fault,) = parse_faults([words])
-    assert (fault.kind, fault.amount, fault.meets(machine("a"))) == (kind, amount, meets)
+    assert (fault.kind, fault.amount, fault.matches(machine("a"))) == (kind, amount, meets)
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("no-capacity", "does not say of which type"),
-        ("=fail", "does not say of which type"),
-        ("*=burn", "there is no fault 'burn'"),
+        ("no-capacity", "the instance type is missing"),
+        ("=fail", "the instance type is missing"),
+        ("*=burn", "unknown fault 'burn'"),
         ("*=fail:200%", "takes a share"),
         ("*=slow:soon", "takes seconds"),
         ("*=stock:1.5", "takes a whole number"),
@@ -257,7 +257,7 @@ def test_faults_are_parsed_by_type_and_zone(words: str, kind: str, amount: float
     ],
 )
 def test_an_invalid_fault_is_rejected_with_the_valid_ones(words: str, text: str) -> None:
-    with pytest.raises(BadFault, match=text) as caught:
+    with pytest.raises(InvalidFault, match=text) as caught:
         parse_faults([words])
     assert "TYPE[:ZONE]=FAULT" in caught.value.hint
 
@@ -266,6 +266,6 @@ def test_a_sidecar_differs_from_an_init_container() -> None:
     def wish(**more: str) -> str:
         first = {"name": "first", "resources": {"requests": {"cpu": "4"}}, **more}
         spec = {"initContainers": [first], "containers": [{"name": "main"}]}
-        return requirements_key(Item({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}))
+        return requirements_key(CachedItem({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}))
 
     assert wish() != wish(restartPolicy="Always")

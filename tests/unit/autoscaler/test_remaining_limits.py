@@ -15,7 +15,7 @@ from allotment.autoscaler.provider import MachineStatus
 from allotment.autoscaler.purchase_backoff import PurchaseBackoff
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CONFIG_MAPS, NODES
 from allotment.model.core import Pod
 from allotment.model.meta import Object
@@ -225,7 +225,7 @@ def test_a_machine_without_a_ready_node_is_eventually_released(dies: str) -> Non
         client = ClusterClient()
         cloud = LeakyProvider(client)
 
-        def provider(context: Context) -> LeakyProvider:
+        def provider(context: ProgramContext) -> LeakyProvider:
             return cloud
 
         chosen = options(planner=once_only, registration=60)._replace(provider=provider)

@@ -20,7 +20,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.leader_election import LeaderElection
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, NEW_EVENTS, NODES, PODS, SLICES
 from allotment.fleet.catalog import InstanceType, catalog, template_of
@@ -204,7 +204,7 @@ def waiting_pod(name: str, **more: Any) -> Tree:
 
 def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, **more: Any) -> AutoscalerOptions:
     """Options with the simulated provider, the planner of this module, and plans independent of computing speed."""
-    cloud: Callable[[Context], Provider] = simulated_cloud(TYPES, parse_faults(faults), seconds=seconds)
+    cloud: Callable[[ProgramContext], Provider] = simulated_cloud(TYPES, parse_faults(faults), seconds=seconds)
     given: dict[str, Any] = {"provider": cloud, "consolidation": "never", "plan_seconds": inf, **more}
     return AutoscalerOptions(catalog=TYPES, features=FEATURES, planner=planner or one_pod_a_machine, **given)
 
@@ -222,7 +222,7 @@ async def world(
     context = context_of(there, clock or IdleClock(speed))
     election = LeaderElection(there, NAME, stands, clock=context.clock, random=context.random, namespace=NAMESPACE)
 
-    async def scaling(context: Context) -> None:
+    async def scaling(context: ProgramContext) -> None:
         await (election.run(lambda: autoscaler(chosen)(context)) if stands else autoscaler(chosen)(context))
 
     task = asyncio.create_task(run({"autoscaler": scaling, "nodes": nodes_get_ready}, context))
@@ -233,16 +233,16 @@ async def world(
         await asyncio.wait([task])
 
 
-def context_of(client: Client, clock: Clock) -> Context:
+def context_of(client: Client, clock: Clock) -> ProgramContext:
     random = Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    return Context(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
+    return ProgramContext(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
 
 
-async def nodes_get_ready(context: Context) -> None:
+async def nodes_get_ready(context: ProgramContext) -> None:
     """Make every new node ready, and publish the slices of its type's template."""
     client = context.client_for("node")
     nodes = context.caches.trees(NODES)
@@ -253,7 +253,7 @@ async def nodes_get_ready(context: Context) -> None:
             if item.status.get("conditions") or "allotment.dev/machine" not in annotations:
                 continue
             status = {**item.status, "conditions": [{"type": "Ready", "status": "True"}]}
-            nodes.noted(await client.update(NODES, {**item.tree, "status": status}, subresource="status"))
+            nodes.record_write(await client.update(NODES, {**item.tree, "status": status}, subresource="status"))
             if "allotment.dev/hardware" not in annotations:
                 continue
             label = item.labels["node.kubernetes.io/instance-type"]

@@ -12,7 +12,7 @@ from allotment.cli.main import _parsed, main
 from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import offered
 from allotment.cli.up import _settings
-from allotment.cluster.leader_election import USUAL
+from allotment.cluster.leader_election import DEFAULT_TIMINGS
 from allotment.fleet.catalog import catalog
 from allotment.model.features import Features
 
@@ -38,7 +38,7 @@ def test_only_one_of_several_leads() -> None:
     one, other = (settings_of(_parsed([*words, "--leader-elect"])).leading for _ in range(2))
     assert one is not None
     assert other is not None
-    assert (one.namespace, one.terms) == ("machines", USUAL)
+    assert (one.namespace, one.terms) == ("machines", DEFAULT_TIMINGS)
     assert one.identity != other.identity
 
 
@@ -80,7 +80,7 @@ def test_what_karpenter_is_told_is_judged_before_a_cluster_is_asked(words: list[
 
 def test_faults_may_stand_together_or_apart() -> None:
     assert len(faults_of([["*=slow:5,aws/*=fail"], ["gcp/*=lost", "azure/*=bare"]], catalog())) == 4
-    with pytest.raises(Mistake, match="there is no fault"):
+    with pytest.raises(Mistake, match="unknown fault"):
         faults_of([["*=rain"]], catalog())
     with pytest.raises(Mistake, match=r"--cloud-fault: no type of the catalog matches 'aws/g5\.xlrage'"):
         faults_of([["aws/g5.xlrage=refused"]], catalog())

@@ -86,7 +86,7 @@ def test_certificates_of_ones_own(asked: Allot) -> None:
     ("words", "told"),
     [
         ((), "requires --nodes MIN:MAX:TYPE"),
-        (("--nodes", "g5.xlarge"), "wanted MIN:MAX:PROVIDER/TYPE"),
+        (("--nodes", "g5.xlarge"), "expected MIN:MAX:PROVIDER/TYPE"),
         (("--nodes", "0:3:aws/g5.xlrge"), "did you mean aws/g5.xlarge"),
         (("--nodes", "0:3:aws/g5.xlarge", "--zones", "mars-1a"), "makes no node group"),
         ((*NODES, "--catalog", "gcp"), "makes no node group"),

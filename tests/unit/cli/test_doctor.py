@@ -114,7 +114,7 @@ def test_an_object_that_makes_no_sense_costs_only_itself(allot: Allot, tmp_path:
     file = tmp_path / "odd.yaml"
     file.write_text(to_yaml(cluster.trees))
     ran = allot("doctor", "--cluster", str(file))
-    assert "note: left out: Pod ml/web: Expected `array`" in ran.out
+    assert "note: ignored: Pod ml/web: Expected `array`" in ran.out
 
 
 @pytest.fixture

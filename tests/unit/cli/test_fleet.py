@@ -45,7 +45,7 @@ def test_bad_words_are_explained(allot: Allot) -> None:
         (["show", "dgx"], "unknown hardware 'dgx'"),
         (["slices", "t4", "--mode", "dynamic-mig"], "Tesla T4 has no MIG"),
         (["slices", "t4:2", "--node-name", "x"], "already contains mode and nodes"),
-        (["slices", "t4", "--gpus", "0"], "wanted 1 to 16 GPUs"),
+        (["slices", "t4", "--gpus", "0"], "expected 1 to 16 GPUs"),
         (["slices", "dgx-a100-40gb", "--gpus", "9"], "dgx-a100-40gb has 8 GPUs"),
     ]:
         ran = allot("fleet", *words)

@@ -26,7 +26,7 @@ def test_every_object_is_a_document() -> None:
 
 
 def test_a_cloud_without_karpenter_is_a_mistake() -> None:
-    with pytest.raises(Mistake, match="no NodeClass is known for machines of lambda"):
+    with pytest.raises(Mistake, match="no NodeClass for machines of lambda"):
         nodeclaims([planned("lambda/gpu_8x_a100")])
 
 

@@ -31,7 +31,7 @@ def test_the_reader_is_meant_where_nobody_says(allot: Allot) -> None:
 
 def test_every_rule_stands_under_its_reason(allot: Allot) -> None:
     lines = allot("rbac", "taints").out.splitlines()
-    assert lines[lines.index("# A rule tells how far its eviction is.") + 4] == "  - devicetaintrules/status"
+    assert lines[lines.index("# Progress of the eviction in the status of rules.") + 4] == "  - devicetaintrules/status"
     assert max(map(len, lines)) <= 100
 
 
@@ -89,9 +89,9 @@ def test_what_an_account_lacks_is_told(live: Allot, lab: allotment.Lab) -> None:
     assert ran.code == 1
     first, _, header, missing, _, last = ran.out.splitlines()
     assert first.startswith("taints: system:serviceaccount:kube-system:tried lacks 2 of ")
-    assert re.split(" {3,}", header) == ["MAY NOT", "WHAT"]
+    assert re.split(" {3,}", header) == ["MISSING", "WHAT"]
     assert re.split(" {3,}", missing) == ["list,watch", "pods"]
-    assert last == "For the reasons, and an account with these permissions: allot rbac taints | kubectl apply -f -"
+    assert last == "To create an account with these permissions: allot rbac taints | kubectl apply -f -"
     data = json.loads(
         live("rbac", "taints", "--check", "--service-account", "tried", "-n", "kube-system", "-o", "json").out
     )

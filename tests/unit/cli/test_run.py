@@ -14,19 +14,19 @@ import pytest
 from allotment.cli.main import _parsed, main
 from allotment.cli.output.errors import Mistake
 from allotment.cli.run import _placed, settings_of
-from allotment.cluster.leader_election import Terms
-from allotment.cluster.remote.kubeconfig import Target
-from allotment.components.settings import Address, Serving, Settings
+from allotment.cluster.leader_election import LeaseTimings
+from allotment.cluster.remote.kubeconfig import ClusterTarget
+from allotment.components.settings import Address, EndpointSettings, ComponentSettings
 
 COMPONENTS = ("scheduler", "claims", "taints", "annotator", "autoscaler", "driver", "exporter")
 
 
-def settings(*words: str) -> Settings:
+def settings(*words: str) -> ComponentSettings:
     return settings_of(_parsed(["run", "scheduler", *words]))
 
 
 def test_nothing_is_served_and_nobody_elected_unless_it_is_asked_for() -> None:
-    assert settings() == Settings()
+    assert settings() == ComponentSettings()
 
 
 def test_all_that_can_be_said() -> None:
@@ -36,16 +36,16 @@ def test_all_that_can_be_said() -> None:
         "--metrics-bind-address", "[::1]:8080", "--log-format", "json", "-v", "--otlp-endpoint", "http://jaeger:4318",
         "--kube-version", "1.35", "--feature-gates", "DRADeviceTaints=true", "--stop-timeout", "1m",
     )  # fmt: skip
-    assert found.serving == Serving(Address("0.0.0.0", 8081), Address("::1", 8080))
+    assert found.serving == EndpointSettings(Address("0.0.0.0", 8081), Address("::1", 8080))
     assert found.leading is not None
-    assert found.leading[1:] == ("allotment", "mine", Terms(30, 20.0, 0.5))
+    assert found.leading[1:] == ("allotment", "mine", LeaseTimings(30, 20.0, 0.5))
     assert re.fullmatch(rf"{re.escape(socket.gethostname())}_[0-9a-f-]{{36}}", found.leading.identity)
-    assert (found.logs, found.verbose, found.traces, found.patience) == ("json", True, "http://jaeger:4318", 60)
-    assert found.wished == ("1.35", {"DRADeviceTaints": True})
+    assert (found.logs, found.verbose, found.traces, found.shutdown_seconds) == ("json", True, "http://jaeger:4318", 60)
+    assert found.feature_overrides == ("1.35", {"DRADeviceTaints": True})
 
 
 def test_zero_is_off_as_for_other_components() -> None:
-    assert settings("--metrics-bind-address", "0", "--health-bind-address=").serving == Serving()
+    assert settings("--metrics-bind-address", "0", "--health-bind-address=").serving == EndpointSettings()
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_what_cannot_be_meant_is_told(words: list[str], text: str) -> None:
 def test_a_pods_lease_is_in_its_own_namespace() -> None:
     arguments = _parsed(["run", "claims", "--leader-elect"])
     found = settings_of(arguments)
-    inside = Target("https://10.0.0.1", namespace="allotment", token_file=Path("token"))
-    outside = Target("https://10.0.0.1", context="prod", namespace="shop")
+    inside = ClusterTarget("https://10.0.0.1", namespace="allotment", token_file=Path("token"))
+    outside = ClusterTarget("https://10.0.0.1", context="prod", namespace="shop")
     for target, namespace in ((inside, "allotment"), (outside, "kube-system")):
         placed = _placed(found, arguments, target).leading
         assert placed is not None

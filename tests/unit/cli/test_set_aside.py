@@ -65,7 +65,7 @@ def test_explain_names_whose_the_device_is(allot: Allot, tmp_path: Path, devices
     wanted.write_text(WAITS)
     ran = allot("explain", "-f", str(wanted), "--cluster", str(cluster))
     assert ran.code == 1
-    assert f"in use, by {told}" in " ".join(ran.out.split())
+    assert f"in use by {told}" in " ".join(ran.out.split())
 
 
 def _claim() -> Tree:

@@ -71,7 +71,7 @@ def test_a_name_that_never_was_tells_what_to_write(allot: Allot) -> None:
     [
         (("nvidla",), "unknown driver 'nvidla': expected one of nvidia, amd, intel"),
         (("nvidia", "productNam3"), "has 'productNam3' in its name\n  did you mean productName"),
-        (("nvidia", "--version", "24"), "gpu.nvidia.com has no release 24 that we know: wanted one of 25.3, 25.8"),
+        (("nvidia", "--version", "24"), "gpu.nvidia.com has no release 24: expected one of 25.3, 25.8"),
     ],
     ids=["driver", "name", "release"],
 )

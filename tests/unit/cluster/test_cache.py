@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item, by_node
+from allotment.cluster.cached_item import CachedItem, by_node
 from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import UnknownVersions, Unreachable
 from allotment.cluster.resources import PODS
@@ -130,7 +130,7 @@ def test_a_cluster_that_was_restored_from_a_backup_is_read_anew() -> None:
         client.put(PODS, pod("goes"))
         async with following(client) as cache:
             assert names(cache) == ["changes", "goes", "stays"]
-            coming = asyncio.create_task(cache.reached("1000"))
+            coming = asyncio.create_task(cache.wait_for_revision("1000"))
             restore()
             await until(lambda: names(cache) == ["changes", "comes again", "stays"])
             changed = cache.item("ns", "changes")
@@ -182,7 +182,7 @@ def test_an_own_write_is_known_at_once_and_older_news_do_not_undo_it() -> None:
             told: list[str | None] = []
             cache.on_change(lambda old, new: told.append(new.spec.get("nodeName") if new else None))
             client.put(PODS, pod("a", "old"))
-            cache.noted(client.put(PODS, pod("a", "new")))
+            cache.record_write(client.put(PODS, pod("a", "new")))
             assert cache.tree("ns", "a") == client.objects[PODS, "ns", "a"]
             client.put(PODS, pod("b"))
             await until(lambda: len(cache) == 2)
@@ -199,7 +199,7 @@ def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
             client.remove(PODS, "ns", "a")
             client.put(PODS, pod("b"))
             await until(lambda: names(cache) == ["b"])
-            cache.noted(answer)
+            cache.record_write(answer)
             assert names(cache) == ["b"]
 
     idle.run(story())
@@ -213,14 +213,14 @@ def test_what_went_and_came_again_under_its_name_is_told_as_two_changes() -> Non
             await until(lambda: len(cache) == 1)
             told: list[tuple[str, str]] = []
 
-            def callback(old: Item[Pod] | None, new: Item[Pod] | None) -> None:
+            def callback(old: CachedItem[Pod] | None, new: CachedItem[Pod] | None) -> None:
                 told.append((old.uid if old else "", new.uid if new else ""))
 
             cache.on_change(callback)
             told.clear()
             client.remove(PODS, "ns", "a")
             second = client.put(PODS, pod("a"))
-            cache.noted(second)
+            cache.record_write(second)
             await asyncio.sleep(0.01)
             assert told == [(first["metadata"]["uid"], ""), ("", second["metadata"]["uid"])]
 
@@ -336,11 +336,11 @@ def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known
         async with following(client) as cache:
             client.put(PODS, pod("theirs"))
             mine = client.put(PODS, pod("mine"))
-            cache.noted(mine)
+            cache.record_write(mine)
             assert names(cache) == ["mine"]
-            await cache.reached(mine["metadata"]["resourceVersion"])
+            await cache.wait_for_revision(mine["metadata"]["resourceVersion"])
             assert sorted(names(cache)) == ["mine", "theirs"]
-            await cache.reached(mine["metadata"]["resourceVersion"])
+            await cache.wait_for_revision(mine["metadata"]["resourceVersion"])
 
     idle.run(story())
 

@@ -9,27 +9,27 @@ from contextlib import suppress
 import pytest
 
 from allotment.cluster import gc_tuning
-from allotment.cluster.gc_tuning import Look, paused, tended
+from allotment.cluster.gc_tuning import GcState, paused, collect_when_idle
 
 
 @pytest.mark.parametrize(
     ("look", "due"),
     [
-        (Look(new=0, busy=0, since_all=60), False),
-        (Look(new=100_000, busy=0, since_all=60), True),
-        (Look(new=100_000, busy=0.5, since_all=60), False),
-        (Look(new=5_000_000, busy=1, since_all=60), True),
-        (Look(new=0, busy=0, since_all=5000), True),
-        (Look(new=0, busy=1, since_all=5000), False),
+        (GcState(new=0, busy=0, since_all=60), False),
+        (GcState(new=100_000, busy=0, since_all=60), True),
+        (GcState(new=100_000, busy=0.5, since_all=60), False),
+        (GcState(new=5_000_000, busy=1, since_all=60), True),
+        (GcState(new=0, busy=0, since_all=5000), True),
+        (GcState(new=0, busy=1, since_all=5000), False),
     ],
 )
-def test_it_waits_for_a_quiet_moment_unless_there_is_too_much(look: Look, due: bool) -> None:
+def test_it_waits_for_a_quiet_moment_unless_there_is_too_much(look: GcState, due: bool) -> None:
     assert look.due == due
 
 
 def test_the_old_have_their_turn_only_when_it_is_quiet() -> None:
-    assert Look(0, 0, 5000).all_due
-    assert not Look(5_000_000, 1, 5000).all_due
+    assert GcState(0, 0, 5000).all_due
+    assert not GcState(5_000_000, 1, 5000).all_due
 
 
 def test_cycles_go_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_cycles_go_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc_tuning, "_QUIET", 1000.0)
 
     async def story() -> None:
-        task = asyncio.create_task(tended())
+        task = asyncio.create_task(collect_when_idle())
         await asyncio.sleep(0)
         assert not gc.isenabled()
         for _ in range(2000):

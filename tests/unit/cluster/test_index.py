@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.index import Index
 
 
-def item(name: str, *labels: str, revision: int = 1) -> Item[Any]:
+def item(name: str, *labels: str, revision: int = 1) -> CachedItem[Any]:
     metadata = {"name": name, "labels": dict.fromkeys(labels, ""), "resourceVersion": str(revision)}
-    return Item({"metadata": metadata})
+    return CachedItem({"metadata": metadata})
 
 
 def test_an_index_takes_a_key_that_is_named_twice_and_lets_it_go() -> None:
-    items: dict[tuple[str, str], Item[Any]] = {}
+    items: dict[tuple[str, str], CachedItem[Any]] = {}
     index = Index[Any](lambda item: (*item.labels, *item.labels), items)
 
-    def change(name: str, new: Item[Any] | None) -> None:
+    def change(name: str, new: CachedItem[Any] | None) -> None:
         old = items.pop(("", name), None)
         if new is not None:
             items[new.key] = new

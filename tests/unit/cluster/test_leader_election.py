@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.leader_election import LeaderElection, LeaseLost, Terms
+from allotment.cluster.leader_election import LeaderElection, LeaseLost, LeaseTimings
 from allotment.cluster.resources import LEASES
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
@@ -18,7 +18,7 @@ from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 
 CLOCK = IdleClock()
-TERMS = Terms(lease=3, renew=2.0, retry=0.4)
+TERMS = LeaseTimings(lease=3, renew=2.0, retry=0.4)
 
 
 async def _for_ever() -> None:
@@ -151,20 +151,20 @@ def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
     async def story() -> None:
         client = MemoryClient()
         election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
-        assert election.barred() == "first is not the leader"
+        assert election.write_block() == "first is not the leader"
         woke: list[str] = []
 
         async def lead() -> None:
-            assert election.barred() == ""
+            assert election.write_block() == ""
             await asyncio.sleep(0)
             idle.stand_still(TERMS.renew)
             lease = client.objects[LEASES, "kube-system", "controllers"]
             client.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "second"}})
-            woke.append(election.barred())
+            woke.append(election.write_block())
             try:
                 await asyncio.Event().wait()
             finally:
-                woke.append(election.barred())
+                woke.append(election.write_block())
 
         with pytest.raises(LeaseLost):
             await election.lead(lead)
@@ -232,8 +232,8 @@ def test_a_renewal_that_is_late_counts_if_nobody_else_has_led() -> None:
     async def story() -> None:
         async def lead() -> None:
             idle.stand_still(TERMS.renew * 1.5)
-            assert election.barred() == "first has not renewed its Lease in time"
-            while election.barred():
+            assert election.write_block() == "first has not renewed its Lease in time"
+            while election.write_block():
                 await asyncio.sleep(0.02)
 
         election = LeaderElection(Far(), "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
-from allotment.cluster.program import Context, follow, run
+from allotment.cluster.program import ProgramContext, run_queues, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import PODS
 from allotment.cluster.work_queue import WorkQueue
@@ -18,27 +18,27 @@ from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 
 
-def context_of(client: MemoryClient) -> Context:
+def context_of(client: MemoryClient) -> ProgramContext:
     clock, random = idle.IdleClock(speed=100), Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    return Context(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
+    return ProgramContext(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
 
 
 def test_a_program_that_crashes_or_ends_is_started_again_and_the_others_never_notice() -> None:
     async def story() -> None:
         starts = {"crashes": 0, "ends": 0, "runs": 0}
 
-        async def crashes(context: Context) -> None:
+        async def crashes(context: ProgramContext) -> None:
             starts["crashes"] += 1
             raise RuntimeError("a mistake")
 
-        async def ends(context: Context) -> None:
+        async def ends(context: ProgramContext) -> None:
             starts["ends"] += 1
 
-        async def runs(context: Context) -> None:
+        async def runs(context: ProgramContext) -> None:
             starts["runs"] += 1
             await asyncio.Event().wait()
 
@@ -60,11 +60,11 @@ def test_a_program_that_was_started_again_is_told_each_change_once() -> None:
         pods = context.caches.trees(PODS)
         lives: list[list[str]] = []
 
-        async def program(context: Context) -> None:
+        async def program(context: ProgramContext) -> None:
             told: list[str] = []
             lives.append(told)
 
-            def changed(old: Item[object] | None, new: Item[object] | None) -> None:
+            def changed(old: CachedItem[object] | None, new: CachedItem[object] | None) -> None:
                 told.append(new.name if new else "")
 
             async def work(key: str) -> None:
@@ -72,7 +72,7 @@ def test_a_program_that_was_started_again_is_told_each_change_once() -> None:
 
             queue: WorkQueue[str] = WorkQueue("none", work, clock=context.clock, random=context.random)
             async with asyncio.timeout(0.02):
-                await follow([queue], [(pods, changed)])
+                await run_queues([queue], [(pods, changed)])
 
         task = asyncio.create_task(run({"program": program}, context))
         for number in range(200):

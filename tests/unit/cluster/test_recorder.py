@@ -36,7 +36,7 @@ def name_of(event: Tree) -> str:
 
 async def written(client: MemoryClient, notes: Events) -> list[Tree]:
     task = asyncio.create_task(notes.run())
-    await notes.written()
+    await notes.flush()
     task.cancel()
     return events(client)
 
@@ -173,7 +173,7 @@ def test_what_a_cluster_does_not_answer_to_waits_until_it_does() -> None:
         await asyncio.sleep(20)
         recorder.event(POD, "Normal", "First", "x")
         recorder.event(POD, "Normal", "Second", "x")
-        await notes.written()
+        await notes.flush()
         assert {event["reason"]: event["count"] for event in events(client)} == {"First": 2, "Second": 1}
         task.cancel()
 

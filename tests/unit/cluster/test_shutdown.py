@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from allotment.cluster.shutdown import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Shutdown
 from tests.unit.cluster import idle
 
 
@@ -24,16 +24,16 @@ async def _fails() -> None:
 
 def test_who_waits_for_something_is_woken_when_it_begins() -> None:
     async def story() -> None:
-        stopping = Stopping()
-        waiting = asyncio.create_task(stopping.unless(_never()))
+        stopping = Shutdown()
+        waiting = asyncio.create_task(stopping.run_until_shutdown(_never()))
         ending = asyncio.create_task(stopping.wait())
         await asyncio.sleep(0)
-        assert await stopping.unless(_soon())
+        assert await stopping.run_until_shutdown(_soon())
         assert not waiting.done()
-        stopping.begin()
+        stopping.start()
         assert await waiting is False
         await ending
-        assert not await stopping.unless(_soon()), "it has begun: nothing is waited for any more"
+        assert not await stopping.run_until_shutdown(_soon()), "it has begun: nothing is waited for any more"
         await stopping.wait()
 
     idle.run(story())
@@ -41,13 +41,13 @@ def test_who_waits_for_something_is_woken_when_it_begins() -> None:
 
 def test_what_fails_is_told_to_who_waits() -> None:
     with pytest.raises(RuntimeError, match="a mistake"):
-        idle.run(NEVER.unless(_fails()))
+        idle.run(NEVER.run_until_shutdown(_fails()))
 
 
 def test_nobody_is_told_after_it_went() -> None:
-    stopping = Stopping()
+    stopping = Shutdown()
     told: list[str] = []
-    with stopping.telling(lambda: told.append("inside")):
+    with stopping.callback(lambda: told.append("inside")):
         pass
-    stopping.begin()
+    stopping.start()
     assert told == []

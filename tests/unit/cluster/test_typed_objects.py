@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster import typed_objects
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.typed_objects import Values, value_of
 from allotment.model import trees
 from allotment.model.core import Node, Pod
@@ -16,10 +16,10 @@ from allotment.model.meta import Object
 from allotment.model.trees import Tree
 
 
-def item(kind: str, name: str, revision: int = 1, **spec: Any) -> Item[Any]:
+def item(kind: str, name: str, revision: int = 1, **spec: Any) -> CachedItem[Any]:
     """An object as a cache has it."""
     metadata = {"name": name, "namespace": "ns", "uid": f"{kind}-{name}", "resourceVersion": str(revision)}
-    return Item({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec})
+    return CachedItem({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec})
 
 
 def names(values: list[Object]) -> list[str]:
@@ -42,7 +42,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_has_not_changed_is_not_read_again(read: list[str]) -> None:
     values = Values()
-    first: list[tuple[Item[Any], type[Object]]] = [(item("Pod", "a"), Pod), (item("Node", "n"), Node)]
+    first: list[tuple[CachedItem[Any], type[Object]]] = [(item("Pod", "a"), Pod), (item("Node", "n"), Node)]
     assert names(values.of(first)) == ["a", "n"]
     assert names(values.of(first)) == ["a", "n"]
     assert read == ["a", "n"]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.shutdown import Stopping
+from allotment.cluster.shutdown import Shutdown
 from allotment.cluster.work_queue import WorkQueue
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
@@ -210,14 +210,14 @@ def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
             await go_on.wait()
             done.append(key)
 
-        stopping = Stopping()
+        stopping = Shutdown()
         queue = WorkQueue("test", work, clock=CLOCK, random=Random(1), workers=2)
         for key in "abc":
             queue.add(key)
         task = asyncio.create_task(queue.run(stopping))
         await asyncio.sleep(0.01)
         assert begun == ["a", "b"]
-        stopping.begin()
+        stopping.start()
         queue.add("d")
         await asyncio.sleep(0.01)
         assert not task.done()

@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.components.diagnostic_endpoints import Access
+from allotment.components.diagnostic_endpoints import MetricsAuthorizer
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient
 
@@ -41,12 +41,12 @@ class Cluster(MemoryClient):
 )
 def test_the_cluster_decides(token: str, verdict: str) -> None:
     cluster = Cluster()
-    assert asyncio.run(Access(cluster).of(token)) == verdict
+    assert asyncio.run(MetricsAuthorizer(cluster).review(token)) == verdict
 
 
 def test_who_it_is_and_what_is_wanted_is_asked_as_kubernetes_does() -> None:
     cluster = Cluster()
-    asyncio.run(Access(cluster).of("of-prometheus"))
+    asyncio.run(MetricsAuthorizer(cluster).review("of-prometheus"))
     assert [tree["kind"] for tree in cluster.asked] == ["TokenReview", "SubjectAccessReview"]
     spec = cluster.asked[1]["spec"]
     assert (spec["user"], spec["groups"]) == ("prometheus", ["a"])
@@ -56,13 +56,13 @@ def test_who_it_is_and_what_is_wanted_is_asked_as_kubernetes_does() -> None:
 def test_an_answer_is_kept_for_a_moment() -> None:
     async def story() -> None:
         cluster = Cluster()
-        access = Access(cluster, kept=3600)
-        assert {await access.of("of-prometheus") for _ in range(10)} == {"allowed"}
+        access = MetricsAuthorizer(cluster, kept=3600)
+        assert {await access.review("of-prometheus") for _ in range(10)} == {"allowed"}
         assert len(cluster.asked) == 2
-        forgetful = Access(cluster, kept=0)
-        assert await forgetful.of("of-prometheus") == "allowed"
+        forgetful = MetricsAuthorizer(cluster, kept=0)
+        assert await forgetful.review("of-prometheus") == "allowed"
         cluster.users = {}
-        assert await forgetful.of("of-prometheus") == "unknown"
+        assert await forgetful.review("of-prometheus") == "unknown"
 
     asyncio.run(story())
 
@@ -71,19 +71,19 @@ def test_an_answer_is_kept_for_a_moment() -> None:
 def test_a_cluster_that_does_not_say_lets_nobody_in_and_is_asked_again(broken: Exception) -> None:
     async def story() -> None:
         cluster = Cluster()
-        access = Access(cluster)
+        access = MetricsAuthorizer(cluster)
         cluster.broken = broken
-        assert await access.of("of-prometheus") == "unsure"
+        assert await access.review("of-prometheus") == "unsure"
         cluster.broken = None
-        assert await access.of("of-prometheus") == "allowed"
+        assert await access.review("of-prometheus") == "allowed"
 
     asyncio.run(story())
 
 
 def test_tokens_are_not_kept() -> None:
-    async def story() -> Access:
-        access = Access(Cluster())
-        await access.of("of-prometheus")
+    async def story() -> MetricsAuthorizer:
+        access = MetricsAuthorizer(Cluster())
+        await access.review("of-prometheus")
         return access
 
     assert "of-prometheus" not in repr(vars(asyncio.run(story())))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from allotment.components.health import Health, Pulse
+from allotment.components.health import Health, Heartbeat
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_other_paths_are_not_there(health: Health, path: str) -> None:
 
 def test_a_loop_that_beats_is_well() -> None:
     async def story() -> None:
-        pulse = Pulse()
+        pulse = Heartbeat()
         beating = asyncio.create_task(pulse.run())
         await asyncio.sleep(0)
         assert pulse.check() == ""
@@ -69,7 +69,7 @@ def test_a_loop_that_beats_is_well() -> None:
 
 def test_a_loop_that_stands_still_is_seen_from_outside() -> None:
     async def story() -> str:
-        pulse = Pulse(still=0.2)
+        pulse = Heartbeat(still=0.2)
         beating = asyncio.create_task(pulse.run())
         await asyncio.sleep(0)
         with ThreadPoolExecutor() as others:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import pytest
 
-from allotment.components.certificate import Certificate, UnusableCertificate
-from allotment.components.http_server import Answer, Unusable, served, text
+from allotment.components.certificate import Certificate, CertificateError
+from allotment.components.http_server import HttpResponse, AddressUnavailable, serve, text
 from allotment.components.settings import Address
 from allotment.lab.certificates import serving
 from tests.waiting import wait_until
@@ -48,12 +48,12 @@ def connected(where: Address) -> socket.socket:
     return socket.create_connection((where.host, where.port))
 
 
-def echo(path: str, query: str, headers: Message) -> Answer:
+def echo(path: str, query: str, headers: Message) -> HttpResponse:
     return text(200, f"{path} {query} {headers.get('Accept')}")
 
 
 def test_who_asks_gets_an_answer() -> None:
-    with served(HERE, echo) as where:
+    with serve(HERE, echo) as where:
         got = get(where, "/readyz?verbose")
         assert got.code == 200
         assert got.body == "/readyz verbose None"
@@ -65,17 +65,17 @@ def test_who_asks_gets_an_answer() -> None:
 
 def test_it_answers_while_the_event_loop_stands_still() -> None:
     async def story() -> None:
-        with served(HERE, echo) as where, ThreadPoolExecutor() as others:
+        with serve(HERE, echo) as where, ThreadPoolExecutor() as others:
             assert others.submit(get, where).result().code == 200
 
     asyncio.run(story())
 
 
 def test_a_mistake_of_ours_is_an_answer_and_not_the_end() -> None:
-    def fails(path: str, query: str, headers: Message) -> Answer:
+    def fails(path: str, query: str, headers: Message) -> HttpResponse:
         raise RuntimeError("a mistake")
 
-    with served(HERE, fails) as where:
+    with serve(HERE, fails) as where:
         assert get(where).code == 500
         assert "a mistake" not in get(where).body
 
@@ -86,16 +86,16 @@ def test_a_port_in_use_and_an_address_of_somebody_else_are_said() -> None:
         other.listen()
         port = other.getsockname()[1]
         said = f"127.0.0.1:{port}: the address is already in use"
-        with pytest.raises(Unusable, match=said), served(Address("127.0.0.1", port), echo):
+        with pytest.raises(AddressUnavailable, match=said), serve(Address("127.0.0.1", port), echo):
             pass
-    with pytest.raises(Unusable, match=r"203\.0\.113\.1:0: "), served(Address("203.0.113.1", 0), echo):
+    with pytest.raises(AddressUnavailable, match=r"203\.0\.113\.1:0: "), serve(Address("203.0.113.1", 0), echo):
         pass
 
 
 def test_the_port_is_free_again_afterwards() -> None:
-    with served(HERE, echo) as where:
+    with serve(HERE, echo) as where:
         assert get(where).code == 200
-    with served(where, echo) as again:
+    with serve(where, echo) as again:
         assert again == where
         assert get(again).code == 200
 
@@ -114,7 +114,7 @@ def ended(connection: socket.socket) -> bool:
 
 def test_who_asks_ever_so_slowly_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.components.http_server._SECONDS", 0.4)
-    with served(HERE, echo) as where, connected(where) as slow:
+    with serve(HERE, echo) as where, connected(where) as slow:
         wait_until(lambda: ended(slow))
 
 
@@ -122,7 +122,7 @@ def test_a_crowd_that_says_nothing_takes_no_more_threads_than_there_may_be(monke
     monkeypatch.setattr("allotment.components.http_server._SECONDS", 0.5)
     monkeypatch.setattr("allotment.components.http_server._MOST_AT_ONCE", 8)
     most = threading.active_count() + 1 + 8
-    with served(HERE, echo) as where, ExitStack() as stack:
+    with serve(HERE, echo) as where, ExitStack() as stack:
         for connection in [stack.enter_context(connected(where)) for _ in range(40)]:
             assert threading.active_count() <= most
             connection.settimeout(30)
@@ -146,7 +146,7 @@ def made(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_over_tls_and_who_does_not_speak_it_harms_nobody(made: tuple[Path, Path, Path]) -> None:
     authority, certificate, key = made
     context = ssl.create_default_context(cafile=str(authority))
-    with served(HERE, echo, Certificate(certificate, key)) as where, connected(where), connected(where) as plain:
+    with serve(HERE, echo, Certificate(certificate, key)) as where, connected(where), connected(where) as plain:
         plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
         with suppress(ConnectionResetError):
             assert b"200 OK" not in plain.recv(100)
@@ -157,7 +157,7 @@ def test_a_rotated_certificate_is_used_for_the_next_connection(made: tuple[Path,
     authority, certificate, key = made
     next_authority, following = serving(tmp_path / "second", datetime.now(UTC))
     trusts_next = ssl.create_default_context(cafile=str(next_authority))
-    with served(HERE, echo, Certificate(certificate, key)) as where:
+    with serve(HERE, echo, Certificate(certificate, key)) as where:
         with pytest.raises(urllib.error.URLError):
             get(where, "/", trusts_next)
         shutil.copy(following.certificate, certificate)
@@ -169,7 +169,7 @@ def test_a_rotated_certificate_is_used_for_the_next_connection(made: tuple[Path,
 
 def test_files_that_hold_no_certificate_are_said_at_once(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
     _, certificate, key = made
-    with pytest.raises(UnusableCertificate, match=r"absent\.crt: No such file or directory"):
+    with pytest.raises(CertificateError, match=r"absent\.crt: No such file or directory"):
         Certificate(tmp_path / "absent.crt", key)
-    with pytest.raises(UnusableCertificate, match="not a certificate with its key"):
+    with pytest.raises(CertificateError, match="not a certificate with its key"):
         Certificate(key, certificate)

@@ -19,22 +19,22 @@ import pytest
 
 from allotment import Lab, __version__
 from allotment.cluster.errors import StatusError
-from allotment.cluster.leader_election import LeaseLost, Terms
-from allotment.cluster.program import Context, Program
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.leader_election import LeaseLost, LeaseTimings
+from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.resources import CONFIG_MAPS, LEASES, NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.components.component import Component
-from allotment.components.http_server import Unusable
-from allotment.components.lifecycle import NoAnswer, first_of, run_component
-from allotment.components.settings import Address, Leading, Serving, Settings
+from allotment.components.http_server import AddressUnavailable
+from allotment.components.lifecycle import ClusterUnavailable, find_error, run_component
+from allotment.components.settings import Address, LeaderElectionSettings, EndpointSettings, ComponentSettings
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from tests import waiting
 from tests.components.process import get
 
 #: Whoever leads looks often, and loses nothing on a machine that has much to do.
-TERMS = Terms(lease=120, renew=60.0, retry=0.1)
+TERMS = LeaseTimings(lease=120, renew=60.0, retry=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +51,18 @@ def _nobody_leads_afterwards(lab: Lab) -> Iterator[None]:
         lab.client.delete(LEASES, "allotment-test", "kube-system")
 
 
-def target(lab: Lab) -> Target:
-    return Target(lab.url)
+def target(lab: Lab) -> ClusterTarget:
+    return ClusterTarget(lab.url)
 
 
 def component(program: Program, *, finishes: bool = False, ends_with: tuple[type[Exception], ...] = ()) -> Component:
     return Component(
-        "test", lambda features: program, "allotment-test", "allotment-test", finishes=finishes, ends_with=ends_with
+        "test", lambda features: program, "allotment-test", "allotment-test", stops_itself=finishes, fatal_errors=ends_with
     )
 
 
-def leading(identity: str) -> Settings:
-    return Settings(leading=Leading(identity, terms=TERMS), answering=0.5)
+def leading(identity: str) -> ComponentSettings:
+    return ComponentSettings(leading=LeaderElectionSettings(identity, terms=TERMS), connect_seconds=0.5)
 
 
 def holder(lab: Lab) -> str:
@@ -77,7 +77,7 @@ async def until(test: Callable[[], object]) -> None:
     await waiting.until(lambda: asyncio.to_thread(test))
 
 
-async def forever(context: Context) -> None:
+async def forever(context: ProgramContext) -> None:
     await asyncio.Event().wait()
 
 
@@ -86,7 +86,7 @@ def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: s
     async def story() -> None:
         begun, done = asyncio.Event(), []
 
-        async def program(context: Context) -> None:
+        async def program(context: ProgramContext) -> None:
             async def work(key: str) -> None:
                 begun.set()
                 await context.stopping.wait()
@@ -114,7 +114,7 @@ def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: s
 
 def test_work_that_does_not_end_in_time_is_left(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        settings = leading("slow")._replace(patience=0.2)
+        settings = leading("slow")._replace(shutdown_seconds=0.2)
         running = asyncio.create_task(run_component(component(forever, finishes=True), settings, target(lab)))
         await until(lambda: holder(lab) == "slow")
         os.kill(os.getpid(), signal.SIGTERM)
@@ -130,21 +130,21 @@ def test_a_second_signal_ends_the_process_at_once(lab: Lab, monkeypatch: pytest.
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.setattr("logging.shutdown", lambda: None)
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await context.stopping.wait()
         assert codes == []
         os.kill(os.getpid(), signal.SIGTERM)
         await waiting.until(lambda: codes)
 
-    asyncio.run(run_component(component(program, finishes=True), Settings(patience=40), target(lab)))
+    asyncio.run(run_component(component(program, finishes=True), ComponentSettings(shutdown_seconds=40), target(lab)))
     assert codes == [128 + signal.SIGTERM]
 
 
 def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
     ended: list[str] = []
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         try:
             await asyncio.Event().wait()
         finally:
@@ -167,7 +167,7 @@ def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pyt
     caplog.set_level(logging.INFO, "allotment.components.diagnostic_endpoints")
     known: list[bool] = []
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         known.append(context.caches.trees(NODES).synced.is_set())
         os.kill(os.getpid(), signal.SIGTERM)
         await context.stopping.wait()
@@ -180,8 +180,8 @@ def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pyt
         spec = {"holderIdentity": "other", "leaseDurationSeconds": 3600}
         lease = {"kind": "Lease", "metadata": {"name": "allotment-test"}, "spec": spec}
         await asyncio.to_thread(lab.client.create, LEASES, lease, "kube-system")
-        settings = leading("standing")._replace(serving=Serving(Address("127.0.0.1", 0)))
-        standing = component(program, finishes=True)._replace(follows=(NODES,))
+        settings = leading("standing")._replace(serving=EndpointSettings(Address("127.0.0.1", 0)))
+        standing = component(program, finishes=True)._replace(watched=(NODES,))
         running = asyncio.create_task(run_component(standing, settings, target(lab)))
         await until(ready)
         assert known == []
@@ -196,14 +196,14 @@ def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pyt
 def test_a_program_that_crashes_is_started_again(lab: Lab) -> None:
     starts: list[int] = []
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         starts.append(1)
         if len(starts) < 3:
             raise RuntimeError("a mistake")
         os.kill(os.getpid(), signal.SIGTERM)
         await context.stopping.wait()
 
-    asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), Settings(), target(lab)), 40))
+    asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), ComponentSettings(), target(lab)), 40))
     assert len(starts) == 3
 
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_mended_ends_the_process(lab: Lab) -> None:
     class NoDevices(Exception):
         pass
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(forever(context))
             raise NoDevices("there is no GPU")
@@ -221,16 +221,16 @@ def test_what_cannot_be_mended_ends_the_process(lab: Lab) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_one_clear_error() -> None:
-    nowhere = Target("http://127.0.0.1:9")
-    with pytest.raises(NoAnswer, match=r"http://127.0.0.1:9 did not answer for 0\.5 s: "):
-        asyncio.run(run_component(component(forever), Settings(answering=0.5), nowhere))
+    nowhere = ClusterTarget("http://127.0.0.1:9")
+    with pytest.raises(ClusterUnavailable, match=r"http://127.0.0.1:9 did not answer for 0\.5 s: "):
+        asyncio.run(run_component(component(forever), ComponentSettings(connect_seconds=0.5), nowhere))
 
 
 def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "allotment.components.lifecycle")
 
     async def story() -> None:
-        running = asyncio.create_task(run_component(component(forever), Settings(), Target("http://127.0.0.1:9")))
+        running = asyncio.create_task(run_component(component(forever), ComponentSettings(), ClusterTarget("http://127.0.0.1:9")))
         await waiting.until(lambda: "does not answer yet" in caplog.text)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 40)
@@ -239,8 +239,8 @@ def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.Log
 
 
 def test_an_address_that_others_reach_wants_a_certificate(lab: Lab) -> None:
-    settings = Settings(Serving(metrics=Address("0.0.0.0", 0)))
-    with pytest.raises(Unusable, match=r"0\.0\.0\.0:0: other machines can reach it, so a certificate and its key are required"):
+    settings = ComponentSettings(EndpointSettings(metrics=Address("0.0.0.0", 0)))
+    with pytest.raises(AddressUnavailable, match=r"0\.0\.0\.0:0: other machines can reach it, so a certificate and its key are required"):
         asyncio.run(run_component(component(forever), settings, target(lab)))
 
 
@@ -266,35 +266,35 @@ class _Api(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def api(*refuses: int, of: type[_Api] = _Api) -> Iterator[Target]:
+def api(*refuses: int, of: type[_Api] = _Api) -> Iterator[ClusterTarget]:
     """Such a server, which first refuses so often."""
     _Api.asked.clear()
     _Api.refuses[:] = refuses
     with ThreadingHTTPServer(("127.0.0.1", 0), of) as server:
         Thread(target=server.serve_forever, args=(0.05,)).start()
-        yield Target(f"http://127.0.0.1:{server.server_port}")
+        yield ClusterTarget(f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
 
 
 def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.components.lifecycle._AGAIN_SECONDS", 0.05)
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await context.stopping.wait()
 
     with api(403, 403) as way:
-        asyncio.run(asyncio.wait_for(run_component(component(program), Settings(), way), 40))
-    with api(*[403] * 100) as way, pytest.raises(NoAnswer, match="denied access"):
-        asyncio.run(run_component(component(program), Settings(answering=0.3), way))
-    with api(401) as way, pytest.raises(NoAnswer, match="denied access"):
-        asyncio.run(run_component(component(program), Settings(), way))
+        asyncio.run(asyncio.wait_for(run_component(component(program), ComponentSettings(), way), 40))
+    with api(*[403] * 100) as way, pytest.raises(ClusterUnavailable, match="denied access"):
+        asyncio.run(run_component(component(program), ComponentSettings(connect_seconds=0.3), way))
+    with api(401) as way, pytest.raises(ClusterUnavailable, match="denied access"):
+        asyncio.run(run_component(component(program), ComponentSettings(), way))
 
 
 def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() -> None:
     made: list[Features] = []
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         tree = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "made", "namespace": "default"}}
         await context.client_for("anything").create(CONFIG_MAPS, tree)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -305,7 +305,7 @@ def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() ->
         return program
 
     with api() as way:
-        asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), Settings(), way), 40))
+        asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), ComponentSettings(), way), 40))
     assert [features.kube for features in made] == ["1.35"]
     assert {path for path, _ in _Api.asked} == {
         "/version", "/apis", "/apis/resource.k8s.io",
@@ -361,7 +361,7 @@ class _Busy(_Api):
 def test_a_server_that_has_too_much_to_do_takes_no_lease_away() -> None:
     """It asks for more patience than a leader has."""
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         while len(_Busy.renewals) < 6:
             await asyncio.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -374,5 +374,5 @@ def test_a_server_that_has_too_much_to_do_takes_no_lease_away() -> None:
 
 def test_of_errors_in_groups_the_first_that_is_meant_is_found() -> None:
     group = ExceptionGroup("", [RuntimeError(), ExceptionGroup("", [KeyError("a"), OSError("b")])])
-    assert str(first_of(group, (OSError,))) == "b"
-    assert first_of(group, (PermissionError,)) is None
+    assert str(find_error(group, (OSError,))) == "b"
+    assert find_error(group, (PermissionError,)) is None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from allotment.cluster.instrumentation import Done, Observing
+from allotment.cluster.instrumentation import WorkRecord, Instrumentation
 from allotment.components.metrics import Metrics
 from allotment.exporter.metric import Distribution, Family, Metric, Sample
 
@@ -28,7 +28,7 @@ def none() -> Sequence[Family]:
 
 
 def values(metrics: Metrics) -> dict[tuple[str, ...], float]:
-    asyncio.run(metrics.look())
+    asyncio.run(metrics.update())
     text, content_type = metrics.exposition()
     assert content_type.startswith("text/plain")
     return {
@@ -39,7 +39,7 @@ def values(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def test_work_is_counted_by_how_it_ended() -> None:
-    observing = Observing()
+    observing = Instrumentation()
     metrics = Metrics("scheduler", observing, none)
     with observing.work("schedule", "uid") as work:
         work.result = "scheduled"
@@ -53,13 +53,13 @@ def test_work_is_counted_by_how_it_ended() -> None:
 
 
 def test_programs_that_start_again_requests_and_who_leads() -> None:
-    observing = Observing()
+    observing = Instrumentation()
     metrics = Metrics("scheduler", observing, none)
     leads = [True]
-    metrics.leads("allotment-scheduler", lambda: leads[0])
-    observing.tell(Done("run", "scheduler", 0, 1, "crashed", {}))
-    metrics.answered("GET", 200, 0.003)
-    metrics.answered("GET", 0, 10)
+    metrics.add_leader_gauge("allotment-scheduler", lambda: leads[0])
+    observing.record(WorkRecord("run", "scheduler", 0, 1, "crashed", {}))
+    metrics.record_request("GET", 200, 0.003)
+    metrics.record_request("GET", 0, 10)
     found = values(metrics)
     assert found["allotment_program_restarts_total", "scheduler"] == 1
     assert found["allotment_client_requests_total", "200", "GET"] == 1
@@ -71,17 +71,17 @@ def test_programs_that_start_again_requests_and_who_leads() -> None:
 
 
 def test_levels_are_read_when_somebody_looks() -> None:
-    observing = Observing()
+    observing = Instrumentation()
     metrics = Metrics("claims", observing, none)
     waiting = [1]
-    observing.level("queue", "resource_claim", lambda: waiting[0])
+    observing.gauge("queue", "resource_claim", lambda: waiting[0])
     assert values(metrics)["allotment_queue_depth", "resource_claim"] == 1
     waiting[0] = 4
     assert values(metrics)["allotment_queue_depth", "resource_claim"] == 4
 
 
 def test_what_an_exporter_measures_is_served_beside() -> None:
-    found = values(Metrics("exporter", Observing(), lambda: FAMILIES))
+    found = values(Metrics("exporter", Instrumentation(), lambda: FAMILIES))
     assert found["allotment_devices", "free"] == 3
     assert found["allotment_claims_made_total",] == 7
     buckets = {key[2]: value for key, value in found.items() if key[0] == "allotment_wait_seconds_bucket"}
@@ -91,15 +91,15 @@ def test_what_an_exporter_measures_is_served_beside() -> None:
 
 
 def test_names_follow_the_conventions() -> None:
-    observing = Observing()
+    observing = Instrumentation()
     metrics = Metrics("exporter", observing, lambda: FAMILIES)
-    metrics.leads("a", lambda: True)
-    observing.level("queue", "a", lambda: 1)
+    metrics.add_leader_gauge("a", lambda: True)
+    observing.gauge("queue", "a", lambda: 1)
     with observing.work("plan"):
         pass
-    metrics.answered("GET", 200, 0.1)
-    observing.tell(Done("run", "a", 0, 1, "ended", {}))
-    asyncio.run(metrics.look())
+    metrics.record_request("GET", 200, 0.1)
+    observing.record(WorkRecord("run", "a", 0, 1, "ended", {}))
+    asyncio.run(metrics.update())
     families = list(text_string_to_metric_families(metrics.exposition()[0].decode()))
     assert len(families) > 10
     for family in families:
@@ -110,6 +110,6 @@ def test_names_follow_the_conventions() -> None:
 
 
 def test_who_prefers_openmetrics_gets_it() -> None:
-    text, content_type = Metrics("a", Observing(), none).exposition("application/openmetrics-text; version=1.0.0")
+    text, content_type = Metrics("a", Instrumentation(), none).exposition("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert text.endswith(b"# EOF\n")

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from allotment.cli.main import main
-from allotment.cluster.instrumentation import Done, Observing
+from allotment.cluster.instrumentation import WorkRecord, Instrumentation
 from allotment.components.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,14 +24,14 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_metrics_are_those_that_are_served() -> None:
-    observing = Observing()
+    observing = Instrumentation()
     metrics = Metrics("scheduler", observing, tuple)
-    metrics.leads("allotment-scheduler", lambda: True)
-    observing.level("queue", "a", lambda: 0)
-    observing.tell(Done("run", "a", 0, 0, "crashed", {}))
-    observing.tell(Done("bind", "a", 0, 0, "bound", {}))
-    metrics.answered("GET", 200, 0)
-    asyncio.run(metrics.look())
+    metrics.add_leader_gauge("allotment-scheduler", lambda: True)
+    observing.gauge("queue", "a", lambda: 0)
+    observing.record(WorkRecord("run", "a", 0, 0, "crashed", {}))
+    observing.record(WorkRecord("bind", "a", 0, 0, "bound", {}))
+    metrics.record_request("GET", 200, 0)
+    asyncio.run(metrics.update())
     served = {}
     for family in text_string_to_metric_families(metrics.exposition()[0].decode()):
         if family.name.startswith("allotment_"):

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from allotment.cluster.instrumentation import Done, Observing
-from allotment.components.traces import full, traced
+from allotment.cluster.instrumentation import WorkRecord, Instrumentation
+from allotment.components.traces import traces_url, export_traces
 from tests.components.otlp import receiving
 
 POD = str(uuid.uuid4())
@@ -15,12 +15,12 @@ POD = str(uuid.uuid4())
 
 def test_the_attempts_and_the_binding_of_a_pod_are_one_trace() -> None:
     with receiving() as receiver:
-        observing = Observing()
-        with traced(f"http://127.0.0.1:{receiver.server_port}", "allot-scheduler", observing):
-            observing.tell(Done("schedule", POD, 100.0, 0.5, "unschedulable", {"pod": "default/web", "claims": 1}))
-            observing.tell(Done("schedule", POD, 110.0, 0.25, "scheduled", {"pod": "default/web", "node": "n1"}))
-            observing.tell(Done("bind", POD, 110.25, 1.0, "bound", {"pod": "default/web", "node": "n1"}))
-            observing.tell(Done("sync_claim", "claim default/a", 1.0, 1.0, "done", {}))
+        observing = Instrumentation()
+        with export_traces(f"http://127.0.0.1:{receiver.server_port}", "allot-scheduler", observing):
+            observing.record(WorkRecord("schedule", POD, 100.0, 0.5, "unschedulable", {"pod": "default/web", "claims": 1}))
+            observing.record(WorkRecord("schedule", POD, 110.0, 0.25, "scheduled", {"pod": "default/web", "node": "n1"}))
+            observing.record(WorkRecord("bind", POD, 110.25, 1.0, "bound", {"pod": "default/web", "node": "n1"}))
+            observing.record(WorkRecord("sync_claim", "claim default/a", 1.0, 1.0, "done", {}))
         assert [path for path, _ in receiver.asked] == ["/v1/traces"]
         resource = receiver.asked[0][1].resource_spans[0].resource
         assert {a.key: a.value.string_value for a in resource.attributes}["service.name"] == "allot-scheduler"
@@ -40,12 +40,12 @@ def test_the_attempts_and_the_binding_of_a_pod_are_one_trace() -> None:
 
 
 def test_an_endpoint_that_does_not_answer_does_not_hold_up_work(caplog: pytest.LogCaptureFixture) -> None:
-    observing = Observing()
-    with traced("http://127.0.0.1:9", "allot-scheduler", observing):
-        observing.tell(Done("bind", POD, 1.0, 1.0, "error", {}))
+    observing = Instrumentation()
+    with export_traces("http://127.0.0.1:9", "allot-scheduler", observing):
+        observing.record(WorkRecord("bind", POD, 1.0, 1.0, "error", {}))
     assert observing.listeners == []
     assert caplog.records, "it is said"
 
 
 def test_an_endpoint_with_a_path_is_used_as_it_is() -> None:
-    assert full("https://collector/otlp/v1/traces") == "https://collector/otlp/v1/traces"
+    assert traces_url("https://collector/otlp/v1/traces") == "https://collector/otlp/v1/traces"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.daemon_sets import daemon_sets
@@ -82,7 +82,7 @@ def test_taints_keep_daemons_away_and_only_no_execute_drives_them_out() -> None:
     idle.run(story())
 
 
-async def rejecting(context: Context) -> None:
+async def rejecting(context: ProgramContext) -> None:
     """A node that rejects every pod."""
     client = context.client_for("node")
     pods = context.caches.trees(PODS)
@@ -94,7 +94,7 @@ async def rejecting(context: Context) -> None:
             await client.update(PODS, {**item.tree, "status": status}, subresource="status")
 
     queue: WorkQueue[tuple[str, str]] = WorkQueue("kubelet", reject, clock=context.clock, random=context.random)
-    await follow([queue], [(pods, lambda old, new: queue.add(new.key) if new else None)])
+    await run_queues([queue], [(pods, lambda old, new: queue.add(new.key) if new else None)])
 
 
 def test_pods_that_fail_immediately_are_replaced_less_and_less_often() -> None:

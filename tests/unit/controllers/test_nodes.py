@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.client import Resource
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.controllers.node_lifecycle import node_lifecycle
 from allotment.controllers.pod_garbage_collector import pod_garbage
@@ -128,7 +128,7 @@ def test_no_pod_is_evicted_for_a_taint_about_to_be_removed(monkeypatch: pytest.M
     async def story() -> None:
         begin = asyncio.Event()
 
-        async def later(context: Context) -> None:
+        async def later(context: ProgramContext) -> None:
             await begin.wait()
             await node_lifecycle(context)
 

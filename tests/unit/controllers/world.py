@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.program import Context, Program, follow, run
+from allotment.cluster.program import ProgramContext, Program, run_queues, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.cluster.work_queue import WorkQueue
@@ -83,7 +83,7 @@ async def world(
         return client
 
     caches = Caches(client, clock=clock, random=random)
-    context = Context(client_for, caches, clock, Events(client, clock=clock), random)
+    context = ProgramContext(client_for, caches, clock, Events(client, clock=clock), random)
     task = asyncio.create_task(run({str(number): program for number, program in enumerate(programs)}, context))
     try:
         yield World(client)
@@ -92,7 +92,7 @@ async def world(
         await asyncio.wait([task])
 
 
-async def kubelet(context: Context) -> None:
+async def kubelet(context: ProgramContext) -> None:
     """Every pod that does not say otherwise (label ``stuck``) runs and is ready."""
     client = context.client_for("node")
     pods = context.caches.trees(PODS)
@@ -104,7 +104,7 @@ async def kubelet(context: Context) -> None:
             await client.update(PODS, {**item.tree, "status": status}, subresource="status")
 
     queue: WorkQueue[tuple[str, str]] = WorkQueue("kubelet", start, clock=context.clock, random=context.random)
-    await follow([queue], [(pods, lambda old, new: queue.add(new.key) if new else None)])
+    await run_queues([queue], [(pods, lambda old, new: queue.add(new.key) if new else None)])
 
 
 def pod(name: str, *, node: str = "", phase: str = "", ready: bool = False, **more: Any) -> Tree:

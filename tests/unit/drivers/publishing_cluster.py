@@ -71,7 +71,7 @@ class Cluster:
         authenticator = Authenticator(self.store, clock=self.clock.moment, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
             self.store, built_in_kinds(features), clock=self.clock.moment, ids=RandomIds(1), features=features,
-            access=AccessControl(authenticator, authorizer), companions=lambda namespace: (),
+            access=AccessControl(authenticator, authorizer), namespace_objects=lambda namespace: (),
         )  # fmt: skip
         #: For requests other than the publisher's.
         self.client = LocalClient(self.api, User("admin", ("system:masters",)), "test")

@@ -15,7 +15,7 @@ import yaml
 from allotment.cdi.lookup import CdiDevices
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Driver, HealthUpdate
@@ -270,9 +270,9 @@ def test_binding_conditions_are_set_once() -> None:
         put_claim(client, "other", "gpu-1", driver="nic.test", **waiting)
         caches = Caches(client, clock=clock, random=random)
         events = Events(client, clock=clock)
-        context = Context(lambda name, manager="": client, caches, clock, events, random)
+        context = ProgramContext(lambda name, manager="": client, caches, clock, events, random)
 
-        async def binding(context: Context) -> None:
+        async def binding(context: ProgramContext) -> None:
             await controller("gpu.example.com", NODE)(context)
 
         async with asyncio.TaskGroup() as group:

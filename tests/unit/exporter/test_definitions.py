@@ -8,7 +8,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from allotment.cluster.instrumentation import Done, Observing
+from allotment.cluster.instrumentation import WorkRecord, Instrumentation
 from allotment.components.metrics import Metrics
 from allotment.exporter.definitions import COMPONENTS, METRICS
 from allotment.exporter.metric import Metric
@@ -33,14 +33,14 @@ def test_names_are_unique() -> None:
 
 
 def test_components_export_the_defined_metrics() -> None:
-    observing = Observing()
+    observing = Instrumentation()
     metrics = Metrics("scheduler", observing, lambda: ())
-    observing.level("queue", "active", lambda: 1.0)
-    observing.tell(Done("bind", "p", 0.0, 0.1, "bound", {}))
-    observing.tell(Done("run", "scheduler", 0.0, 0.1, "error", {}))
-    metrics.answered("get", 200, 0.1)
-    metrics.leads("scheduler", lambda: True)
-    asyncio.run(metrics.look())
+    observing.gauge("queue", "active", lambda: 1.0)
+    observing.record(WorkRecord("bind", "p", 0.0, 0.1, "bound", {}))
+    observing.record(WorkRecord("run", "scheduler", 0.0, 0.1, "error", {}))
+    metrics.record_request("get", 200, 0.1)
+    metrics.add_leader_gauge("scheduler", lambda: True)
+    asyncio.run(metrics.update())
     text = metrics.exposition()[0].decode()
     served = {
         (family.name + ("_total" if family.type == "counter" else ""), family.type, family.documentation): {

@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.exporter.program import Exporter, ExporterOptions, exporter
@@ -49,7 +49,7 @@ async def exporting(client: MemoryClient, **options: Any) -> AsyncIterator[Expor
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    context = Context(
+    context = ProgramContext(
         client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random
     )
     one = exporter(ExporterOptions(FEATURES, build_interval=0.01, diagnosis_interval=0.01, **options))

@@ -68,7 +68,13 @@ def test_gpus_without_mig_stand_whole_beside_others_that_are_cut() -> None:
 def test_a_gpu_in_mig_mode_is_nothing_but_the_pieces_that_exist() -> None:
     off, on = gpus("a100-40gb", 2)
     on = on._replace(mig_enabled=True)
-    made = {on.pci: [FixedMigDevice(9, 4, "MIG-b"), FixedMigDevice(19, 0, "MIG-a"), FixedMigDevice(99, 0, "MIG-of-a-profile-nobody-knows")]}
+    made = {
+        on.pci: [
+            FixedMigDevice(9, 4, "MIG-b"),
+            FixedMigDevice(19, 0, "MIG-a"),
+            FixedMigDevice(99, 0, "MIG-of-a-profile-nobody-knows"),
+        ]
+    }
     for mode in (Full(), StaticMig(((), ()))):
         ((whole, *pieces),), counters = offering((off, on), mode, made)
         assert [whole.name, *(piece.name for piece in pieces)] == [

@@ -58,7 +58,11 @@ def test_counters_come_first_and_apart_since_1_35_and_beside_their_devices_in_1_
     groups = [[of_sets("a", 0)], [of_sets("b", 1)]]
     first, second = sets(2)
     apart = split(groups, (first, second), together=False)
-    assert apart == (SliceContent(counters=(first, second)), SliceContent((groups[0][0],)), SliceContent((groups[1][0],)))
+    assert apart == (
+        SliceContent(counters=(first, second)),
+        SliceContent((groups[0][0],)),
+        SliceContent((groups[1][0],)),
+    )
     beside = split(groups, (first, second), together=True)
     assert beside == (SliceContent((groups[0][0],), (first,)), SliceContent((groups[1][0],), (second,)))
 

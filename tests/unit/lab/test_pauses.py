@@ -16,7 +16,7 @@ import pytest
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
-from allotment.cluster.program import Context, Program, run
+from allotment.cluster.program import ProgramContext, Program, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.controllers.node_lifecycle import node_lifecycle
@@ -57,7 +57,7 @@ async def lab(client: Cluster, *programs: Program) -> AsyncIterator[None]:
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    context = Context(
+    context = ProgramContext(
         client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random
     )
     running = (node_lifecycle, pod_garbage, *(programs or (Kubelets().run,)))
@@ -69,7 +69,7 @@ async def lab(client: Cluster, *programs: Program) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def silent(context: Context) -> None:
+async def silent(context: ProgramContext) -> None:
     """In place of the kubelets."""
     await asyncio.get_running_loop().create_future()
 
@@ -177,7 +177,7 @@ def test_nodes_that_were_lost_come_back_before_their_drivers_do() -> None:
         await lost(client)
         drivers = asyncio.Event()
 
-        async def kubelets(context: Context) -> None:
+        async def kubelets(context: ProgramContext) -> None:
             await Kubelets().run(context, drivers)
 
         async with lab(client, kubelets):

@@ -69,7 +69,7 @@ def test_a_container_that_wants_more_memory_than_its_limit_fails_and_its_log_say
 
 def test_a_file_of_images_must_be_there(tmp_path: Path) -> None:
     with (
-        pytest.raises(InvalidImages, match="wanted a file of images, found none"),
+        pytest.raises(InvalidImages, match="expected an images file, found none"),
         Lab(runtime="process", images=tmp_path / "images.toml"),
     ):
         pass

@@ -85,7 +85,7 @@ def test_arguments_follow_the_images_command_and_a_command_replaces_it_where_it_
 
 
 def test_a_manifests_command_does_not_run_unless_the_file_allows_it() -> None:
-    with pytest.raises(NotStarted, match='write commands = "run" beside pattern = "app"') as caught:
+    with pytest.raises(NotStarted, match='set commands = "run" for pattern = "app"') as caught:
         _words(Image("app", ("serve",)), command=("rm", "-rf", "/"))
     assert caught.value.reason == "CreateContainerError"
     assert _words(Image("app", ("serve",), commands="ignored"), command=("rm",), args=("-rf",)) == ("serve",)
@@ -93,7 +93,7 @@ def test_a_manifests_command_does_not_run_unless_the_file_allows_it() -> None:
 
 def test_a_command_may_name_the_interpreter_and_needs_a_port_for_a_port() -> None:
     assert Image("app", ("{python}",)).words({}, (), None) == (sys.executable,)
-    with pytest.raises(NotStarted, match="wanted a containerPort in the manifest"):
+    with pytest.raises(NotStarted, match="expected a containerPort in the manifest"):
         Image("app", ("x", "{port}")).words({}, (), None)
     with pytest.raises(NotStarted, match="no command specified"):
         Image("app", commands="run").words({"image": "app"}, (), None)
@@ -120,14 +120,14 @@ def test_a_file_is_read_and_its_folders_lie_beside_it(tmp_path: Path) -> None:
         ('[[image]]\ncommand = ["x"]\n', "images.toml: Object missing required field `pattern` - at `$.image[0]`"),
         ('[[image]]\npattern = "a"\ncommand = "x"\n', "Expected `array`, got `str` - at `$.image[0].command`"),
         ('[[image]]\npattern = "a"\ncommands = "yes"\n', "Invalid enum value 'yes' - at `$.image[0].commands`"),
-        ('[[image]]\npattern = ""\ncommand = ["x"]\n', "image 1 (no pattern): pattern: wanted the name of an image"),
-        ('[[image]]\npattern = "a"\n', "image 1 (a): command: wanted a program and its arguments"),
-        ('[[image]]\npattern = "a"\ncommand = ["{prot}"]\n', "image 1 (a): command: wanted {python} or {port}"),
-        ('[[image]]\npattern = "a"\ncommand = ["x"]\nenv = { "A=B" = "1" }\n', "env: wanted a variable's name"),
-        ('[[image]]\npattern = "a"\ncommand = ["x"]\nrootfs = "none"\n', "rootfs: wanted a folder, found none at"),
+        ('[[image]]\npattern = ""\ncommand = ["x"]\n', "image 1 (no pattern): pattern: expected an image name"),
+        ('[[image]]\npattern = "a"\n', "image 1 (a): command: expected a program and its arguments"),
+        ('[[image]]\npattern = "a"\ncommand = ["{prot}"]\n', "image 1 (a): command: expected {python} or {port}"),
+        ('[[image]]\npattern = "a"\ncommand = ["x"]\nenv = { "A=B" = "1" }\n', "env: expected a variable name"),
+        ('[[image]]\npattern = "a"\ncommand = ["x"]\nrootfs = "none"\n', "rootfs: expected a folder, found none at"),
         (
             '[[image]]\npattern = "a"\ncommand = ["x"]\n[[image]]\npattern = "a"\ncommand = ["y"]\n',
-            "image 2 (a): pattern: is that of image 1, which always comes first",
+            "image 2 (a): pattern: same as image 1, which always matches first",
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_no_file_is_told_as_such(tmp_path: Path) -> None:
-    with pytest.raises(InvalidImages, match=r"images\.toml: wanted a file of images, found none"):
+    with pytest.raises(InvalidImages, match=r"images\.toml: expected an images file, found none"):
         read_images(tmp_path / "images.toml")
 
 

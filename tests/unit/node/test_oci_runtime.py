@@ -159,7 +159,7 @@ def test_a_port_of_the_container_is_reached_from_outside_its_network(run: Run) -
         assert await connection.read() == b"hello you"
         await connection.close()
         assert await running.wait() == 0
-        with pytest.raises(OSError, match="does not run"):
+        with pytest.raises(OSError, match="is not running"):
             await running.connect(5000)
 
     run(story)
@@ -198,7 +198,7 @@ def test_a_container_that_cannot_be_made_says_why(run: Run) -> None:
         ) as caught:
             await runtime.start(sandbox("true", edits=missing, mounts=_HOST), Log())
         assert caught.value.reason == "CreateContainerError"
-        with pytest.raises(NotStarted, match="has no file system here") as caught:
+        with pytest.raises(NotStarted, match="has no root file system here") as caught:
             await runtime.start(sandbox("true", image="bare"), Log())
         assert caught.value.reason == "ErrImagePull"
 

@@ -158,7 +158,7 @@ def test_paths_of_volumes_and_cdi_mounts_become_the_hosts_and_the_log_says_so(tm
         note, *lines = log.text.splitlines()
         assert lines == ["from the volume", f"/run/mps/7f0c /usr/lib:{volume}", str(volume)]
         assert note == (
-            f"allotment: a process of this machine, without walls: /etc/app is at {volume}; "
+            f"allotment: runs as a process of this machine, without isolation: /etc/app is at {volume}; "
             "/tmp/nvidia-mps is at /run/mps/7f0c; hooks are not run: 1"
         )
 
@@ -243,7 +243,7 @@ async def _connected(running: ProcessRunning, port: int) -> StreamConnection:
 def test_a_program_that_does_not_listen_where_it_was_told_is_not_reached(tmp_path: Path) -> None:
     async def story(runtime: ProcessRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", ports=(8000,)), Log())
-        with pytest.raises(ConnectionRefusedError, match="which the program was told in PORT"):
+        with pytest.raises(ConnectionRefusedError, match="which is set in PORT"):
             await running.connect(8000)
 
     _run(tmp_path, story)

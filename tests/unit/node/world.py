@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, PatchKind, Propagation, Resource
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PreparedDevice, PrepareResult
@@ -241,7 +241,7 @@ class World:
 
     async def told(self) -> None:
         """Until all events are written."""
-        await self._events.written()
+        await self._events.flush()
 
 
 def claim(name: str = "gpu", *, users: Sequence[str] = ("p",), driver: str = DRIVER, **more: Any) -> Tree:
@@ -281,7 +281,7 @@ async def world(
     kubelets = Kubelets(plugins or Plugins(permissive=False), machines)
     for driver in drivers:
         kubelets.plugins.add(NODE, driver)
-    task = asyncio.create_task(run({"kubelets": kubelets.run}, Context(client_for, caches, clock, events, random)))
+    task = asyncio.create_task(run({"kubelets": kubelets.run}, ProgramContext(client_for, caches, clock, events, random)))
     try:
         yield World(client, kubelets, runtime, events)
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.program import Context, run
+from allotment.cluster.program import ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.scheduler.program import Scheduler, SchedulerOptions
@@ -74,7 +74,7 @@ async def scheduling() -> AsyncIterator[tuple[World, Scheduler]]:
     for resource, tree in (node("a"), node("b"), gpus("b", 1), SLOW, device_class()):
         lab.put(resource, tree)
 
-    async def program(context: Context) -> None:
+    async def program(context: ProgramContext) -> None:
         made.append(Scheduler(context, SchedulerOptions(FEATURES)))
         await made[0].run()
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, PatchKind, Resource
-from allotment.cluster.program import Context, Program, run
+from allotment.cluster.program import ProgramContext, Program, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, SLICES
-from allotment.cluster.shutdown import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Shutdown
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.scheduler.program import SchedulerOptions, scheduler
@@ -132,7 +132,7 @@ class World:
 @asynccontextmanager
 async def world(
     *objects: tuple[Resource, Tree], speed: float = 1.0, features: Features = FEATURES,
-    programs: Sequence[Program] = (), settle: float | None = None, stopping: Stopping = NEVER,
+    programs: Sequence[Program] = (), settle: float | None = None, stopping: Shutdown = NEVER,
     client: SchedulingClient | None = None,
 ) -> AsyncIterator[World]:  # fmt: skip
     """Run a scheduler in a cluster with these objects and those of ``client``."""
@@ -141,7 +141,7 @@ async def world(
         lab.put(resource, tree)
     own_scheduler = scheduler(SchedulerOptions(features, settle=settle))
 
-    async def scheduling(context: Context) -> None:
+    async def scheduling(context: ProgramContext) -> None:
         await own_scheduler(context)
         lab.ended.set()
 
@@ -155,14 +155,14 @@ async def world(
         await asyncio.wait([task])
 
 
-def context_of(client: Client, speed: float = 1.0) -> Context:
+def context_of(client: Client, speed: float = 1.0) -> ProgramContext:
     clock = IdleClock(speed)
     random = Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
         return client
 
-    return Context(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
+    return ProgramContext(client_for, Caches(client, clock=clock, random=random), clock, Events(client, clock=clock), random)
 
 
 # --- objects -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ one of its copies leads; empty where every copy does the same, and none does har
 {{- include "allotment.access" . }}
 {{- if .lease }}
 ---
-# Here so that uninstalling takes it along; who leads is written into it by the leader.
+# Part of the chart so that uninstalling removes it; the leader writes its identity into it.
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata:
@@ -43,7 +43,7 @@ spec:
             matchLabels:
               {{- include "allotment.component.selector" . | nindent 14 }}
       {{- end }}
-      # As the pod security standard "restricted" wants it. No user: the image has one (65532), and OpenShift its own.
+      # As the pod security standard "restricted" requires. No user: the image has one (65532), and OpenShift assigns its own.
       securityContext:
         runAsNonRoot: true
         seccompProfile: {type: RuntimeDefault}

@@ -40,7 +40,7 @@ spec:
     matchLabels:
       {{- include "allotment.component.selector" . | nindent 6 }}
   updateStrategy:
-    # The next one starts before this one ends, so that a kubelet always finds a driver.
+    # The new pod starts before the old one ends, so that a kubelet always finds a driver.
     rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
   template:
     metadata:
@@ -49,7 +49,7 @@ spec:
       serviceAccountName: {{ include "allotment.account" . | quote }}
       {{- include "allotment.placement" . | nindent 6 }}
       {{- if and (eq .vendor "nvidia") .privileged }}
-      # Daemons of MPS serve programs of other containers.
+      # MPS daemons serve programs of other containers.
       hostPID: true
       {{- end }}
       securityContext:
@@ -74,7 +74,7 @@ spec:
           resources:
             {{- toYaml .settings.resources | nindent 12 }}
           securityContext:
-            # The kubelet's folders are root's.
+            # Root owns the kubelet's directories.
             runAsUser: 0
             readOnlyRootFilesystem: true
             {{- if .privileged }}
@@ -85,7 +85,7 @@ spec:
             {{- end }}
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
-            # Under their own paths: the driver tells the kubelet where its socket is.
+            # Same paths as on the host, because the driver reports the path of its socket to the kubelet.
             {{- if and (eq .vendor "nvidia") .privileged }}
             - {name: plugins, mountPath: {{ .settings.kubeletRoot }}/plugins, mountPropagation: Bidirectional}
             {{- else }}
@@ -126,7 +126,7 @@ spec:
 {{- if and $root.Values.ownNodePolicy ($root.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1") }}
 {{- $account := printf "%s:%s" $root.Release.Namespace (include "allotment.account" .) }}
 ---
-# A driver may write the slices of its own node only: roles cannot say that.
+# A driver is allowed to write only the slices of its own node. Roles cannot express this.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:

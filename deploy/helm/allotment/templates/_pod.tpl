@@ -33,7 +33,7 @@
 {{- end -}}
 
 {{- define "allotment.probes" -}}
-# Not ready is no reason to be killed, so each probe has a path of its own. A copy that does not lead is ready, too.
+# A pod that is not ready must not be killed, so each probe has its own path. A standby replica is ready, too.
 startupProbe:
   httpGet: {path: /livez, port: health}
   periodSeconds: 2

@@ -9,7 +9,7 @@ metadata:
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 spec:
-  # Each copy has figures of its own, so they are asked one by one.
+  # Each replica has its own metrics, so Prometheus scrapes them separately.
   clusterIP: None
   selector:
     {{- include "allotment.component.selector" . | nindent 4 }}

@@ -36,7 +36,7 @@ _FAILED: Final = "ProvisioningFailed"
 _FIRST_TO_GO: Final[tuple[MachineState, ...]] = ("failed", "ordered", "starting", "running")
 
 
-class Settings(NamedTuple):
+class CloudSettings(NamedTuple):
     """``kube``: the cluster's release. ``gpu_label``: of nodes whose GPUs a device plugin offers; nodes of ours must
     not have it, for the autoscaler waits on such nodes until an extended resource appears. ``provisioning``: after so
     many seconds a node that has not come, with its slices, has failed; 0: as the autoscaler's flags say."""
@@ -46,7 +46,7 @@ class Settings(NamedTuple):
     provisioning: float = 0.0
 
 
-USUAL: Final = Settings()
+DEFAULT_SETTINGS: Final = CloudSettings()
 
 
 class _Machine(NamedTuple):
@@ -79,7 +79,7 @@ class Cloud:
 
     def __init__(
         self, groups: Sequence[NodeGroup], provider: Provider, provider_id: Callable[[str], str | None],
-        random: Random, settings: Settings = USUAL,
+        random: Random, settings: CloudSettings = DEFAULT_SETTINGS,
     ) -> None:  # fmt: skip
         self._groups = {group.id: group for group in groups}
         self._by_name = {group.name: group for group in groups}

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
-from allotment.autoscaler.cluster_autoscaler.node_templates import Growths
-from allotment.autoscaler.cluster_autoscaler.option_evaluation import Judged, best, judged, uid_of
+from allotment.autoscaler.cluster_autoscaler.node_templates import GroupTemplates
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import EvaluatedOption, best, evaluate_all, uid_of
 from allotment.cluster.cache import Cache
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Resource
@@ -48,7 +48,7 @@ RESOURCES: Final[Sequence[Resource]] = (
 _SECONDS: Final = 4.0
 
 
-class Cheapest:
+class CheapestExpander:
     """`externalgrpc.expander.Chooser`. ``groups``: those of ours, if the autoscaler's groups are."""
 
     def __init__(
@@ -86,18 +86,18 @@ class Cheapest:
         nodes: Mapping[str, Tree],
         trees: Mapping[Resource, Sequence[Tree]],
         end: float,
-    ) -> list[Judged]:
-        growths = Growths(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
+    ) -> list[EvaluatedOption]:
+        growths = GroupTemplates(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
         house = SimulatedCluster(
             (tree for found in with_pods(trees, options).values() for tree in found), self._features
         )
         told = [(option, growths.of(option.group, nodes[option.group])) for option in options if option.group in nodes]
         found = [
-            Judged(option.group, option.nodes, len(option.pods), None, None, "its node is not in the request")
+            EvaluatedOption(option.group, option.nodes, len(option.pods), None, None, "its node is not in the request")
             for option in options
             if option.group not in nodes
         ]
-        return [*judged(house, told, lambda: time.monotonic() < end), *found]
+        return [*evaluate_all(house, told, lambda: time.monotonic() < end), *found]
 
 
 def with_pods(

@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}")
 _MOST: Final = 2**31 - 1
 
 
-class BadNodes(ValueError):
+class InvalidNodeGroups(ValueError):
     """A description of node groups cannot be used. ``hint``: what to do."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
@@ -40,7 +40,7 @@ class BadNodes(ValueError):
         self.hint = hint
 
 
-class Wanted(NamedTuple):
+class NodeGroupSpec(NamedTuple):
     """``MIN:MAX:PROVIDER/TYPE[/MODE]``, where the type may be a shell pattern."""
 
     least: int
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
     mode: str = ""
 
 
-def wanted(text: str) -> Wanted:
+def parse_nodes(text: str) -> NodeGroupSpec:
     """What a user writes. Raises BadNodes.
 
     >>> wanted("0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")
@@ -60,10 +60,10 @@ def wanted(text: str) -> Wanted:
     provider, _, rest = which.partition("/")
     name, _, mode = rest.partition("/")
     if not (least.isdecimal() and most.isdecimal() and provider and name):
-        raise BadNodes(f"--nodes: expected MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*")
+        raise InvalidNodeGroups(f"--nodes: expected MIN:MAX:PROVIDER/TYPE[/MODE], found {text!r}", "for example 0:10:aws/g5.*")
     if not 0 <= int(least) <= int(most) <= _MOST:
-        raise BadNodes(f"--nodes: expected MIN up to MAX, found {least}:{most} in {text!r}")
-    return Wanted(int(least), int(most), f"{provider}/{name}", mode)
+        raise InvalidNodeGroups(f"--nodes: expected MIN up to MAX, found {least}:{most} in {text!r}")
+    return NodeGroupSpec(int(least), int(most), f"{provider}/{name}", mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,37 +100,37 @@ def group_in(name: str) -> str:
     return found[1] if found else ""
 
 
-def groups_of(catalog: Sequence[InstanceType], wishes: Iterable[Wanted], limits: PlanLimits) -> tuple[NodeGroup, ...]:
+def groups_of(catalog: Sequence[InstanceType], specs: Iterable[NodeGroupSpec], limits: PlanLimits) -> tuple[NodeGroup, ...]:
     """The groups that are wanted, of types with a known price; of two wishes for one group the first counts.
 
     Raises BadNodes for a wish that nothing in the catalogue fulfils, and for a mode that a type's GPUs do not have.
     """
     found: dict[str, NodeGroup] = {}
-    for wish in wishes:
-        types = [instance for instance in catalog if fnmatchcase(instance.key, wish.pattern)]
+    for spec in specs:
+        types = [instance for instance in catalog if fnmatchcase(instance.key, spec.pattern)]
         offers = [
             offer for instance in types for offer in offers_of(instance, limits, each_zone=True, each_capacity=True)
         ]
         if not offers:
-            raise BadNodes(*_nothing(wish, types, catalog))
+            raise InvalidNodeGroups(*_nothing(spec, types, catalog))
         for offer in offers:
             assert offer.price is not None
-            id = "/".join(filter(None, (offer.instance.key, wish.mode, offer.zone, offer.capacity_type)))
+            id = "/".join(filter(None, (offer.instance.key, spec.mode, offer.zone, offer.capacity_type)))
             if id in found:
                 continue
             group = NodeGroup(
-                id, _name(offer.instance, id), offer.instance, wish.mode, offer.zone, offer.capacity_type,
-                offer.price, wish.least, wish.most,
+                id, _name(offer.instance, id), offer.instance, spec.mode, offer.zone, offer.capacity_type,
+                offer.price, spec.least, spec.most,
             )  # fmt: skip
             try:
                 group.template("any", "1.36")
             except FleetError as error:
-                raise BadNodes(f"--nodes {wish.pattern}/{wish.mode}: {error}", error.hint) from None
+                raise InvalidNodeGroups(f"--nodes {spec.pattern}/{spec.mode}: {error}", error.hint) from None
             found[id] = group
     return tuple(found.values())
 
 
-def _nothing(wish: Wanted, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
+def _nothing(wish: NodeGroupSpec, types: Sequence[InstanceType], catalog: Sequence[InstanceType]) -> tuple[str, str]:
     if not types:
         near = suggestion(wish.pattern, [instance.key for instance in catalog])
         return f"--nodes: no instance type in the catalogue matches {wish.pattern}", near or "run allot catalog for a list"

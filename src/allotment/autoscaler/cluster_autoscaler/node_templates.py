@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup
-from allotment.autoscaler.cluster_autoscaler.option_evaluation import Growth, renamed
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import GroupTemplate, renamed
 from allotment.autoscaler.readiness import is_ready
 from allotment.fleet.catalog import InstanceType
 from allotment.fleet.catalog.instance_type import CapacityType
@@ -30,7 +30,7 @@ _SPOT: Final[Sequence[tuple[str, str]]] = (
 )
 
 
-class Growths:
+class GroupTemplates:
     """For one question. ``nodes`` and ``slices``: the cluster's."""
 
     def __init__(
@@ -49,10 +49,10 @@ class Growths:
             if name := one["spec"].get("nodeName"):
                 self._slices.setdefault(name, []).append(one)
 
-    def of(self, group: str, node: Tree) -> Growth:
+    def of(self, group: str, node: Tree) -> GroupTemplate:
         """``node``: as the autoscaler sees the group's next one."""
         ours = self._groups.get(group)
-        return Growth(node, self._published(ours, node), self._price(ours, node))
+        return GroupTemplate(node, self._published(ours, node), self._price(ours, node))
 
     def _published(self, group: NodeGroup | None, node: Tree) -> tuple[ResourceSlice, ...] | None:
         name = node["metadata"]["name"]

@@ -22,7 +22,7 @@ from allotment.phrases import counted
 from allotment.tools.plan.consolidation.rescheduling import SimulatedCluster, Unschedulable
 
 
-class Growth(NamedTuple):
+class GroupTemplate(NamedTuple):
     """What a group grows by. ``slices``: that each new node publishes, None where nobody can tell. ``price``: USD per
     hour of one, None if it is not known."""
 
@@ -31,7 +31,7 @@ class Growth(NamedTuple):
     price: Decimal | None
 
 
-class Judged(NamedTuple):
+class EvaluatedOption(NamedTuple):
     """``served``: pods of the option that get a place on its nodes; None: that could not be told.
 
     ``cost``: of all its nodes, USD per hour. ``why``: what keeps the first pod that is not served.
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 
     group: str
     nodes: int
-    asked: int
+    pods: int
     served: int | None
     cost: Decimal | None
     why: str = ""
@@ -59,74 +59,74 @@ class Judged(NamedTuple):
             price = f"for {self.cost} USD/h{each}"
         verb = "serves" if self.nodes == 1 else "serve"
         rest = f"; {self.why}" if self.why else ""
-        return f"{self.group}: {count} {verb} {self.served} of {self.asked} pods {price}{rest}"
+        return f"{self.group}: {count} {verb} {self.served} of {self.pods} pods {price}{rest}"
 
 
-def judge(house: SimulatedCluster, option: ExpansionOption, growth: Growth, keep_going: KeepGoing) -> Judged:
+def evaluate(simulation: SimulatedCluster, option: ExpansionOption, growth: GroupTemplate, keep_going: KeepGoing) -> EvaluatedOption:
     """Try an option; the house is afterwards as it was."""
     cost = growth.price * option.nodes if growth.price is not None else None
     uids = dict.fromkeys(uid_of(pod) for pod in option.pods)
 
-    def told(served: int | None, why: str = "") -> Judged:
-        return Judged(option.group, option.nodes, len(uids), served, cost, why)
+    def result(served: int | None, why: str = "") -> EvaluatedOption:
+        return EvaluatedOption(option.group, option.nodes, len(uids), served, cost, why)
 
     if growth.slices is None and any(_takes_devices(pod) for pod in option.pods):
-        return told(None, "the devices of its nodes are not known")
-    lodgers = [house.pods[uid] for uid in uids if uid in house.pods]
-    if len(lodgers) < len(uids) or not lodgers:
-        return told(None, "its pods are not known")
-    mark = house.mark()
+        return result(None, "the devices of its nodes are not known")
+    pods = [simulation.pods[uid] for uid in uids if uid in simulation.pods]
+    if len(pods) < len(uids) or not pods:
+        return result(None, "its pods are not known")
+    mark = simulation.mark()
     try:
         # All at once, as the scheduler will see them: it spreads pods over nodes that are empty.
         places = 0
         for number in range(option.nodes):
             if not keep_going():
-                return told(None, "out of time")
+                return result(None, "out of time")
             node, slices = _copy(growth, number)
-            house.add_node(node, slices)
-            places |= 1 << house.machines.by_name[node["metadata"]["name"]].index
+            simulation.add_node(node, slices)
+            places |= 1 << simulation.machines.by_name[node["metadata"]["name"]].index
         served, why = 0, ""
-        for lodger in sorted(lodgers, key=lambda one: one.order):
+        for pod in sorted(pods, key=lambda one: one.order):
             if not keep_going():
-                return told(None, "out of time")
-            place = house.place(lodger, places)
+                return result(None, "out of time")
+            place = simulation.place(pod, places)
             if isinstance(place, Unschedulable):
-                why = why or f"{lodger.key}: {place.text}"
+                why = why or f"{pod.key}: {place.text}"
             else:
                 served += 1
-        return told(served, why)
+        return result(served, why)
     finally:
-        house.undo_to(mark)
+        simulation.undo_to(mark)
 
 
-def judged(
-    house: SimulatedCluster, growths: Sequence[tuple[ExpansionOption, Growth]], keep_going: KeepGoing
-) -> Iterator[Judged]:
+def evaluate_all(
+    simulation: SimulatedCluster, growths: Sequence[tuple[ExpansionOption, GroupTemplate]], keep_going: KeepGoing
+) -> Iterator[EvaluatedOption]:
     """Try options, those that promise the least cost by pod first; what cannot be the best any more is left out."""
     least: Decimal | None = None
-    for option, growth in sorted(growths, key=lambda pair: _promise(*pair)):
-        promise = _promise(option, growth)
-        if least is not None and promise > least:
-            why = f"even if all pods were served, each would cost {promise:.4f}"
+    for option, growth in sorted(growths, key=lambda pair: _lower_bound(*pair)):
+        bound = _lower_bound(option, growth)
+        if least is not None and bound > least:
+            why = f"even if all pods were served, each would cost {bound:.4f}"
             known = growth.price is not None
-            yield Judged(
+            yield EvaluatedOption(
                 option.group, option.nodes, len(option.pods), None, None, why if known else "its price is not known"
             )
             continue
-        found = judge(house, option, growth, keep_going)
+        found = evaluate(simulation, option, growth, keep_going)
         if found.each is not None:
             least = found.each if least is None else min(least, found.each)
         yield found
 
 
-def _promise(option: ExpansionOption, growth: Growth) -> Decimal:
+def _lower_bound(option: ExpansionOption, growth: GroupTemplate) -> Decimal:
     """The cost by pod if all of the option's pods were served."""
     if growth.price is None or not option.pods:
         return Decimal("Infinity")
     return growth.price * option.nodes / len(option.pods)
 
 
-def best(judged: Sequence[Judged]) -> tuple[str, ...]:
+def best(judged: Sequence[EvaluatedOption]) -> tuple[str, ...]:
     """The groups to choose from: the least cost by pod served, of equals those that serve most.
 
     Where no option that serves has a known price, all that serve; where none could be told, all of those. None at all:
@@ -167,7 +167,7 @@ def _takes_devices(pod: Tree) -> bool:
     return any("/" in name for one in containers for name in (one.get("resources") or {}).get("requests") or {})
 
 
-def _copy(growth: Growth, number: int) -> tuple[Tree, tuple[ResourceSlice, ...]]:
+def _copy(growth: GroupTemplate, number: int) -> tuple[Tree, tuple[ResourceSlice, ...]]:
     """One of the option's nodes, under a name of its own."""
     metadata = growth.node["metadata"]
     name = f"{metadata['name']}-{number}"

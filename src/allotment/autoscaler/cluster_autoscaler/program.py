@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
-from allotment.autoscaler.cluster_autoscaler.cloud_provider import USUAL, Cloud, Settings
-from allotment.autoscaler.cluster_autoscaler.expander import Cheapest
+from allotment.autoscaler.cluster_autoscaler.cloud_provider import DEFAULT_SETTINGS, Cloud, CloudSettings
+from allotment.autoscaler.cluster_autoscaler.expander import CheapestExpander
 from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
 from allotment.autoscaler.provider import Provider
 from allotment.cluster.caches import all_synced
-from allotment.cluster.program import Context, Program
+from allotment.cluster.program import ProgramContext, Program
 from allotment.cluster.resources import NODES
 from allotment.externalgrpc.server import TlsFiles, serve
 from allotment.externalgrpc.services import cloud_provider_service, expander_service
@@ -24,14 +24,14 @@ from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 
 
-class Listening(NamedTuple):
+class ListenAddress(NamedTuple):
     """``HOST:PORT``, and the files for TLS."""
 
     address: str
     tls: TlsFiles | None = None
 
 
-class Options(NamedTuple):
+class ServerOptions(NamedTuple):
     """``cloud``, ``expander``: where each is served; None: it is not.
 
     ``slices_field``: number of a template's slices in the autoscaler that asks; 0: it has no such field.
@@ -41,10 +41,10 @@ class Options(NamedTuple):
     groups: Sequence[NodeGroup]
     catalog: Sequence[InstanceType]
     features: Features
-    provider: Callable[[Context], Provider] | None = None
-    cloud: Listening | None = None
-    expander: Listening | None = None
-    settings: Settings = USUAL
+    provider: Callable[[ProgramContext], Provider] | None = None
+    cloud: ListenAddress | None = None
+    expander: ListenAddress | None = None
+    settings: CloudSettings = DEFAULT_SETTINGS
     slices_field: int = 0
     seconds: float = 4.0
 
@@ -53,10 +53,10 @@ class Options(NamedTuple):
 Ready = Callable[[int, int], None]
 
 
-def servers(options: Options, ready: Ready) -> Program:
+def servers(options: ServerOptions, ready: Ready) -> Program:
     """The program. It raises CannotListen and UnusableCertificate, and otherwise runs for ever."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         async with AsyncExitStack() as stack:
             ports = [0, 0]
             if options.cloud is not None:
@@ -73,7 +73,7 @@ def servers(options: Options, ready: Ready) -> Program:
                 service = cloud_provider_service(cloud, options.slices_field)
                 ports[0] = await stack.enter_async_context(serve(options.cloud.address, [service], options.cloud.tls))
             if options.expander is not None:
-                chooser = Cheapest(context.caches, options.groups, options.catalog, options.features, options.seconds)
+                chooser = CheapestExpander(context.caches, options.groups, options.catalog, options.features, options.seconds)
                 await chooser.synced()
                 service = expander_service(chooser)
                 where = options.expander

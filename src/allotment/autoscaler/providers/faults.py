@@ -21,7 +21,7 @@ KINDS: Final = {
 _COUNTED: Final = ("slow", "stock")
 
 
-class BadFault(ValueError):
+class InvalidFault(ValueError):
     """Words that say no fault. ``hint``: what would."""
 
     def __init__(self, words: str, problem: str) -> None:
@@ -29,7 +29,7 @@ class BadFault(ValueError):
         self.hint = f"expected TYPE[:ZONE]=FAULT, with a fault of {', '.join(KINDS)}"
 
 
-class Fault(NamedTuple):
+class SimulatedFault(NamedTuple):
     """``amount``: seconds (slow), machines (stock), or the share of those that it meets, 0 to 1."""
 
     pattern: str
@@ -37,12 +37,12 @@ class Fault(NamedTuple):
     kind: str
     amount: float
 
-    def meets(self, machine: PlannedMachine) -> bool:
+    def matches(self, machine: PlannedMachine) -> bool:
         """Whether it is about such a machine."""
         return fnmatchcase(machine.instance, self.pattern) and fnmatchcase(machine.zone, self.zone)
 
 
-def parse_faults(words: Iterable[str]) -> tuple[Fault, ...]:
+def parse_faults(words: Iterable[str]) -> tuple[SimulatedFault, ...]:
     """Faults as a user gives them. Raises BadFault.
 
     >>> parse_faults(["aws/g4dn.*:us-east-1a=no-capacity", "*=slow:600", "*=fail:10%"])[0]
@@ -51,15 +51,15 @@ def parse_faults(words: Iterable[str]) -> tuple[Fault, ...]:
     return tuple(_parsed(one) for one in words)
 
 
-def _parsed(words: str) -> Fault:
+def _parsed(words: str) -> SimulatedFault:
     where, equals, what = words.partition("=")
     pattern, _, zone = where.partition(":")
     kind, _, amount = what.partition(":")
     if not equals or not pattern:
-        raise BadFault(words, "the instance type is missing")
+        raise InvalidFault(words, "the instance type is missing")
     if kind not in KINDS:
-        raise BadFault(words, f"unknown fault {kind!r}")
-    return Fault(pattern, zone or "*", kind, _amount(words, kind, amount))
+        raise InvalidFault(words, f"unknown fault {kind!r}")
+    return SimulatedFault(pattern, zone or "*", kind, _amount(words, kind, amount))
 
 
 def _amount(words: str, kind: str, text: str) -> float:
@@ -75,4 +75,4 @@ def _amount(words: str, kind: str, text: str) -> float:
         return share
     except ValueError:
         wanted = {"slow": "seconds", "stock": "a whole number"}.get(kind, "a share such as 10%")
-        raise BadFault(words, f"{kind} takes {wanted}, found {text!r}") from None
+        raise InvalidFault(words, f"{kind} takes {wanted}, found {text!r}") from None

@@ -19,11 +19,11 @@ from allotment.autoscaler.cordon import PROVISIONING, cordoned
 from allotment.autoscaler.in_flight_nodes import in_flight_node
 from allotment.autoscaler.order import MachineOrder
 from allotment.autoscaler.provider import SCHEME, MachineState, MachineStatus, NoCapacity, OrderRejected, Provider
-from allotment.autoscaler.providers.faults import Fault
+from allotment.autoscaler.providers.faults import SimulatedFault
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Timer
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CONFIG_MAPS, NODES
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import Value
@@ -54,15 +54,15 @@ class _Entry(Value, frozen=True):
 
 
 def simulated_cloud(
-    catalog: Sequence[InstanceType], faults: Sequence[Fault] = (), *, seconds: float = 2.0, kube: str = "1.36",
+    catalog: Sequence[InstanceType], faults: Sequence[SimulatedFault] = (), *, seconds: float = 2.0, kube: str = "1.36",
     namespace: str = "kube-system", closed: bool = False,
-) -> Callable[[Context], Provider]:  # fmt: skip
+) -> Callable[[ProgramContext], Provider]:  # fmt: skip
     """For the options of an autoscaler. ``seconds``: from the order to the node, of the cluster's clock.
 
     ``closed``: nodes come cordoned, for an autoscaler that opens them when they are complete.
     """
 
-    def made(context: Context) -> Provider:
+    def made(context: ProgramContext) -> Provider:
         return SimulatedCloud(context, catalog, faults, seconds, kube, namespace, closed=closed)
 
     return made
@@ -74,7 +74,7 @@ class SimulatedCloud:
     name = "simulated"
 
     def __init__(
-        self, context: Context, catalog: Sequence[InstanceType], faults: Sequence[Fault], seconds: float, kube: str,
+        self, context: ProgramContext, catalog: Sequence[InstanceType], faults: Sequence[SimulatedFault], seconds: float, kube: str,
         namespace: str, *, closed: bool = False,
     ) -> None:  # fmt: skip
         self._closed = closed
@@ -101,12 +101,12 @@ class SimulatedCloud:
             raise OrderRejected(f"there is no type {machine.instance}")
         seconds, fate = self._seconds, ""
         for fault in self._faults:
-            if not fault.meets(machine):
+            if not fault.matches(machine):
                 continue
             if fault.kind == "slow":
                 seconds = fault.amount
             elif fault.kind == "stock":
-                if sum(fault.meets(entry.machine) for entry in entries if not entry.ended) >= fault.amount:
+                if sum(fault.matches(entry.machine) for entry in entries if not entry.ended) >= fault.amount:
                     raise self._no_capacity(machine, f"all {fault.amount:g} are taken")
             elif self._random.random() < fault.amount:
                 if fault.kind == "no-capacity":
@@ -183,7 +183,7 @@ class SimulatedCloud:
             if known is None or known.ended or known.appeared:
                 return  # it was given back before
             try:
-                self._nodes.noted(await self._client.create(NODES, self._node(entry)))
+                self._nodes.record_write(await self._client.create(NODES, self._node(entry)))
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
@@ -218,7 +218,7 @@ class SimulatedCloud:
             if error.code != 404:
                 raise
         if node is not None:
-            self._nodes.noted_gone(node.tree)
+            self._nodes.record_deletion(node.tree)
         try:
             await self._client.delete(CONFIG_MAPS, _map_of(entry.name), self._namespace)
         except StatusError as error:

@@ -24,16 +24,21 @@ def run_list(arguments: Namespace) -> int:
     screen = open_screen()
     catalog = opened(arguments.catalogs)
     types = chosen(catalog.types, arguments)
-    types.sort(key=lambda one: (price_of(one, spot=arguments.spot) or Decimal("Infinity"), one.key))
+    types.sort(
+        key=lambda instance_type: (
+            price_of(instance_type, spot=arguments.spot) or Decimal("Infinity"),
+            instance_type.key,
+        )
+    )
     if arguments.output in ("json", "yaml", "csv"):
         _write(screen, types, arguments.output)
         return catalog.complain()
-    shown = types if arguments.all else [one for one in types if not one.unusable]
+    shown = types if arguments.all else [instance_type for instance_type in types if not instance_type.unusable]
     _table(screen, shown, wide=arguments.output == "wide")
     for line in _about(types, shown):
         for part in folded(line, screen.width):
             screen.line(part)
-    if reasons := by_reason((one.key, one.unusable) for one in shown):
+    if reasons := by_reason((instance_type.key, instance_type.unusable) for instance_type in shown):
         screen.line("Not available to plans:")
         for line in reasons:
             for part in folded(line, screen.width, "  "):
@@ -103,16 +108,16 @@ def _write(screen: Screen, types: Sequence[InstanceType], form: str) -> None:
     if form == "csv":
         screen.out.write(to_csv(types))
         return
-    data = {"instanceTypes": [facts(one) for one in types]}
+    data = {"instanceTypes": [facts(instance_type) for instance_type in types]}
     screen.data(data, form)
 
 
 def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None:
     headers = ["NAME", "GPUS", "GPU", "MEMORY", "CPU", "RAM", "USD/H", "SPOT", "AS-OF"]
-    rows = [_row(one, exact=wide) for one in types]
+    rows = [_row(instance_type, exact=wide) for instance_type in types]
     if wide:
         headers += ["ALLOCATABLE", "REGION", "SOURCE"]
-        rows = [[*row, *_more(one)] for row, one in zip(rows, types, strict=True)]
+        rows = [[*row, *_more(instance_type)] for row, instance_type in zip(rows, types, strict=True)]
     if not rows:
         screen.line("No instance type matches.")
         return
@@ -171,66 +176,73 @@ def _more(instance: InstanceType) -> list[str]:
 
 
 def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iterable[str]:
-    when = date_range(one.as_of for one in shown)
+    when = date_range(instance_type.as_of for instance_type in shown)
     if when:
         yield f"USD per hour, list prices of one region each as of {when}; ? is unknown."
-    if any(one.memory_bound for one in shown):
+    if any(instance_type.memory_bound for instance_type in shown):
         yield "~ is the smallest of several known values: a claim close to it may or may not fit."
     left = len(types) - len(shown)
     if left:
         yield f"{left} more are not available to plans (--all lists them with the reason)."
 
 
-def _sentences(one: InstanceType) -> Iterable[tuple[str, str]]:
-    yield "Instance type", one.key
-    yield "Region", f"{one.region or _UNKNOWN}, zones {', '.join(one.zones) or _UNKNOWN}"
-    for capacity, price in one.prices:
+def _sentences(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
+    yield "Instance type", instance_type.key
+    yield "Region", f"{instance_type.region or _UNKNOWN}, zones {', '.join(instance_type.zones) or _UNKNOWN}"
+    for capacity, price in instance_type.prices:
         yield capacity.capitalize(), f"{price:f} USD per hour"
-    if not one.prices:
+    if not instance_type.prices:
         yield "Price", "unknown"
-    yield "As of", one.as_of or "unknown"
-    yield "Source", one.price_source
-    if one.spec_source:
-        yield "Sizes from", one.spec_source
+    yield "As of", instance_type.as_of or "unknown"
+    yield "Source", instance_type.price_source
+    if instance_type.spec_source:
+        yield "Sizes from", instance_type.spec_source
     size = [
-        _UNKNOWN if one.vcpu is None else f"{one.vcpu:f}",
-        _UNKNOWN if one.memory_gib is None else f"{one.memory_gib:f}Gi",
+        _UNKNOWN if instance_type.vcpu is None else f"{instance_type.vcpu:f}",
+        _UNKNOWN if instance_type.memory_gib is None else f"{instance_type.memory_gib:f}Gi",
     ]
-    yield "Size", f"{size[0]} vCPUs ({one.arch}), {size[1]} of memory"
-    if one.room is not None:
-        rule = " (estimated by a rule; no source)" if one.room.estimated else ""
-        yield "For pods", f"{one.room.cpu_milli}m CPU, {one.room.memory_mib}Mi, {one.room.pods} pods{rule}"
-        disk = disk_of(one)
+    yield "Size", f"{size[0]} vCPUs ({instance_type.arch}), {size[1]} of memory"
+    if instance_type.room is not None:
+        rule = " (estimated by a rule; no source)" if instance_type.room.estimated else ""
+        yield (
+            "For pods",
+            f"{instance_type.room.cpu_milli}m CPU, {instance_type.room.memory_mib}Mi, {instance_type.room.pods} pods{rule}",
+        )
+        disk = disk_of(instance_type)
         whose = " (estimated from the provider's default disk size)" if disk.estimated else ""
         yield "Disk for pods", f"{disk.mib}Mi of ephemeral-storage{whose}"
-    yield from _gpu(one)
-    if one.notes:
-        yield "Notes", one.notes
-    if one.unusable:
-        yield "No plan", one.unusable
+    yield from _gpu(instance_type)
+    if instance_type.notes:
+        yield "Notes", instance_type.notes
+    if instance_type.unusable:
+        yield "No plan", instance_type.unusable
 
 
-def _gpu(one: InstanceType) -> Iterable[tuple[str, str]]:
-    model = one.accelerator
+def _gpu(instance_type: InstanceType) -> Iterable[tuple[str, str]]:
+    model = instance_type.accelerator
     if model is None:
         return
-    count = f"{one.gpu_fraction} of " if one.gpu_fraction not in ("", "unknown", "fractional") else f"{one.gpus} × "
-    yield "GPUs", f"{'a part of ' if one.gpu_fraction in ('unknown', 'fractional') else count}{model.product}"
-    if not one.gpu_fraction:
+    count = (
+        f"{instance_type.gpu_fraction} of "
+        if instance_type.gpu_fraction not in ("", "unknown", "fractional")
+        else f"{instance_type.gpus} × "
+    )
+    yield "GPUs", f"{'a part of ' if instance_type.gpu_fraction in ('unknown', 'fractional') else count}{model.product}"
+    if not instance_type.gpu_fraction:
         yield "Memory", f"{model.memory_mib}Mi each, as the driver reports it; claims are compared with this"
-        told = one.gpu_memory_gib
-        if told is not None and int(told * 1024) != model.memory_mib:
-            more = "less" if told * 1024 > model.memory_mib else "more"
-            yield "", f"{told:f}Gi each according to the provider; the driver reports {more}"
-        if one.memory_bound:
+        reported = instance_type.gpu_memory_gib
+        if reported is not None and int(reported * 1024) != model.memory_mib:
+            more = "less" if reported * 1024 > model.memory_mib else "more"
+            yield "", f"{reported:f}Gi each according to the provider; the driver reports {more}"
+        if instance_type.memory_bound:
             yield "", "the smallest known value; claims close to it are borderline"
-    if one.hardware:
-        yield "As --fleet", one.hardware
-        yield "Modes", ", ".join(modes_of(one))
-    server = hardware_of(one).server if one.hardware else None
+    if instance_type.hardware:
+        yield "As --fleet", instance_type.hardware
+        yield "Modes", ", ".join(modes_of(instance_type))
+    server = hardware_of(instance_type).server if instance_type.hardware else None
     if server is not None:
         yield "Topology", f"as on {server.id}"
-    elif one.gpus > 1:
+    elif instance_type.gpus > 1:
         yield "Topology", "unknown: which GPUs share a PCIe root or a NUMA node"
     unverified = (*model.unverified, *(server.unverified if server else ()))
     if unverified:

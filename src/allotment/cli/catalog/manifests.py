@@ -43,7 +43,7 @@ def run_slices(arguments: Namespace) -> int:
         kube=release(arguments.kube_version),
     )
     objects = [*((template.node,) if arguments.all else ()), *template.slices]
-    _print([plain(one) for one in objects], arguments.output)
+    _print([plain(value) for value in objects], arguments.output)
     if template.runtime_only:
         names = ", ".join(sorted(template.runtime_only))
         _print_note(f"Placeholders for values that are known only when the node runs: {names}.")
@@ -65,25 +65,25 @@ def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]
     if arguments.mode:
         raise Mistake("--mode: Karpenter's objects contain no slices", "omit it")
     node_class = named_class(arguments.node_class) if arguments.node_class else None
-    kept = _kept(types, lambda one: karpenter_exclusion(one, node_class))
+    kept = _kept(types, lambda instance_type: karpenter_exclusion(instance_type, node_class))
     sold: tuple[CapacityType, ...] = ("spot",) if arguments.spot else ("on-demand", "spot")
     return list(karpenter_objects(kept, sold, node_class))
 
 
 def _cluster_autoscaler(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
-    kept = _kept(types, lambda one: one.unusable or _why_not_in(one, arguments.mode))
+    kept = _kept(types, lambda value: value.unusable or _why_not_in(value, arguments.mode))
     made = template_objects(kept, arguments.mode, _capacity(arguments), release(arguments.kube_version))
-    return [plain(one) for one in made]
+    return [plain(value) for value in made]
 
 
 def _kwok(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
     if not 1 <= arguments.nodes <= _MOST_NODES:
         raise Mistake(f"--nodes: wanted 1 to {_MOST_NODES}, found {arguments.nodes}")
-    kept = _kept(types, lambda one: one.unusable or _why_not_in(one, arguments.mode))
+    kept = _kept(types, lambda value: value.unusable or _why_not_in(value, arguments.mode))
     made = kwok_objects(
         kept, arguments.mode, _capacity(arguments), arguments.nodes, release(arguments.kube_version)
     )  # fmt: skip
-    return [plain(one) for one in made]
+    return [plain(value) for value in made]
 
 
 _EXPORTS: dict[str, Callable[[Sequence[InstanceType], Namespace], list[Any]]] = {
@@ -110,13 +110,13 @@ def _why_not_in(instance: InstanceType, mode: str) -> str:
 
 def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str]) -> list[InstanceType]:
     """Return the types that can be exported, and report the others with the reason."""
-    reasons = [(one, why_not(one)) for one in types]
-    left = by_reason((one.key, reason) for one, reason in reasons)
+    reasons = [(instance_type, why_not(instance_type)) for instance_type in types]
+    left = by_reason((instance_type.key, reason) for instance_type, reason in reasons)
     if left:
         _print_note("Excluded:")
     for line in left:
         _print_note(line, "  ")
-    return [one for one, reason in reasons if not reason]
+    return [instance_type for instance_type, reason in reasons if not reason]
 
 
 def _print(documents: Sequence[Any], form: str | None) -> None:

@@ -68,12 +68,20 @@ def opened(files: Sequence[str]) -> Opened:
 def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
     """Return the type ``aws/p5.48xlarge``, or ``p5.48xlarge`` if the name is unique among providers. Raises Mistake."""
     listed = list(types)
-    found = [one for one in listed if name == one.key] or [one for one in listed if name == one.name]
+    found = [instance_type for instance_type in listed if name == instance_type.key] or [
+        instance_type for instance_type in listed if name == instance_type.name
+    ]
     if len(found) == 1:
         return found[0]
     if found:
-        raise Mistake(f"{name} is offered by several providers", f"use {' or '.join(one.key for one in found)}")
-    hint = suggestion(name, [one.key for one in listed]) or "`allot catalog list --all` lists all known types"
+        raise Mistake(
+            f"{name} is offered by several providers",
+            f"use {' or '.join(instance_type.key for instance_type in found)}",
+        )
+    hint = (
+        suggestion(name, [instance_type.key for instance_type in listed])
+        or "`allot catalog list --all` lists all known types"
+    )
     raise Mistake(f"unknown instance type {name!r}", hint)
 
 
@@ -81,7 +89,7 @@ def chosen(types: Iterable[InstanceType], arguments: Namespace) -> list[Instance
     """Return the types that the arguments select, in the catalog's order."""
     listed = list(types)
     tests = list(_tests(listed, arguments))
-    return [one for one in listed if all(test(one) for test in tests)]
+    return [instance_type for instance_type in listed if all(test(instance_type) for test in tests)]
 
 
 def products_named(text: str) -> tuple[str, ...]:
@@ -106,34 +114,44 @@ def price_of(instance: InstanceType, *, spot: bool) -> Decimal | None:
 
 def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
     providers = [name for text in arguments.provider for name in text.split(",") if name]
-    known = list(dict.fromkeys(one.provider for one in types))
+    known = list(dict.fromkeys(instance_type.provider for instance_type in types))
     for name in providers:
         if name not in known:
             raise Mistake(f"unknown provider {name!r}", suggestion(name, known) or f"known: {', '.join(known)}")
     if providers:
-        yield lambda one: one.provider in providers
+        yield lambda instance_type: instance_type.provider in providers
     if arguments.patterns:
         for pattern in arguments.patterns:
-            if not any(_named(one, pattern) for one in types):
-                hint = suggestion(pattern, [one.key for one in types]) or "`allot catalog list --all` lists all"
+            if not any(_named(instance_type, pattern) for instance_type in types):
+                hint = (
+                    suggestion(pattern, [instance_type.key for instance_type in types])
+                    or "`allot catalog list --all` lists all"
+                )
                 raise Mistake(f"no instance type name contains {pattern!r}", hint)
-        yield lambda one: any(_named(one, pattern) for pattern in arguments.patterns)
+        yield lambda instance_type: any(_named(instance_type, pattern) for pattern in arguments.patterns)
     if arguments.gpu:
         yield _gpu(arguments.gpu)
     if arguments.gpus is not None:
         if arguments.gpus < 0:
             raise Mistake(f"--gpus: expected a number >= 0, found {arguments.gpus}")
-        yield lambda one: one.gpus >= arguments.gpus
+        yield lambda instance_type: instance_type.gpus >= arguments.gpus
     if arguments.memory:
         least = _amount(arguments.memory)
-        yield lambda one: one.accelerator is not None and Quantity.binary(one.accelerator.memory_mib * MIB) >= least
+        yield (
+            lambda instance_type: (
+                instance_type.accelerator is not None
+                and Quantity.binary(instance_type.accelerator.memory_mib * MIB) >= least
+            )
+        )
     if arguments.mig:
-        yield lambda one: one.accelerator is not None and one.accelerator.mig is not None
+        yield lambda instance_type: instance_type.accelerator is not None and instance_type.accelerator.mig is not None
     if arguments.max_price is not None:
         most = _usd(arguments.max_price)
-        yield lambda one: (price := price_of(one, spot=arguments.spot)) is not None and price <= most
+        yield (
+            lambda instance_type: (price := price_of(instance_type, spot=arguments.spot)) is not None and price <= most
+        )
     if arguments.spot:
-        yield lambda one: one.price("spot") is not None
+        yield lambda instance_type: instance_type.price("spot") is not None
 
 
 def _named(instance: InstanceType, pattern: str) -> bool:
@@ -145,12 +163,12 @@ def _named(instance: InstanceType, pattern: str) -> bool:
 def _gpu(text: str) -> Test:
     """Return the products whose names contain every word of the text. Raises Mistake."""
     if text == "none":
-        return lambda one: not one.gpus and not one.gpu_fraction
+        return lambda instance_type: not instance_type.gpus and not instance_type.gpu_fraction
     words = set(_WORD.findall(text.lower()))
     if not any(words <= _words(model) for model in accelerators().values()):
         names = [name for model in accelerators().values() for name in model.aliases]
         raise Mistake(f"unknown GPU {text!r}", suggestion(text, names) or "`allot fleet list` lists all known GPUs")
-    return lambda one: one.accelerator is not None and words <= _words(one.accelerator)
+    return lambda instance_type: instance_type.accelerator is not None and words <= _words(instance_type.accelerator)
 
 
 def _words(model: Accelerator) -> set[str]:

@@ -28,7 +28,7 @@ HATCH: Final = "////"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The position of a card. ``beside``: its text is to the left of the machine, not above it."""
+    """The position of a card. ``labels_at_side``: its text is to the left of the machine, not above it."""
 
     x: float
     y: float
@@ -49,7 +49,9 @@ def draw_card(axes: Any, sort: MachineGroup, frame: Frame, colours: Mapping[str,
     words = 2.75 if frame.labels_at_side else 0.0
     _words(axes, sort, frame, words)
     top = frame.y + frame.height - (0.0 if frame.labels_at_side else 0.36)
-    body = Frame(frame.x + words, frame.y, frame.width - words - (1.15 if frame.labels_at_side else 0.0), top - frame.y, False)
+    body = Frame(
+        frame.x + words, frame.y, frame.width - words - (1.15 if frame.labels_at_side else 0.0), top - frame.y, False
+    )
     _machine(axes, sort, body, colours)
 
 
@@ -101,8 +103,8 @@ def _machine(axes: Any, sort: MachineGroup, body: Frame, colours: Mapping[str, s
         inner = Frame(body.x + _GAP, body.y + below + _GAP, width - 2 * _GAP, height - 2 * _GAP, False)
         _without_gpus(axes, machine.seats, machine.cpu_milli, inner, colours)
     if strips:
-        cpu = [(workload_of(seat), seat.cpu_milli / machine.cpu_milli) for seat in machine.seats]
-        memory = [(workload_of(seat), seat.memory / machine.memory) for seat in machine.seats]
+        cpu = [(workload_of(placement), placement.cpu_milli / machine.cpu_milli) for placement in machine.seats]
+        memory = [(workload_of(placement), placement.memory / machine.memory) for placement in machine.seats]
         for rank, (name, shares) in enumerate((("cpu", cpu), ("mem", memory))):
             y = body.y + below - 0.06 - (rank + 1) * _STRIP - rank * 0.03
             _strip(axes, name, shares, Frame(body.x, y, width, _STRIP, False), colours)
@@ -178,10 +180,14 @@ def _lines(axes: Any, texts: Sequence[str], at: Frame, colour: str) -> None:
         label(axes, x, y, text, size, ink_on(colour), ha="center", rotation=0 if upright else 90, zorder=6)
 
 
-def _without_gpus(axes: Any, seats: Sequence[PodPlacement], whole: int, at: Frame, colours: Mapping[str, str]) -> None:
+def _without_gpus(
+    axes: Any, placements: Sequence[PodPlacement], whole: int, at: Frame, colours: Mapping[str, str]
+) -> None:
     """Draw a machine without GPUs, with its pods by requested cpu."""
     x = at.x
-    for owner, share in _together((workload_of(seat), seat.cpu_milli / whole if whole else 0.0) for seat in seats):
+    for owner, share in _together(
+        (workload_of(placement), placement.cpu_milli / whole if whole else 0.0) for placement in placements
+    ):
         part = Frame(x, at.y, min(share, 1.0) * at.width, at.height, False)
         colour = colours.get(owner, OTHER)
         axes.add_patch(

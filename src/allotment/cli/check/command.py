@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from allotment.cli.check.files import read_files
 from allotment.cli.check.options import options_of
-from allotment.cli.check.report import exit_code, build_report, write
+from allotment.cli.check.report import build_report, exit_code, write
 from allotment.cli.output.console import open_screen, print_notes
 from allotment.tools.check.bundle import Bundle
 
@@ -35,6 +35,6 @@ def _run(arguments: Namespace) -> int:
         from allotment.cli.check.fixes import fix_files
 
         return fix_files(screen, arguments, options, files, bundle)
-    told = build_report(bundle, options.policy.evaluate(bundle, files.sources), options, files)
-    write(screen, told, arguments.output)
-    return exit_code(told, options)
+    report = build_report(bundle, options.policy.evaluate(bundle, files.sources), options, files)
+    write(screen, report, arguments.output)
+    return exit_code(report, options)

@@ -83,11 +83,11 @@ def _section(path: Path, shown: str) -> Configuration | None:
         raise _bad(text, shown, [_not_toml(shown, text, error)]) from None
     problems: list[InputProblem] = []
     if path.name == SHARED:
-        ours = tree.get("tool", {}).get("allotment", {})
-        section, above = ours.get("check"), "tool.allotment"
+        settings = tree.get("tool", {}).get("allotment", {})
+        section, above = settings.get("check"), "tool.allotment"
     else:
-        ours, section, above = tree, tree.get("check", {}), ""
-    for key in ours:
+        settings, section, above = tree, tree.get("check", {}), ""
+    for key in settings:
         if key != "check":
             hint = suggestion(key, ("check",)) or "allot check reads only the table [check]"
             name = f"{above}.{key}" if above else key
@@ -161,9 +161,9 @@ def _level(value: Any) -> str:
 
 def _switches(value: Any) -> tuple[str, ...]:
     if isinstance(value, dict):
-        if not all(isinstance(truth, bool) for truth in value.values()):
+        if not all(isinstance(enabled, bool) for enabled in value.values()):
             raise _Unfit("expected a table of true and false")
-        return tuple(f"{name}={str(truth).lower()}" for name, truth in value.items())
+        return tuple(f"{name}={str(enabled).lower()}" for name, enabled in value.items())
     return _strings(value)
 
 

@@ -39,8 +39,8 @@ def write_all(texts: Mapping[str, str], before: Mapping[str, str]) -> None:
                 prepared.append(_prepare(Path(file), text, before[file]))
         _replace(prepared)
     finally:
-        for one in prepared:
-            for leftover in (one.new, one.old):
+        for entry in prepared:
+            for leftover in (entry.new, entry.old):
                 leftover.unlink(missing_ok=True)
 
 
@@ -59,16 +59,16 @@ def _prepare(file: Path, text: str, before: str) -> _Prepared:
 def _replace(prepared: list[_Prepared]) -> None:
     done: list[_Prepared] = []
     try:
-        for one in prepared:
-            with _write_errors(str(one.target)):
-                _keep(one.target, one.old)
-                done.append(one)
-                one.new.replace(one.target)
+        for file in prepared:
+            with _write_errors(str(file.target)):
+                _keep(file.target, file.old)
+                done.append(file)
+                file.new.replace(file.target)
     except BaseException:
-        for one in reversed(done):
-            one.old.replace(one.target)
+        for file in reversed(done):
+            file.old.replace(file.target)
         raise
-    for folder in {one.target.parent for one in prepared}:
+    for folder in {file.target.parent for file in prepared}:
         sync_folder(folder)
 
 

@@ -194,9 +194,9 @@ def _read(files: Files, unusable: list[InputProblem], file: str, named: bool) ->
     if named:
         files.add(_explained(loaded) if is_template(source) else loaded, source, file)
     elif not loaded.problems or (is_object(source) and not is_template(source)):
-        judged = _only_checked(loaded, found=True)
-        if judged.documents or judged.problems:
-            files.add(judged, source, file)
+        checked = _only_checked(loaded, found=True)
+        if checked.documents or checked.problems:
+            files.add(checked, source, file)
             files.found.add(file)
     elif is_object(source):
         files.templates.append(file)
@@ -205,7 +205,9 @@ def _read(files: Files, unusable: list[InputProblem], file: str, named: bool) ->
 
 def _explained(loaded: LoadResult) -> LoadResult:
     """Add the hint that a file with YAML errors may be a template."""
-    return LoadResult(loaded.documents, [replace_of(one, hint=one.hint or TEMPLATE_HINT) for one in loaded.problems])
+    return LoadResult(
+        loaded.documents, [replace_of(problem, hint=problem.hint or TEMPLATE_HINT) for problem in loaded.problems]
+    )
 
 
 def _source(documents: Iterable[Document], file: str) -> str:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
 from allotment.cli.check.options import Options
-from allotment.cli.check.report import EXIT_FINDINGS, exit_code, build_report, write
-from allotment.cli.check.text_output import TIED, CheckReport, by_level, left_out, say, summary, print_findings
+from allotment.cli.check.report import EXIT_FINDINGS, build_report, exit_code, write
+from allotment.cli.check.text_output import TIED, CheckReport, by_level, left_out, print_findings, say, summary
 from allotment.cli.output.console import Screen, width_of
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import Mistake
@@ -32,30 +32,30 @@ def fix_files(screen: Screen, arguments: Namespace, options: Options, files: Fil
     if arguments.diff and arguments.output in _PROGRAMS:
         raise Mistake(f"--diff: not available with -o {arguments.output}", "give only one of them")
 
-    def judge(other: Bundle) -> tuple[Finding, ...]:
+    def find(other: Bundle) -> tuple[Finding, ...]:
         return options.policy.evaluate(other, {**files.sources, **_sources(other)}, for_fixing=True).findings
 
-    fixed = fix(bundle, unsafe=arguments.unsafe_fixes, find=judge)
+    fixed = fix(bundle, unsafe=arguments.unsafe_fixes, find=find)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
     after = files.with_texts(changed)
     rest = Bundle(after.documents, bundle.settings, bundle.cluster, after.problems, bundle.namespace)
-    told = build_report(rest, options.policy.evaluate(rest, after.sources), options, after)
-    told.fixed = fixed.applied
-    told.findings = _by_hand(told.findings, fixed)
+    report = build_report(rest, options.policy.evaluate(rest, after.sources), options, after)
+    report.fixed = fixed.applied
+    report.findings = _by_hand(report.findings, fixed)
     if arguments.diff:
         show_diff(screen, files.sources, changed)
-        _print_diff_summary(told, changed)
-        return EXIT_FINDINGS if changed else exit_code(told, options)
+        _print_diff_summary(report, changed)
+        return EXIT_FINDINGS if changed else exit_code(report, options)
     write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
     if files.stdin:
         # The fixed standard input goes to standard output, the report to standard error.
         screen.out.write(after.sources[files.stdin])
         screen = Screen(sys.stderr, width_of(sys.stderr), colour=False)
     if arguments.output in (*_PROGRAMS, "concise"):
-        write(screen, told, arguments.output)
+        write(screen, report, arguments.output)
     else:
-        _print_report(screen, told)
-    return exit_code(told, options)
+        _print_report(screen, report)
+    return exit_code(report, options)
 
 
 def _sources(bundle: Bundle) -> dict[str, str]:
@@ -83,18 +83,18 @@ def _known_by(finding: Finding) -> tuple[str, ...]:
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
-def _print_report(screen: Screen, told: CheckReport) -> None:
+def _print_report(screen: Screen, report: CheckReport) -> None:
     """Print the fixes of each file, the remaining findings, and a summary."""
-    for file, findings in _by_file(told.fixed).items():
+    for file, findings in _by_file(report.fixed).items():
         kinds = Counter((finding.code, finding.name) for finding in findings)
         words = [f"{number} × {code} ({name})".replace(" ", TIED) for (code, name), number in sorted(kinds.items())]
         say(screen, f"{file}: fixed {', '.join(words)}")
         for guess in _guesses(findings):
             say(screen, guess, "  ")
-    if told.fixed:
+    if report.fixed:
         screen.line()
-    print_findings(screen, told)
-    for line in _outcome(told):
+    print_findings(screen, report)
+    for line in _outcome(report):
         say(screen, line)
 
 
@@ -119,7 +119,7 @@ def _rest(told: CheckReport) -> str:
 
 def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
-    for finding in sorted(findings, key=lambda one: one.where):
+    for finding in sorted(findings, key=lambda item: item.where):
         found.setdefault(finding.where.file, []).append(finding)
     return found
 
@@ -134,16 +134,16 @@ def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
 # --- diffs -----------------------------------------------------------------------------------------------------------
 
 
-def _print_diff_summary(told: CheckReport, changed: Mapping[str, str]) -> None:
+def _print_diff_summary(report: CheckReport, changed: Mapping[str, str]) -> None:
     """Print the summary of a diff on standard error."""
     if changed:
-        done = f"Would fix {counted(len(told.fixed), 'finding')} in {counted(len(changed), 'file')}"
+        done = f"Would fix {counted(len(report.fixed), 'finding')} in {counted(len(changed), 'file')}"
     else:
         done = "Would fix nothing"
-    beside = Screen(sys.stderr, width_of(sys.stderr), colour=False)
+    stderr = Screen(sys.stderr, width_of(sys.stderr), colour=False)
     if changed:
-        beside.line()
-    for file, findings in _by_file(told.fixed).items():
+        stderr.line()
+    for file, findings in _by_file(report.fixed).items():
         for guess in _guesses(findings):
-            say(beside, f"{file}: {guess}")
-    say(beside, f"{done}; {_rest(told)}")
+            say(stderr, f"{file}: {guess}")
+    say(stderr, f"{done}; {_rest(report)}")

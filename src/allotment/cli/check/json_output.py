@@ -10,26 +10,26 @@ from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.reference import page_link
 
 
-def data(told: CheckReport) -> dict[str, Any]:
+def data(report: CheckReport) -> dict[str, Any]:
     """Return the findings as JSON data; lines and columns start at 1, ends are exclusive."""
-    by_level = told.by_level
+    by_level = report.by_level
     return {
-        "findings": [_finding(finding, told) for finding in told.findings],
-        "fixed": [_fixed(finding) for finding in told.fixed],
+        "findings": [_finding(finding, report) for finding in report.findings],
+        "fixed": [_fixed(finding) for finding in report.fixed],
         "summary": {
             **{f"{level}s": by_level[level] for level in LEVELS},
-            "fixable": told.safe,
-            "fixableUnsafely": told.unsafe,
-            "silenced": told.silenced,
-            "objects": told.objects,
-            "files": len(told.sources),
-            "leftOut": [*told.templates, *told.patches],
-            **({"place": told.place, "fits": told.fitting} if told.place else {}),
+            "fixable": report.safe,
+            "fixableUnsafely": report.unsafe,
+            "silenced": report.silenced,
+            "objects": report.objects,
+            "files": len(report.sources),
+            "leftOut": [*report.templates, *report.patches],
+            **({"place": report.place, "fits": report.fitting} if report.place else {}),
         },
     }
 
 
-def _finding(finding: Finding, told: CheckReport) -> dict[str, Any]:
+def _finding(finding: Finding, report: CheckReport) -> dict[str, Any]:
     found = {
         "code": finding.code,
         "name": finding.name,
@@ -43,7 +43,9 @@ def _finding(finding: Finding, told: CheckReport) -> dict[str, Any]:
     }
     fix = finding.fix
     if fix is not None:
-        changes = [{**_range(one.where), "text": one.text} for one in replacements(fix, told.sources)]
+        changes = [
+            {**_range(replacement.where), "text": replacement.text} for replacement in replacements(fix, report.sources)
+        ]
         found["fix"] = {"text": fix.text, "safe": fix.safe, **({"replacements": changes} if changes else {})}
     return found
 

@@ -55,7 +55,7 @@ _RELEASE: Final = "1.36"
 #: Directories of third-party files.
 _EXCLUDED: Final = ("node_modules", "site-packages", "venv")
 _LEVELS: Final = ("error", "warning", "note")
-_TRUTH: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +116,22 @@ def _from(folder: Path, file: str) -> str:
 # --- which cluster ---------------------------------------------------------------------------------------------------
 
 
-def _target_cluster(arguments: Namespace, config: Configuration) -> tuple[Features, TargetCluster | None, str, tuple[str, ...]]:
+def _target_cluster(
+    arguments: Namespace, config: Configuration
+) -> tuple[Features, TargetCluster | None, str, tuple[str, ...]]:
     """Return the release and gates, the cluster if given, its name, and notes about it."""
     version = arguments.kube_version or config.kube_version
     gates = [*config.feature_gates, *arguments.feature_gates]
     fleet = list(arguments.fleet or ())
     snapshot = list(arguments.cluster or ())
-    asked = Namespace(**{**vars(arguments), "kube_version": version, "feature_gates": gates, "files": []})
+    overridden = Namespace(**{**vars(arguments), "kube_version": version, "feature_gates": gates, "files": []})
     if arguments.context or arguments.kubeconfig:
         if fleet or snapshot:
             raise Mistake("--context: not allowed with --cluster or --fleet", "give only one of them")
         from allotment.cli.live.cluster_state import read_live
         from allotment.cluster.inspection.snapshot import DEVICES, PODS
 
-        live = read_live(asked, (*DEVICES, *PODS))
+        live = read_live(overridden, (*DEVICES, *PODS))
         must_know(live.values, *OF_DEVICES, "resourceclaimtemplates")
         return (
             live.features,
@@ -143,9 +145,9 @@ def _target_cluster(arguments: Namespace, config: Configuration) -> tuple[Featur
         fleet = list(config.fleet)
     if not fleet and not snapshot:
         return features(version or _RELEASE, gates), None, "", ()
-    asked.cluster, asked.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
+    overridden.cluster, overridden.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
     with contextlib.nullcontext() if arguments.fleet or arguments.cluster else _configuration_errors(config):
-        inputs = read_inputs(asked)
+        inputs = read_inputs(overridden)
     must_know(inputs.cluster, *OF_DEVICES, "resourceclaimtemplates")
     place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
     return inputs.features, TargetCluster(inputs.cluster, fleet_only=not snapshot), place, ()
@@ -180,14 +182,14 @@ def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
     for word in (part.strip() for text in words for part in text.split(",") if part.strip()):
         written, equals, value = (part.strip() for part in word.partition("="))
         driver, _, name = written.rpartition("/")
-        truth = _TRUTH.get(value.lower())
-        if not equals or truth is None:
+        enabled = _BOOLEANS.get(value.lower())
+        if not equals or enabled is None:
             raise Mistake(f"--driver-gates: expected NAME=true or NAME=false, found {word!r}")
         if name not in known or (driver and driver not in known[name]):
             hint = suggestion(name, known) or (f"known: {', '.join(known)}" if known else "")
             raise Mistake(f"--driver-gates: unknown gate {written!r}", hint)
-        for one in [driver] if driver else known[name]:
-            found.setdefault(one, {})[name] = truth
+        for owner in [driver] if driver else known[name]:
+            found.setdefault(owner, {})[name] = enabled
     return found
 
 

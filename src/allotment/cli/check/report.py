@@ -6,7 +6,7 @@ from typing import Final
 
 from allotment.cli.check.files import Files
 from allotment.cli.check.options import Options
-from allotment.cli.check.text_output import CheckReport, print_report, print_concise
+from allotment.cli.check.text_output import CheckReport, print_concise, print_report
 from allotment.cli.output.console import Screen
 from allotment.model.meta import Object
 from allotment.tools.check.bundle import Bundle
@@ -17,21 +17,21 @@ EXIT_FINE, EXIT_FINDINGS = 0, 1
 _MOST_TRIED: Final = 50
 
 
-def build_report(bundle: Bundle, judged: SuppressionResult, options: Options, files: Files) -> CheckReport:
+def build_report(bundle: Bundle, result: SuppressionResult, options: Options, files: Files) -> CheckReport:
     """Return the report of a bundle."""
-    asks = bool(bundle.claims or bundle.pods)
-    proven = options.policy.runs_simulation and asks and options.world is not None
-    unproven = any(finding.code.startswith("P") for finding in (*judged.findings, *judged.suppressed))
+    has_requests = bool(bundle.claims or bundle.pods)
+    proven = options.policy.runs_simulation and has_requests and options.world is not None
+    unproven = any(finding.code.startswith("P") for finding in (*result.findings, *result.suppressed))
     return CheckReport(
-        judged.findings,
+        result.findings,
         files.sources,
         objects=len(bundle.documents),
-        silenced=len(judged.suppressed),
+        silenced=len(result.suppressed),
         templates=files.templates,
         patches=files.patches,
         place=options.place,
         fitting=proven and not unproven and not bundle.problems,
-        hardware=_hardware(bundle, judged) if asks and options.world is None else "",
+        hardware=_hardware(bundle, result) if has_requests and options.world is None else "",
     )
 
 
@@ -45,25 +45,25 @@ def _hardware(bundle: Bundle, judged: SuppressionResult) -> str:
     return smallest_fleet(values, bundle.features) or ""
 
 
-def write(screen: Screen, told: CheckReport, output: str | None) -> None:
+def write(screen: Screen, report: CheckReport, output: str | None) -> None:
     """Print the report in the requested format."""
     if output == "json":
         from allotment.cli.check.json_output import data
 
-        screen.data(data(told), "json")
+        screen.data(data(report), "json")
     elif output == "sarif":
         from allotment.cli.check.sarif import log
 
-        screen.data(log(told), "json")
+        screen.data(log(report), "json")
     elif output == "github":
         from allotment.cli.check.github import commands
 
-        for command in commands(told.findings):
+        for command in commands(report.findings):
             screen.line(command)
     elif output == "concise":
-        print_concise(screen, told)
+        print_concise(screen, report)
     else:
-        print_report(screen, told)
+        print_report(screen, report)
 
 
 def exit_code(told: CheckReport, options: Options) -> int:

@@ -24,12 +24,12 @@ _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sch
 _FINGERPRINT: Final = "allotment/v1"
 
 
-def log(told: CheckReport) -> dict[str, Any]:
+def log(report: CheckReport) -> dict[str, Any]:
     """Return a SARIF log with one run."""
     rules = all_rules()
     places = {rule.code: number for number, rule in enumerate(rules)}
     driver = {"name": "allot check", "version": __version__, "rules": [_rule(rule) for rule in rules]}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": _results(told, places)}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": _results(report, places)}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 

@@ -68,31 +68,31 @@ class CheckReport:
 # --- findings --------------------------------------------------------------------------------------------------------
 
 
-def print_report(screen: Screen, told: CheckReport) -> None:
+def print_report(screen: Screen, report: CheckReport) -> None:
     """Print all findings with their code frames, then the summary."""
-    print_findings(screen, told)
-    for line in summary(told):
+    print_findings(screen, report)
+    for line in summary(report):
         say(screen, line)
 
 
-def print_findings(screen: Screen, told: CheckReport) -> None:
+def print_findings(screen: Screen, report: CheckReport) -> None:
     """Print the findings with their code frames; on a terminal only the first ones."""
-    shown = told.findings if screen.width is None else told.findings[:MOST_SHOWN]
+    shown = report.findings if screen.width is None else report.findings[:MOST_SHOWN]
     for finding in shown:
-        for line in _finding(screen, finding, told.lines(finding.where.file)):
+        for line in _finding(screen, finding, report.lines(finding.where.file)):
             screen.line(line)
         screen.line()
-    if more := len(told.findings) - len(shown):
+    if more := len(report.findings) - len(shown):
         screen.line(f"And {more} more: {_HINT}.")
         screen.line()
 
 
-def print_concise(screen: Screen, told: CheckReport) -> None:
+def print_concise(screen: Screen, report: CheckReport) -> None:
     """Print one line per finding, then the summary."""
-    for finding in told.findings:
+    for finding in report.findings:
         first = (finding.message.splitlines() or [""])[0]
         screen.line(_painted(screen, finding, f"{_head(finding)} {first}"))
-    for line in summary(told):
+    for line in summary(report):
         screen.line(line.replace(TIED, " "))
 
 
@@ -113,8 +113,8 @@ def _painted(screen: Screen, finding: Finding, line: str) -> str:
     level = f" {finding.level}:" if rest.startswith(f" {finding.level}:") else ""
     rest = rest.removeprefix(level)
     colour = _COLOURS[finding.level]
-    mended = screen.paint(mark, "green") if mark else ""
-    return f"{screen.paint(place, 'bold')} {screen.paint(finding.code, colour)}{mended}" + (
+    fixable = screen.paint(mark, "green") if mark else ""
+    return f"{screen.paint(place, 'bold')} {screen.paint(finding.code, colour)}{fixable}" + (
         f"{screen.paint(level, colour)}{rest}" if level else rest
     )
 

@@ -16,9 +16,9 @@ from allotment.cli.completion.command_line import Line
 if TYPE_CHECKING:
     from allotment.cluster.client import Resource
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.cluster.remote.kubeconfig import Target
+    from allotment.cluster.remote.kubeconfig import ClusterTarget
 
-Work: TypeAlias = "Callable[[HttpClient, Target], Awaitable[list[Candidate]]]"
+Work: TypeAlias = "Callable[[HttpClient, ClusterTarget], Awaitable[list[Candidate]]]"
 
 #: Timeout for the cluster.
 TIMEOUT_SECONDS = 1.0
@@ -53,12 +53,12 @@ def device_classes(line: Line) -> list[Candidate]:
 def named(line: Line) -> list[Candidate]:
     """Return kinds and names for ``KIND``, ``KIND NAME …`` and ``KIND/NAME …``, as kubectl does."""
     kind, slash, _ = line.word.partition("/")
-    said = line.given.get("objects", [])
+    arguments = line.given.get("objects", [])
     if slash:
         return _named(line, [kind], f"{kind}/")
-    if said and "/" not in said[0]:
-        return [one for one in _named(line, said[0].split(",")) if one.value not in said]
-    return _kinds(line, "/" if said else "")
+    if arguments and "/" not in arguments[0]:
+        return [candidate for candidate in _named(line, arguments[0].split(",")) if candidate.value not in arguments]
+    return _kinds(line, "/" if arguments else "")
 
 
 def explained(line: Line) -> Iterable[Candidate]:
@@ -84,16 +84,16 @@ def logged(line: Line) -> list[Candidate]:
 def containers(line: Line) -> list[Candidate]:
     """Return the containers of the pod on the command line."""
 
-    async def work(client: HttpClient, way: Target) -> list[Candidate]:
+    async def work(client: HttpClient, way: ClusterTarget) -> list[Candidate]:
         from allotment.cli.live.tables import path_of
         from allotment.cluster.resources import PODS
 
         tree = await client.read(path_of(PODS, _namespace(line, way), line.last("pod").removeprefix("pod/")))
         spec = tree.get("spec") or {}
         return [
-            Candidate(one["name"], one.get("image", ""))
+            Candidate(container["name"], container.get("image", ""))
             for key in ("containers", "initContainers")
-            for one in spec.get(key) or ()
+            for container in spec.get(key) or ()
         ]
 
     return _query(line, work) if line.last("pod") else []
@@ -102,7 +102,7 @@ def containers(line: Line) -> list[Candidate]:
 def _named(line: Line, words: Sequence[str], before: str = "", everywhere: bool = False) -> list[Candidate]:
     """Return the objects of kinds, in the selected namespace."""
 
-    async def work(client: HttpClient, way: Target) -> list[Candidate]:
+    async def work(client: HttpClient, way: ClusterTarget) -> list[Candidate]:
         from allotment.cli.live.resource_arguments import kinds_of
         from allotment.cluster.inspection.discovery import discover
 
@@ -122,16 +122,16 @@ def _kinds(line: Line, ending: str) -> list[Candidate]:
     """Return the kinds that the cluster serves, by their shortest unambiguous name; also after a comma."""
     before, comma, _ = line.word.rpartition(",")
 
-    async def work(client: HttpClient, way: Target) -> list[Candidate]:
+    async def work(client: HttpClient, way: ClusterTarget) -> list[Candidate]:
         from allotment.cluster.inspection.discovery import discover
 
         discovery = await discover(client)
         found: dict[str, str] = {}
-        for one in discovery.served:
-            if "list" in one.verbs:
-                first = discovery.by_word(one.resource.plural)
-                same = first is not None and first.resource.group == one.resource.group
-                found.setdefault(one.resource.plural if same else one.plural_label, one.resource.kind)
+        for served in discovery.served:
+            if "list" in served.verbs:
+                first = discovery.by_word(served.resource.plural)
+                same = first is not None and first.resource.group == served.resource.group
+                found.setdefault(served.resource.plural if same else served.plural_label, served.resource.kind)
         return [Candidate(f"{before}{comma}{word}{ending}", kind) for word, kind in found.items()]
 
     return _query(line, work)
@@ -147,7 +147,7 @@ def _candidate(metadata: dict[str, Any], before: str, everywhere: bool) -> Candi
     return Candidate(f"{before}{metadata.get('name', '')}", where)
 
 
-def _namespace(line: Line, way: Target) -> str:
+def _namespace(line: Line, way: ClusterTarget) -> str:
     return line.last("namespace") or way.namespace
 
 
@@ -163,7 +163,7 @@ def _query(line: Line, work: Work) -> list[Candidate]:
     arguments = Namespace(context=line.last("context"), kubeconfig=kubeconfig)
     found: list[Candidate] = []
 
-    def ask() -> None:
+    def query() -> None:
         with suppress(Exception):
             found.extend(on_cluster(arguments, work))
 
@@ -171,7 +171,7 @@ def _query(line: Line, work: Work) -> list[Candidate]:
         import_module(
             "allotment.cluster.remote.http_client"
         )  # imports take most of the time; the timeout is for the cluster
-    thread = Thread(target=ask, daemon=True)
+    thread = Thread(target=query, daemon=True)
     thread.start()
     thread.join(TIMEOUT_SECONDS)
     return list(found)

@@ -34,8 +34,8 @@ def read_line(parser: Parser, words: Sequence[str]) -> Line | None:
     """Parse words, the last of which is to be completed; return None if no completion is possible."""
     *before, word = words or ("",)
     reader = _Reader(parser)
-    for one in before:
-        reader.take(one)
+    for previous in before:
+        reader.take(previous)
     return reader.line(word)
 
 

@@ -45,7 +45,7 @@ def offer(line: Line | None) -> Offer:
         return _of(line, _options(line) if line.word.startswith("-") else ())
     if isinstance(line.action, argparse._SubParsersAction):
         listed = line.action._choices_actions
-        return _of(line, (Candidate(one.dest, one.help or "") for one in listed))
+        return _of(line, (Candidate(candidate.dest, candidate.help or "") for candidate in listed))
     kind = wanted(line)
     found = _in_list(line, kind) if kind.several else kind.known(line)
     base = {"files": Directive.FILES, "folders": Directive.FOLDERS}.get(kind.paths, Directive.NO_FILES)
@@ -54,7 +54,7 @@ def offer(line: Line | None) -> Offer:
 
 def _of(line: Line, candidates: Iterable[Candidate], directive: Directive = Directive.NO_FILES) -> Offer:
     """Return the candidates with the word as prefix; no space follows if all of them need a continuation."""
-    found = {one.value: one for one in candidates if one.value.startswith(line.word)}
+    found = {candidate.value: candidate for candidate in candidates if candidate.value.startswith(line.word)}
     if found and all(value.endswith(("/", "=")) for value in found):
         directive |= Directive.NO_SPACE
     return Offer(tuple(found.values()), directive)
@@ -64,17 +64,17 @@ def _in_list(line: Line, kind: ValueSource) -> Iterator[Candidate]:
     """Yield values for the last item of a comma-separated list; earlier items are not offered again."""
     before, comma, _ = line.word.rpartition(",")
     there = before.split(",")
-    for one in kind.known(line):
-        if one.value not in there:
-            yield Candidate(f"{before}{comma}{one.value}", one.description)
+    for candidate in kind.known(line):
+        if candidate.value not in there:
+            yield Candidate(f"{before}{comma}{candidate.value}", candidate.description)
 
 
 def _options(line: Line) -> Iterator[Candidate]:
     """Yield the options that can still be given: unused or repeatable ones, without conflicts with those given."""
-    said = {
+    given = {
         other.dest
         for group in line.parser._mutually_exclusive_groups
-        if any(one.dest in line.given for one in group._group_actions)
+        if any(member.dest in line.given for member in group._group_actions)
         for other in group._group_actions
     } | set(line.given)
     formatter = line.parser._get_formatter()
@@ -82,7 +82,7 @@ def _options(line: Line) -> Iterator[Candidate]:
         if action.help == argparse.SUPPRESS or not action.option_strings:
             continue
         again = isinstance(action, argparse._AppendAction) and action.dest in line.given
-        if action.dest in said and not again:
+        if action.dest in given and not again:
             continue
         description = formatter._expand_help(action) if action.help else ""
         yield from (Candidate(name, description) for name in action.option_strings)

@@ -87,7 +87,7 @@ def wanted(line: Line) -> ValueSource:
     if action.nargs == 0:
         return ValueSource(_switched)
     if action.choices is not None:
-        return ValueSource(lambda line: (Candidate(str(one)) for one in action.choices or ()))
+        return ValueSource(lambda line: (Candidate(str(choice)) for choice in action.choices or ()))
     names = [*reversed(action.option_strings), str(action.metavar)]
     found = (VALUES.get(name) for known in names for name in (f"{line.command} {known}", known))
     return next((kind for kind in found if kind is not None), ValueSource())

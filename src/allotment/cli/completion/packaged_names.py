@@ -45,16 +45,16 @@ def instance_types(line: Line) -> Iterator[Candidate]:
     """Yield the types of the packaged catalog."""
     from allotment.fleet.catalog import catalog
 
-    for one in catalog():
-        gpus = f"{one.gpus} × {one.gpu_model}" if one.gpus else ""
-        yield Candidate(one.key, gpus)
+    for instance_type in catalog():
+        gpus = f"{instance_type.gpus} × {instance_type.gpu_model}" if instance_type.gpus else ""
+        yield Candidate(instance_type.key, gpus)
 
 
 def providers(line: Line) -> Iterator[Candidate]:
     """Yield the providers of the packaged catalog."""
     from allotment.fleet.catalog import catalog
 
-    return (Candidate(name) for name in dict.fromkeys(one.provider for one in catalog()))
+    return (Candidate(name) for name in dict.fromkeys(instance_type.provider for instance_type in catalog()))
 
 
 def parts(line: Line) -> Iterator[Candidate]:

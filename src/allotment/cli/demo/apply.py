@@ -107,5 +107,5 @@ def words_of(errors: str) -> str:
     'unknown field "spec.x", unknown field "spec.y"'
     """
     lines = [line for line in errors.splitlines() if line and not line.startswith("Warning: ")]
-    telling = next((line for line in lines if _IN_FRONT.match(line)), lines[0] if lines else "refused")
-    return _IN_FRONT.sub("", telling, count=1)
+    message = next((line for line in lines if _IN_FRONT.match(line)), lines[0] if lines else "refused")
+    return _IN_FRONT.sub("", message, count=1)

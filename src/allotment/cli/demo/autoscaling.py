@@ -95,7 +95,7 @@ def _offers(example: Example) -> Iterator[Offer]:
     features = Features(kube=KUBE)
     values, _ = validate(load_text(example.text), validation_context(features))
     sold = catalog()
-    for provider in dict.fromkeys(one.provider for one in sold):
+    for provider in dict.fromkeys(instance_type.provider for instance_type in sold):
         found = plan(
             (*CLASSES["nvidia"], *values), sold, PlanLimits(providers=(provider,)), features,
             keep_going=lambda: False, reasons=False,
@@ -103,31 +103,31 @@ def _offers(example: Example) -> Iterator[Offer]:
         yield Offer(provider, () if found.unserved else found.machines)
 
 
-def lines(screen: Screen, bought: Sequence[ProvisionedExample]) -> Iterator[str]:
+def lines(screen: Screen, examples: Sequence[ProvisionedExample]) -> Iterator[str]:
     """Yield lines with the prices and results."""
     width = screen.width or _WIDTH
     yield screen.paint("Cheapest machines for an empty cluster (allot plan, USD per hour):", "green")
-    for prices, alike in itertools.groupby(bought, key=lambda one: tuple(_priced(one.offers))):
-        for one in alike:
-            yield f"{one.outcome.number:>2}  {one.outcome.example.title}"
+    for prices, same_prices in itertools.groupby(examples, key=lambda example: tuple(_priced(example.offers))):
+        for example in same_prices:
+            yield f"{example.outcome.number:>2}  {example.outcome.example.title}"
         yield from (line.replace(_TIED, " ") for line in folded(", ".join(prices), width, " " * 6))
     yield ""
     yield screen.paint(
         f"Provisioned in a lab without nodes (allot up --autoscale --catalog {','.join(SOLD)}):", "green"
     )
     rows = [("", "PODS", "MACHINE", "DEVICES")]
-    for one in bought:
-        for group, kind in zip(one.outcome.groups, one.types, strict=False):
-            rows.append((str(one.outcome.number), group.pods_in_words, kind, given(group)))
-        if not one.as_planned:
-            told = one.outcome.message.partition("\n")[0] or "on a machine other than planned"
-            rows.append((str(one.outcome.number), one.outcome.waits, "", f"not as planned: {told}"))
+    for example in examples:
+        for group, kind in zip(example.outcome.groups, example.types, strict=False):
+            rows.append((str(example.outcome.number), group.pods_in_words, kind, given(group)))
+        if not example.as_planned:
+            message = example.outcome.message.partition("\n")[0] or "on a machine other than planned"
+            rows.append((str(example.outcome.number), example.outcome.waits, "", f"not as planned: {message}"))
     yield from table(rows, width)
 
 
 def _priced(offers: Sequence[Offer]) -> Iterator[str]:
     """Return the offers for an example, the cheapest first."""
-    for offer in sorted((one for one in offers if one.machines), key=lambda one: one.usd):
+    for offer in sorted((candidate for candidate in offers if candidate.machines), key=lambda candidate: candidate.usd):
         yield f"{_named(offer)}{_TIED}{offer.usd:.2f}"
     unable = [offer.provider for offer in offers if not offer.machines]
     if unable:

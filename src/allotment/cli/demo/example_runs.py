@@ -105,15 +105,15 @@ def decide(
     lab: Lab, trial: Trial, allocations: Allocations, known: Mapping[tuple[str, str, str], str], *,
     until_running: bool = False,
 ) -> None:  # fmt: skip
-    """Wait for the result of the pods; ``patient``: until they run, even if they are expected to be pending."""
+    """Wait for the result of the pods; ``until_running``: until they run, even if they are expected to be pending."""
     outcome = trial.outcome
     if outcome.refused:
         return
-    for pod, told in _decided(lab, trial, until_running):
+    for pod, message in _decided(lab, trial, until_running):
         name = str(pod["metadata"]["name"])
         workload = next(known_name for known_name in trial.workloads if f"{name}-".startswith(f"{known_name}-"))
-        if told:
-            outcome.waits, outcome.message = workload, told
+        if message:
+            outcome.waits, outcome.message = workload, message
         else:
             record_placement(outcome, workload, pod, allocations, known)
     for group in outcome.groups:
@@ -127,9 +127,9 @@ def _pods_of(tree: Tree) -> int:
     return int(tree["kind"] in ("Pod", "Job"))
 
 
-def gives(told: str, code: str) -> bool:
+def gives(message: str, code: str) -> bool:
     """Return whether a pod's message has this reason."""
-    return f"({code})" in told.partition("\n")[0]
+    return f"({code})" in message.partition("\n")[0]
 
 
 def _decided(lab: Lab, trial: Trial, patient: bool) -> list[tuple[Tree, str]]:
@@ -180,7 +180,9 @@ def record_placement(
 ) -> None:
     """Record the node and devices of a pod; ``known``: product by device."""
     node = str(pod["spec"]["nodeName"])
-    group = next((one for one in outcome.groups if (one.workload, one.node) == (workload, node)), None)
+    group = next(
+        (candidate for candidate in outcome.groups if (candidate.workload, candidate.node) == (workload, node)), None
+    )
     if group is None:
         outcome.groups.append(group := Group(workload, node))
     group.pods += 1

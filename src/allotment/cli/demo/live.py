@@ -71,19 +71,19 @@ def run() -> int:
     screen = open_screen()
     progress = Progress(screen)
     chosen = examples()
-    began = time.perf_counter()
+    start = time.perf_counter()
     with contextlib.ExitStack() as stack:
         stack.enter_context(quiet())
         stack.callback(progress.clear)
         progress("starting a lab")
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="allotment-demo-")))
         lab = stack.enter_context(Lab(FLEET, name="demo", speed=_SPEED))
-        ready = time.perf_counter() - began
+        ready = time.perf_counter() - start
         applying = tool(lab.kubeconfig, home)
         progress.clear()
         _introduce(screen, ready)
         screen.out.flush()
-        began = time.perf_counter()
+        start = time.perf_counter()
         known = devices_in(lab)
         allocations = Allocations(lab)
         trials: list[Trial] = []
@@ -97,35 +97,35 @@ def run() -> int:
                 progress(f"waiting for the result of {trial.outcome.example.name}")
                 decide(lab, trial, allocations, known)
         outcomes = [trial.outcome for trial in trials]
-        took = time.perf_counter() - began
+        took = time.perf_counter() - start
         again: list[tuple[FixedExample, Outcome]] = []
         cluster = cluster_of(parse_fleet(FLEET), KUBE)
         for trial in trials:
-            mended = (
+            fixed = (
                 fix_example(trial.outcome.example, cluster, KUBE, home)
                 if trial.outcome.waits or trial.outcome.refused
                 else None
             )
-            if mended is not None:
-                progress(f"fixed and applied again: {mended.example.title}")
-                second = applied(lab, applying, mended.example, "mended")
+            if fixed is not None:
+                progress(f"fixed and applied again: {fixed.example.title}")
+                second = applied(lab, applying, fixed.example, "mended")
                 # A pod created before its template reports that, and runs a moment later.
                 decide(lab, second, allocations, known, until_running=True)
-                again.append((mended, second.outcome))
+                again.append((fixed, second.outcome))
         progress("empty cluster: plan, provision, run")
-        bought = buy(chosen, home, _SPEED)
+        provisioned = buy(chosen, home, _SPEED)
         progress("stopping the lab")
     _show(screen, outcomes)
     screen.line()
     for line in _fixed_lines(screen, again):
         screen.line(line)
     screen.line()
-    for line in bought_lines(screen, bought):
+    for line in bought_lines(screen, provisioned):
         screen.line(line)
     screen.line()
-    for line in _summary(outcomes, again, bought, applying.name, took):
+    for line in _summary(outcomes, again, provisioned, applying.name, took):
         screen.line(line)
-    works = all(outcome.runs for _, outcome in again) and all(one.as_planned for one in bought)
+    works = all(outcome.runs for _, outcome in again) and all(result.as_planned for result in provisioned)
     return 0 if works and all(outcome.as_intended for outcome in outcomes) else 1
 
 
@@ -211,14 +211,16 @@ def _fixed_lines(screen: Screen, again: Sequence[tuple[FixedExample, Outcome]]) 
 def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
     rows = [("", "PODS", "NODE", "DEVICES")]
     rows += [
-        (str(one.number), group.pods_in_words, group.node, given(group)) for one in outcomes for group in one.groups
+        (str(outcome.number), group.pods_in_words, group.node, given(group))
+        for outcome in outcomes
+        for group in outcome.groups
     ]
     return table(rows, width)
 
 
-def _reason(told: str) -> Iterator[str]:
+def _reason(message: str) -> Iterator[str]:
     """Yield the cause, the nearest miss and the suggested change from a pod's message."""
-    first, *more = told.splitlines()
+    first, *more = message.splitlines()
     yield first
     for line in more:
         words = line.strip()
@@ -241,7 +243,7 @@ def _paragraph(screen: Screen, width: int, front: str, title: str, lines: Iterat
 def _summary(
     outcomes: Sequence[Outcome],
     again: Sequence[tuple[FixedExample, Outcome]],
-    bought: Sequence[ProvisionedExample],
+    provisioned: Sequence[ProvisionedExample],
     tool_name: str,
     seconds: float,
 ) -> Iterator[str]:
@@ -257,7 +259,7 @@ def _summary(
     yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended."
     running = sum(outcome.runs for _, outcome in again)
     yield f"After the fixes, {running} of the {waiting + refused} others run as well."
-    on_bought = sum(one.as_planned for one in bought)
-    yield f"Starting without machines, {on_bought} of {len(bought)} run on exactly the planned machines."
+    as_planned = sum(example.as_planned for example in provisioned)
+    yield f"Starting without machines, {as_planned} of {len(provisioned)} run on exactly the planned machines."
     yield "Both labs were deleted."
     yield f"One of them explained: {called()} demo 9. A lab to keep: {called()} up"

@@ -69,7 +69,7 @@ def run(arguments: Namespace) -> int:
         )
     screen = open_screen()
     progress = Progress(screen)
-    began = time.perf_counter()
+    start = time.perf_counter()
     with contextlib.ExitStack() as stack:
         stack.enter_context(quiet())
         stack.callback(progress.clear)
@@ -86,12 +86,12 @@ def run(arguments: Namespace) -> int:
         progress("counting pictures")
         measured = [Measurement(case, _replicas(lab, pods[case])) for case in CASES]
         progress("stopping the lab")
-    for line in shown(screen, measured, time.perf_counter() - began):
+    for line in shown(screen, measured, time.perf_counter() - start):
         screen.line(line)
     if arguments.pictures:
         path = _write(Path(arguments.pictures), measured, application_module(folder, "sheet"))
         screen.line(f"Their latest pictures: {from_home(path)}")
-    return 0 if all(replica.per_minute for one in measured for replica in one.replicas) else 1
+    return 0 if all(replica.per_minute for measurement in measured for replica in measurement.replicas) else 1
 
 
 def _ready(lab: Lab) -> dict[Case, list[Tree]]:
@@ -104,8 +104,10 @@ def _ready(lab: Lab) -> dict[Case, list[Tree]]:
         if not waiting and sum(map(len, pods.values())) == wanted:
             return pods
         if time.monotonic() > deadline:
-            told = ", ".join(f"{pod['metadata']['name']} ({pod['status'].get('phase')})" for pod in waiting)
-            raise Mistake(f"not ready after {_START_SECONDS:.0f} s: {told}", "see `allot up`, then kubectl describe")
+            not_running = ", ".join(f"{pod['metadata']['name']} ({pod['status'].get('phase')})" for pod in waiting)
+            raise Mistake(
+                f"not ready after {_START_SECONDS:.0f} s: {not_running}", "see `allot up`, then kubectl describe"
+            )
         time.sleep(_LOOK_SECONDS)
 
 
@@ -131,25 +133,25 @@ def shown(screen: Screen, measured: Sequence[Measurement], seconds: float) -> It
     yield f"Four simulated {product}, one application, four claims."
     yield "Pictures a minute:"
     yield ""
-    most = max(one.per_minute for one in measured) or 1.0
-    width = max(len(one.case.title) for one in measured)
-    for one in measured:
-        bar = screen.paint(_bar(one.per_minute / most), "green")
-        yield f"  {one.case.title:<{width}}  {one.per_minute:6.1f}  {bar}"
-        if len(one.replicas) > 1:
-            each = " + ".join(f"{replica.per_minute:.0f}" for replica in one.replicas)
+    most = max(measurement.per_minute for measurement in measured) or 1.0
+    width = max(len(measurement.case.title) for measurement in measured)
+    for measurement in measured:
+        bar = screen.paint(_bar(measurement.per_minute / most), "green")
+        yield f"  {measurement.case.title:<{width}}  {measurement.per_minute:6.1f}  {bar}"
+        if len(measurement.replicas) > 1:
+            each = " + ".join(f"{replica.per_minute:.0f}" for replica in measurement.replicas)
             yield screen.paint(f"  {'':<{width}}  {'':6}  {each}", "dim")
     yield ""
     yield from textwrap.wrap(_lesson(measured), screen.width or _WIDTH)
     yield ""
-    pictures = sum(int(replica.stats["images"]) for one in measured for replica in one.replicas)
-    containers = sum(len(one.replicas) for one in measured)
+    pictures = sum(int(replica.stats["images"]) for measurement in measured for replica in measurement.replicas)
+    containers = sum(len(measurement.replicas) for measurement in measured)
     yield f"{pictures} pictures, drawn by {containers} containers; {seconds:.1f} s in all. The lab was deleted."
 
 
 def _lesson(measured: Sequence[Measurement]) -> str:
     alone, *others = measured
-    turns, mps, mig = (one.per_minute / alone.per_minute if alone.per_minute else 0.0 for one in others)
+    turns, mps, mig = (other.per_minute / alone.per_minute if alone.per_minute else 0.0 for other in others)
     return (
         f"A picture uses {BREADTH} of 108 multiprocessors for {WORK / BREADTH:.0f} s, so one alone leaves most of the "
         f"GPU idle. Three in turns draw {turns:.1f} times as much as one: only one runs at a time. Three at once "
@@ -168,10 +170,12 @@ def _write(folder: Path, measured: Sequence[Measurement], sheets: ModuleType) ->
     """Write the last picture of every replica, and a sheet of all. ``sheets``: the application's module for it."""
     folder.mkdir(parents=True, exist_ok=True)
     groups = []
-    for one in measured:
-        words = f"{one.per_minute:.1f} pictures a minute"
-        groups.append(sheets.Group(one.case.short, words, [replica.picture for replica in one.replicas]))
-        for replica in one.replicas:
+    for measurement in measured:
+        words = f"{measurement.per_minute:.1f} pictures a minute"
+        groups.append(
+            sheets.Group(measurement.case.short, words, [replica.picture for replica in measurement.replicas])
+        )
+        for replica in measurement.replicas:
             (folder / f"{replica.pod}.png").write_bytes(replica.picture)
     path = folder / "sharing.png"
     path.write_bytes(sheets.sheet(groups, _COLUMNS))

@@ -24,7 +24,7 @@ def claim(page: Page, tree: Tree) -> None:
     add_spec(page, 0, (tree.get("spec") or {}).get("devices") or {})
     if allocation:
         add_allocation(page, allocation, status.get("devices") or ())
-    page.several(0, "Reserved For", (f"{one.get('resource')}/{one.get('name')}" for one in used))
+    page.several(0, "Reserved For", (f"{user.get('resource')}/{user.get('name')}" for user in used))
     page.conditions(tree, wide=True)
 
 
@@ -65,18 +65,18 @@ def add_spec(page: Page, depth: int, devices: Tree) -> None:
         alternatives = request.get("firstAvailable")
         if alternatives:
             page.line(depth + 2, "First of:")
-            for one in alternatives:
-                page.line(depth + 3, f"{one.get('name')}:")
-                _add_request(page, depth + 4, one)
+            for entry in alternatives:
+                page.line(depth + 3, f"{entry.get('name')}:")
+                _add_request(page, depth + 4, entry)
         else:
             _add_request(page, depth + 2, request.get("exactly") or request)
     constraints = devices.get("constraints") or ()
     if constraints:
         page.line(depth, "Constraints:")
-        for one in constraints:
-            kind = "matchAttribute" if "matchAttribute" in one else "distinctAttribute"
-            among = ", ".join(one.get("requests") or ()) or "all requests"
-            page.line(depth + 1, f"{kind} {one.get(kind)}", f"({among})")
+        for entry in constraints:
+            kind = "matchAttribute" if "matchAttribute" in entry else "distinctAttribute"
+            among = ", ".join(entry.get("requests") or ()) or "all requests"
+            page.line(depth + 1, f"{kind} {entry.get(kind)}", f"({among})")
     _add_config(page, depth, devices.get("config"))
 
 
@@ -89,14 +89,14 @@ def _add_request(page: Page, depth: int, request: Tree) -> None:
     if requested := (request.get("capacity") or {}).get("requests"):
         page.mapping(depth, "Capacity", requested)
     if request.get("tolerations"):
-        page.several(depth, "Tolerations", (_toleration(one) for one in request["tolerations"]))
+        page.several(depth, "Tolerations", (_toleration(item) for item in request["tolerations"]))
     if request.get("adminAccess"):
         page.field(depth, "Admin Access", "yes")
 
 
 def _expressions(selectors: Any) -> list[str]:
     """Add CEL expressions, keeping their lines."""
-    texts = [str((one.get("cel") or {}).get("expression", "")).strip() for one in selectors or ()]
+    texts = [str((selector.get("cel") or {}).get("expression", "")).strip() for selector in selectors or ()]
     return [line for text in texts for line in text.split("\n")]
 
 
@@ -126,22 +126,22 @@ def add_allocation(page: Page, allocation: Tree, statuses: Any) -> None:
     results = (allocation.get("devices") or {}).get("results") or ()
     page.line(0, "Devices:", *([] if results else [NONE]))
     if results:
-        shared = any(one.get("consumedCapacity") for one in results)
+        shared = any(entry.get("consumedCapacity") for entry in results)
         page.table(
             1,
             ["Request", "Device", "Driver", "Pool", *(["Share"] if shared else [])],
             [
                 [
-                    str(one.get("request", "")), str(one.get("device", "")), str(one.get("driver", "")),
-                    str(one.get("pool", "")), *([_share(one)] if shared else []),
+                    str(entry.get("request", "")), str(entry.get("device", "")), str(entry.get("driver", "")),
+                    str(entry.get("pool", "")), *([_share(entry)] if shared else []),
                 ]
-                for one in results
+                for entry in results
             ],
         )  # fmt: skip
-    for one in statuses:
-        listed = one.get("conditions") or ()
-        told = ", ".join(f"{c.get('type')}={c.get('status')} {c.get('message', '')}".strip() for c in listed)
-        page.line(1, f"{one.get('device')} of {one.get('driver')}:", told or NONE)
+    for entry in statuses:
+        listed = entry.get("conditions") or ()
+        conditions = ", ".join(f"{c.get('type')}={c.get('status')} {c.get('message', '')}".strip() for c in listed)
+        page.line(1, f"{entry.get('device')} of {entry.get('driver')}:", conditions or NONE)
 
 
 def _share(result: Tree) -> str:

@@ -49,40 +49,40 @@ def run(arguments: Namespace) -> int:
 
 async def _describe(arguments: Namespace, client: HttpClient, namespace: str) -> int:
     wanted = resource_arguments(await discover(client), arguments.objects)
-    if (arguments.selector or arguments.all_namespaces) and any(one.name for one in wanted):
+    if (arguments.selector or arguments.all_namespaces) and any(argument.name for argument in wanted):
         raise Failure("error: name cannot be provided when a selector or --all-namespaces is specified")
     place = "" if arguments.all_namespaces else namespace
     failed = False
     count = 0
-    for one in wanted:
+    for argument in wanted:
         try:
-            trees = await _trees(client, one, one.place(place), arguments.selector or "")
+            trees = await _trees(client, argument, argument.place(place), arguments.selector or "")
         except StatusError as error:
             sys.stderr.write(refusal(error) + "\n")
             failed = True
             continue
         for tree in trees:
-            text = await described(client, {"kind": one.served.resource.kind, **shown(tree)})
+            text = await described(client, {"kind": argument.served.resource.kind, **shown(tree)})
             sys.stdout.write(("\n\n" if count else "") + visible(text))
             count += 1
     if not count and not failed:
-        inside = place and all(one.served.resource.namespaced for one in wanted)
+        inside = place and all(argument.served.resource.namespaced for argument in wanted)
         sys.stderr.write(f"No resources found{f' in {place} namespace.' if inside else ''}\n")
     return 1 if failed else 0
 
 
-async def _trees(client: HttpClient, one: ResourceArgument, place: str, labels: str) -> list[Tree]:
+async def _trees(client: HttpClient, argument: ResourceArgument, place: str, labels: str) -> list[Tree]:
     """Return the object of a name, else those with this prefix, as kubectl does; or all."""
-    resource = one.served.resource
-    if not one.name:
+    resource = argument.served.resource
+    if not argument.name:
         return list((await client.list(resource, place, labels=labels)).items)
     try:
-        return [await client.get(resource, one.name, place)]
+        return [await client.get(resource, argument.name, place)]
     except StatusError as error:
         if error.code != 404:
             raise
         listed = (await client.list(resource, place)).items
-        found = [tree for tree in listed if tree["metadata"]["name"].startswith(one.name)]
+        found = [tree for tree in listed if tree["metadata"]["name"].startswith(argument.name)]
         if not found:
             raise
         return found

@@ -24,12 +24,12 @@ def node(page: Page, tree: Tree, pods: Sequence[Tree], devices: NodeReport | Non
     page.mapping(0, "Labels", labels)
     page.annotations(tree)
     page.field(0, "CreationTimestamp", full(metadata.get("creationTimestamp")))
-    page.several(0, "Taints", (taint(one) for one in spec.get("taints") or ()))
+    page.several(0, "Taints", (taint(entry) for entry in spec.get("taints") or ()))
     page.field(0, "Unschedulable", "true" if spec.get("unschedulable") else "false")
     page.conditions(tree, wide=True)
     page.line(0, "Addresses:")
-    for one in status.get("addresses") or ():
-        page.field(1, str(one.get("type")), one.get("address"))
+    for entry in status.get("addresses") or ():
+        page.field(1, str(entry.get("type")), entry.get("address"))
     for label, key in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
         page.line(0, f"{label}:")
         for name, amount in sorted((status.get(key) or {}).items()):
@@ -43,14 +43,14 @@ def node(page: Page, tree: Tree, pods: Sequence[Tree], devices: NodeReport | Non
     ):  # fmt: skip
         page.field(1, label, info.get(key, ""))
     _add_devices(page, devices)
-    live = [one for one in pods if (one.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+    live = [entry for entry in pods if (entry.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
     _add_pods(page, live, status.get("allocatable") or {})
 
 
-def taint(one: Tree) -> str:
+def taint(entry: Tree) -> str:
     """``key=value:Effect``."""
-    value = f"={one['value']}" if one.get("value") else ""
-    return f"{one.get('key')}{value}:{one.get('effect')}"
+    value = f"={entry['value']}" if entry.get("value") else ""
+    return f"{entry.get('key')}{value}:{entry.get('effect')}"
 
 
 def _add_devices(page: Page, report: NodeReport | None) -> None:
@@ -81,9 +81,9 @@ def _add_pods(page: Page, pods: Sequence[Tree], allocatable: Tree) -> None:
     whole = (sum_amounts(requests for requests, _ in each), sum_amounts(limits for _, limits in each))
     kinds = ["Requests", "Limits"]
     rows = []
-    for one, amounts in zip(pods, each, strict=True):
+    for pod, amounts in zip(pods, each, strict=True):
         cells = [_share(kind.get(name), allocatable.get(name)) for name in ("cpu", "memory") for kind in amounts]
-        metadata = one["metadata"]
+        metadata = pod["metadata"]
         age = page.age(metadata.get("creationTimestamp"))
         rows.append([metadata.get("namespace", ""), metadata["name"], *cells, age])
     headers = [f"{what} {kind}" for what in ("CPU", "Memory") for kind in kinds]

@@ -109,7 +109,7 @@ class Page:
             return
         self.line(0, "Conditions:")
         if not wide:
-            rows = [[str(one.get("type", "")), str(one.get("status", ""))] for one in listed]
+            rows = [[str(item.get("type", "")), str(item.get("status", ""))] for item in listed]
             self.line(1, "Type", "Status")
             for row in rows:
                 self.line(1, *row)
@@ -119,10 +119,10 @@ class Page:
             ["Type", "Status", "Age", "Reason", "Message"],
             [
                 [
-                    str(one.get("type", "")), str(one.get("status", "")), self.age(one.get("lastTransitionTime")),
-                    str(one.get("reason", "")), _one_line(str(one.get("message", ""))),
+                    str(item.get("type", "")), str(item.get("status", "")), self.age(item.get("lastTransitionTime")),
+                    str(item.get("reason", "")), _one_line(str(item.get("message", ""))),
                 ]
-                for one in listed
+                for item in listed
             ],
         )  # fmt: skip
 

@@ -30,7 +30,7 @@ def pod(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
     for field, label in (("initContainers", "Init Containers"), ("containers", "Containers")):
         if spec.get(field):
             page.line(0, f"{label}:")
-            states = {one.get("name"): one for one in status.get(f"{field[:-1]}Statuses") or ()}
+            states = {entry.get("name"): entry for entry in status.get(f"{field[:-1]}Statuses") or ()}
             for container in spec[field]:
                 _add_container(page, container, states.get(container.get("name"), {}))
     _add_claims(page, tree, claims)
@@ -38,7 +38,7 @@ def pod(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
     _add_volumes(page, spec.get("volumes") or ())
     page.field(0, "QoS Class", status.get("qosClass") or NONE)
     page.mapping(0, "Node-Selectors", spec.get("nodeSelector"))
-    page.several(0, "Tolerations", (toleration(one) for one in spec.get("tolerations") or ()))
+    page.several(0, "Tolerations", (toleration(entry) for entry in spec.get("tolerations") or ()))
 
 
 def _add_state(page: Page, tree: Tree) -> None:
@@ -58,7 +58,7 @@ def _add_container(page: Page, container: Tree, status: Tree) -> None:
     if status.get("containerID"):
         page.field(2, "Container ID", status["containerID"])
     page.field(2, "Image", container.get("image", ""))
-    ports = [f"{one.get('containerPort')}/{one.get('protocol') or 'TCP'}" for one in container.get("ports") or ()]
+    ports = [f"{entry.get('containerPort')}/{entry.get('protocol') or 'TCP'}" for entry in container.get("ports") or ()]
     page.field(2, "Ports" if len(ports) > 1 else "Port", ", ".join(ports) or NONE)
     for label, key in (("Command", "command"), ("Args", "args")):
         if container.get(key):
@@ -79,13 +79,15 @@ def _add_container(page: Page, container: Tree, status: Tree) -> None:
             for name, amount in sorted(resources[key].items()):
                 page.field(3, name, amount)
     if resources.get("claims"):
-        words = (one["name"] + (f"/{one['request']}" if one.get("request") else "") for one in resources["claims"])
+        words = (
+            entry["name"] + (f"/{entry['request']}" if entry.get("request") else "") for entry in resources["claims"]
+        )
         page.field(2, "Claims", ", ".join(words))
     for kind in ("liveness", "readiness", "startup"):
         if probe := container.get(f"{kind}Probe"):
             page.field(2, kind.capitalize(), _probe(probe))
     _add_environment(page, container)
-    page.several(2, "Mounts", (_mount(one) for one in container.get("volumeMounts") or ()))
+    page.several(2, "Mounts", (_mount(entry) for entry in container.get("volumeMounts") or ()))
 
 
 def _add_run(page: Page, label: str, state: Tree | None) -> None:
@@ -119,19 +121,19 @@ def _probe(probe: Tree) -> str:
 def _add_environment(page: Page, container: Tree) -> None:
     if container.get("envFrom"):
         page.line(2, "Environment Variables from:")
-        for one in container["envFrom"]:
-            kind = "ConfigMap" if "configMapRef" in one else "Secret"
-            source = one.get("configMapRef") or one.get("secretRef") or {}
+        for entry in container["envFrom"]:
+            kind = "ConfigMap" if "configMapRef" in entry else "Secret"
+            source = entry.get("configMapRef") or entry.get("secretRef") or {}
             optional = "true" if source.get("optional") else "false"
             page.line(3, str(source.get("name", "")), kind, f"Optional: {optional}")
     variables = container.get("env") or ()
     page.line(2, "Environment:", *([] if variables else [NONE]))
-    for one in variables:
-        page.field(3, str(one.get("name")), _variable(one))
+    for entry in variables:
+        page.field(3, str(entry.get("name")), _variable(entry))
 
 
-def _variable(one: Tree) -> str:
-    source = one.get("valueFrom") or {}
+def _variable(variable: Tree) -> str:
+    source = variable.get("valueFrom") or {}
     if "fieldRef" in source:
         return f"({source['fieldRef'].get('apiVersion') or 'v1'}:{source['fieldRef'].get('fieldPath')})"
     if "resourceFieldRef" in source:
@@ -139,12 +141,12 @@ def _variable(one: Tree) -> str:
     for key, what in (("secretKeyRef", "secret"), ("configMapKeyRef", "config map")):
         if key in source:
             return f"<set to the key '{source[key].get('key')}' of {what} '{source[key].get('name')}'>"
-    return str(one.get("value") or "")
+    return str(variable.get("value") or "")
 
 
-def _mount(one: Tree) -> str:
-    path = f",path={one['subPath']!r}" if one.get("subPath") else ""
-    return f"{one.get('mountPath')} from {one.get('name')} ({'ro' if one.get('readOnly') else 'rw'}{path})"
+def _mount(mount: Tree) -> str:
+    path = f",path={mount['subPath']!r}" if mount.get("subPath") else ""
+    return f"{mount.get('mountPath')} from {mount.get('name')} ({'ro' if mount.get('readOnly') else 'rw'}{path})"
 
 
 def _add_claims(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
@@ -168,7 +170,7 @@ def _add_claims(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:
 
 def claims_of(tree: Tree) -> list[tuple[Tree, str, str]]:
     """Yield each claim entry of a pod with its claim, if it exists, and its template."""
-    made = {one.get("name"): one for one in (tree.get("status") or {}).get("resourceClaimStatuses") or ()}
+    made = {status.get("name"): status for status in (tree.get("status") or {}).get("resourceClaimStatuses") or ()}
     found = []
     for entry in (tree.get("spec") or {}).get("resourceClaims") or ():
         own = entry.get("resourceClaimName") or made.get(entry.get("name"), {}).get("resourceClaimName") or ""
@@ -181,7 +183,10 @@ def _devices(claim: Tree) -> str:
     if not allocation:
         return "not allocated"
     results = (allocation.get("devices") or {}).get("results") or ()
-    return ", ".join(f"{one.get('device')} ({one.get('pool')}, {one.get('driver')})" for one in results) or NONE
+    return (
+        ", ".join(f"{result.get('device')} ({result.get('pool')}, {result.get('driver')})" for result in results)
+        or NONE
+    )
 
 
 def _add_volumes(page: Page, volumes: Any) -> None:
@@ -198,14 +203,14 @@ def _add_volumes(page: Page, volumes: Any) -> None:
                 page.field(2, key[:1].upper() + key[1:], value)
 
 
-def toleration(one: Tree) -> str:
+def toleration(entry: Tree) -> str:
     """Format a toleration as kubectl does.
 
     >>> toleration({"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
     'gpu:NoExecute op=Exists for 300s'
     """
-    value = f"={one['value']}" if one.get("value") else ""
-    effect = f":{one['effect']}" if one.get("effect") else ""
-    exists = " op=Exists" if one.get("operator") == "Exists" else ""
-    seconds = f" for {one['tolerationSeconds']}s" if one.get("tolerationSeconds") is not None else ""
-    return f"{one.get('key') or ''}{value}{effect}{exists}{seconds}".strip()
+    value = f"={entry['value']}" if entry.get("value") else ""
+    effect = f":{entry['effect']}" if entry.get("effect") else ""
+    exists = " op=Exists" if entry.get("operator") == "Exists" else ""
+    seconds = f" for {entry['tolerationSeconds']}s" if entry.get("tolerationSeconds") is not None else ""
+    return f"{entry.get('key') or ''}{value}{effect}{exists}{seconds}".strip()

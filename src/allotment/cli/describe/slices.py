@@ -23,7 +23,7 @@ def resource_slice(page: Page, tree: Tree) -> None:
     page.field(0, "Pool", f"{pool.get('name', '')} (generation {pool.get('generation', 0)}, {counted(total, 'slice')})")
     page.field(0, "Node", _where(spec))
     _add_counters(page, spec.get("sharedCounters") or ())
-    devices = [{**one, **(one.get("basic") or {})} for one in spec.get("devices") or ()]
+    devices = [{**entry, **(entry.get("basic") or {})} for entry in spec.get("devices") or ()]
     common = _common(devices)
     if common:
         page.line(0, "All devices:")
@@ -51,9 +51,9 @@ def _add_counters(page: Page, sets: Sequence[Tree]) -> None:
     if not sets:
         return
     page.line(0, "Shared Counters:")
-    for one in sets:
-        counters = sorted((one.get("counters") or {}).items())
-        page.line(1, f"{one.get('name')}:", ", ".join(f"{name} {c.get('value')}" for name, c in counters))
+    for counter_set in sets:
+        counters = sorted((counter_set.get("counters") or {}).items())
+        page.line(1, f"{counter_set.get('name')}:", ", ".join(f"{name} {c.get('value')}" for name, c in counters))
 
 
 def _common(devices: Sequence[Tree]) -> dict[str, str]:
@@ -73,8 +73,8 @@ def _facts(device: Tree) -> dict[str, str]:
         facts[f"{name} (capacity)"] = str(capacity.get("value", "") if isinstance(capacity, dict) else capacity)
     for use in device.get("consumesCounters") or ():
         counters = sorted((use.get("counters") or {}).items())
-        told = ", ".join(f"{name} {counter.get('value')}" for name, counter in counters)
-        facts[f"uses of {use.get('counterSet')}"] = told
+        amounts = ", ".join(f"{name} {counter.get('value')}" for name, counter in counters)
+        facts[f"uses of {use.get('counterSet')}"] = amounts
     for taint in device.get("taints") or ():
         value = f"={taint['value']}" if taint.get("value") else ""
         facts[f"taint {taint.get('key')}{value}"] = str(taint.get("effect", ""))

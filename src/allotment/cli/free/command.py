@@ -223,5 +223,5 @@ def counters_left(counter_set: CounterSetReport) -> str:
 def _problems(screen: Screen, report: FreeReport) -> None:
     rows = [[name(node), p.pool, p.driver, f"{p.why}: {p.text}"] for node in report.nodes for p in node.problems]
     _section(screen, "Pools that Kubernetes ignores", ["NODE", "POOL", "DRIVER", "WHY"], rows, "WHY")
-    strays = [[stray.claim, f"{stray.driver}/{stray.pool}/{stray.device}"] for stray in report.strays]
-    _section(screen, "Claims on devices that no slice publishes", ["CLAIM", "DEVICE"], strays)
+    orphaned = [[entry.claim, f"{entry.driver}/{entry.pool}/{entry.device}"] for entry in report.strays]
+    _section(screen, "Claims on devices that no slice publishes", ["CLAIM", "DEVICE"], orphaned)

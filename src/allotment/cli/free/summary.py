@@ -76,8 +76,8 @@ def _equal_nodes(report: FreeReport, states: Sequence[str]) -> Table:
         if counts:
             has = (bool(node.node), *sorted((what, count.total()) for what, count in counts.items()))
             hardware.setdefault(has, len(hardware))
-            alike = (hardware[has], frozenset((what, frozenset(count.items())) for what, count in counts.items()))
-            groups.setdefault(alike, ([], counts))[0].append(name(node))
+            signature = (hardware[has], frozenset((what, frozenset(count.items())) for what, count in counts.items()))
+            groups.setdefault(signature, ([], counts))[0].append(name(node))
 
     def turn(group: tuple[object, tuple[list[str], dict[str, Counter[str]]]]) -> tuple[int, int]:
         key, (_, counts) = group

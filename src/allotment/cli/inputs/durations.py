@@ -1,4 +1,4 @@
-"""Durations as Go writes them (``90s``, ``1m30s``, ``500ms``), and the moments until which to wait."""
+"""Durations in Go's format (``90s``, ``1m30s``, ``500ms``), and deadlines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0
 
 
 def seconds(text: str) -> float:
-    """A duration in seconds; a bare number means seconds.
+    """Return a duration in seconds; a bare number is in seconds.
 
     >>> seconds("1m30s"), seconds("-1s"), seconds("20")
     (90.0, -1.0, 20.0)

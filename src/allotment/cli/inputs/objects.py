@@ -1,8 +1,8 @@
 """``-f``, ``--cluster`` and ``--fleet``: from the command line to object values.
 
 Objects of ``-f`` are validated as the API server does on creation: unknown fields, defaults and
-validation, with the place in the file. A snapshot comes from an API server, perhaps a newer one: it is only decoded,
-and fields that are not known are left out.
+validation, with the position in the file. A snapshot comes from an API server, perhaps a newer one: it is only decoded,
+and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _Kind = TypeVar("_Kind", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The objects of the command line. ``asked``: those of ``-f``; ``cluster``: those of the cluster."""
+    """The objects of the command line. ``queried``: those of ``-f``; ``cluster``: those of the cluster."""
 
     features: Features
     cluster: tuple[Object, ...]
@@ -74,8 +74,8 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The objects that say which devices there are and who has them; ``gone``: nodes that only slices name, of a
-    cluster that has others."""
+    """The objects with devices and their allocations; ``gone``: nodes that exist only in slices, if the cluster has
+    others."""
 
     features: Features
     nodes: tuple[Node, ...]
@@ -101,7 +101,7 @@ class ClusterState:
         )
 
     def inventory(self) -> Inventory:
-        """Return the engine's inventory; nodes that only slices name have no labels but their name."""
+        """Return the engine's inventory; nodes that exist only in slices have only the hostname label."""
         return Inventory.of(
             self.features,
             nodes=labels_by_node(self.nodes, self.slices).items(),
@@ -135,7 +135,7 @@ def read_inputs(arguments: Namespace) -> Inputs:
 
 
 def queued(values: Iterable[Object]) -> tuple[Object, ...]:
-    """Objects of a cluster: pods as a scheduler takes them, by priority, then by age, other kinds as they came."""
+    """Return objects of a cluster with pods in scheduling order: by priority, then by age; other kinds keep their order."""
     return tuple(sorted(values, key=_turn))
 
 
@@ -146,13 +146,13 @@ def _turn(value: Object) -> tuple[int, str]:
 
 
 def queried_objects(arguments: Namespace, known: Features, given: Sequence[Object]) -> tuple[Object, ...]:
-    """The objects of ``-f`` alone; ``given`` are those of the cluster. Raises ``BadInput``."""
+    """Return the objects of ``-f``; ``given`` are those of the cluster. Raises ``BadInput``."""
     stdin = _Stdin()
     files = _flat(arguments.files)
-    asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given)
+    queried, problems = _read(files, stdin, validation_context(known), arguments.namespace, given)
     if problems:
         raise BadInput(problems, stdin.source)
-    return asked
+    return queried
 
 
 class _Stdin:
@@ -202,7 +202,7 @@ def _read(
 def validate(
     loaded: LoadResult, context: ValidationContext | None, namespace: str | None = None, given: Iterable[Object] = ()
 ) -> tuple[tuple[Object, ...], list[InputProblem]]:
-    """The objects of documents and what is wrong with them; ``given`` are objects that exist already."""
+    """Return the objects of documents and their problems; ``given`` are existing objects."""
     decoded = decode_all(loaded.documents, strict=context is not None)
     problems = [*loaded.problems, *decoded.problems]
     problems += _twice(decoded.manifests)
@@ -214,7 +214,7 @@ def validate(
                 namespaces[manifest.key.name] = manifest.value
         for manifest in decoded.manifests:
             problems += [_problem(manifest, error) for error in creation_errors(manifest, context, namespaces)]
-        if not problems:  # slices that are wrong by themselves come first
+        if not problems:  # report invalid slices before conflicts
             problems += map(_contradiction, find_conflicts(decoded.manifests))
     values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Object))
     if context is None:
@@ -223,7 +223,7 @@ def validate(
 
 
 def _facts(manifests: Iterable[Manifest]) -> Iterator[ServerFacts]:
-    """What a snapshot says of its server, which is no kind of Kubernetes."""
+    """Yield the facts about a snapshot's server, which are not a Kubernetes kind."""
     for manifest in manifests:
         if manifest.kind == KIND and manifest.api_version == API_VERSION:
             with suppress(msgspec.ValidationError):
@@ -231,7 +231,7 @@ def _facts(manifests: Iterable[Manifest]) -> Iterator[ServerFacts]:
 
 
 def _placed(manifest: Manifest, namespace: str | None) -> Object:
-    """The object, in the namespace of ``-n`` if it is of a namespaced kind and names none itself."""
+    """Return the object, in the namespace of ``-n`` if it is namespaced and has none."""
     value = manifest.value
     assert isinstance(value, Object)
     metadata = manifest.document.tree.get("metadata") or {}
@@ -246,10 +246,10 @@ def _no_object(path: str) -> InputProblem:
 
 
 def _twice(manifests: Iterable[Manifest]) -> Iterable[InputProblem]:
-    """Objects that are given twice: nobody can tell which is meant."""
+    """Yield problems for duplicate objects."""
     first: dict[tuple[str, str, str, str], Manifest] = {}
     for manifest in manifests:
-        if not manifest.document.name:  # a generated name is another one each time
+        if not manifest.document.name:  # a generated name is unique
             continue
         identity = (manifest.group, manifest.kind, manifest.key.namespace, manifest.key.name)
         known = first.setdefault(identity, manifest)
@@ -279,7 +279,7 @@ def _problem(manifest: Manifest, error: FieldError) -> InputProblem:
     position = manifest.position(error.path)
     if not error.path.endswith(".expression"):
         return InputProblem(code="invalid-field", message=str(error), position=position, path=error.path)
-    # The value is a whole expression; it is shown by its place, not once more.
+    # The value is a whole expression, which the code frame shows already.
     words = f"{error.type.text}: {error.detail}" if error.detail else error.body
     hint = next((hint for pattern, hint in _EXPRESSION_HINTS if pattern.search(error.detail)), "")
     message = f"{error.path}: {words}"

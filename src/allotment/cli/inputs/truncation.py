@@ -12,15 +12,17 @@ from allotment.model.loading import Document
 from allotment.model.problems import InputProblem, Position
 from allotment.tools.doctor.server_facts import KIND
 
-#: How its first line begins.
+#: The prefix of a snapshot's first line.
 BEGINNING: Final = "# A snapshot of Kubernetes "
 
 
 def cut_off(documents: Sequence[Document]) -> Iterator[InputProblem]:
     """Yield problems for truncated files."""
-    begun = dict.fromkeys(one.origin.file for one in documents if one.origin.source.startswith(BEGINNING))
-    ended = {one.origin.file for one in documents if one.tree.get("kind") == KIND}
-    for file in begun:
+    snapshots = dict.fromkeys(
+        document.origin.file for document in documents if document.origin.source.startswith(BEGINNING)
+    )
+    ended = {document.origin.file for document in documents if document.tree.get("kind") == KIND}
+    for file in snapshots:
         if file not in ended:
             words = "the snapshot is truncated"
             yield InputProblem(

@@ -10,9 +10,9 @@ from allotment.model.meta import Object
 from allotment.phrases import listed
 from allotment.tools.doctor.server_facts import facts_among
 
-#: Which devices there are, and who has them.
+#: The resources with devices and their allocations.
 OF_DEVICES: Final = ("nodes", "deviceclasses", "resourceslices", "resourceclaims")
-#: Who asks for them.
+#: The resources that request devices.
 OF_PODS: Final = ("pods", "resourceclaimtemplates")
 
 

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.cli.inputs.objects import ClusterState, Inputs, queried_objects, validate, queued
+from allotment.cli.inputs.objects import ClusterState, Inputs, queried_objects, queued, validate
 from allotment.cli.inputs.release import features_among
 from allotment.cli.live.connection import on_cluster, refusal
 from allotment.cli.output.errors import BadInput, Failure
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery, discover
-from allotment.cluster.inspection.server_facts import facts_of, without
-from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.inspection.server_facts import facts_of, with_unread
+from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, SnapshotResource, take_snapshot
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import Document, LoadResult
 from allotment.model.loading.documents import Origin
@@ -38,20 +38,20 @@ _NO_CLAIMS = (
 
 
 class Live(NamedTuple):
-    """What a cluster holds, and what to know about the reading of it. What its server says of itself is a value."""
+    """Objects of a cluster and notes about reading them; the facts about its server are one of the values."""
 
     features: Features
     values: tuple[Object, ...]
     notes: tuple[str, ...] = ()
     facts: ServerFacts = ServerFacts()
 
-    def inputs(self, asked: Sequence[Object] = ()) -> Inputs:
-        """The same as what files would have brought."""
-        return Inputs(self.features, self.values, tuple(asked))
+    def inputs(self, queried: Sequence[Object] = ()) -> Inputs:
+        """Return the cluster's objects as inputs, as if they were read from files."""
+        return Inputs(self.features, self.values, tuple(queried))
 
 
 def values_of(trees: Iterable[Tree], source: str) -> tuple[Object, ...]:
-    """Objects of a cluster as values, queued; what cannot be read is told by the name of the ``source``."""
+    """Return objects of a cluster as values, queued; errors name the ``source``."""
     origin = Origin(source, 1, lambda _: ValueMark(0, 0, False, None, None))
     documents = [Document(tree, origin, number) for number, tree in enumerate(trees)]
     values, problems = validate(LoadResult(documents, []), None)
@@ -60,69 +60,69 @@ def values_of(trees: Iterable[Tree], source: str) -> tuple[Object, ...]:
     return queued(values)
 
 
-def read_live(arguments: Namespace, wanted: Sequence[Wanted]) -> Live:
+def read_live(arguments: Namespace, wanted: Sequence[SnapshotResource]) -> Live:
     """Read a cluster. Raises Mistake or Failure."""
     return on_cluster(arguments, lambda client, way: live(arguments, client, way, wanted))
 
 
-async def live(arguments: Namespace, client: HttpClient, way: Target, wanted: Sequence[Wanted]) -> Live:
-    """What a cluster holds of some kinds."""
+async def live(arguments: Namespace, client: HttpClient, way: ClusterTarget, wanted: Sequence[SnapshotResource]) -> Live:
+    """Read objects of some kinds from a cluster."""
     discovery = await discover(client)
     now = datetime.now(UTC).isoformat()
     facts, taken = await asyncio.gather(facts_of(client, discovery, now), read(client, discovery, wanted))
-    return seen_by(arguments, way, without(facts, taken.refused), taken.objects)
+    return seen_by(arguments, way, with_unread(facts, taken.refused), taken.objects)
 
 
-async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[Wanted], namespace: str = "") -> Snapshot:
-    """Objects of some kinds. Raises Failure where none of them may be read."""
+async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[SnapshotResource], namespace: str = "") -> Snapshot:
+    """Read objects of some kinds. Raises Failure if none of them is readable."""
     try:
-        return await take(client, discovery, wanted, namespace)
+        return await take_snapshot(client, discovery, wanted, namespace)
     except StatusError as error:
         if error.code != 403:
             raise
         raise Failure(refusal(error), "allot rbac reader prints the required permissions") from None
 
 
-def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
-    """What a cluster holds, with what its server says of itself."""
+def seen_by(arguments: Namespace, way: ClusterTarget, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
+    """Return the objects of a cluster with the facts about its server."""
     notes = ["" if arguments.kube_version else release_note(facts), "" if serves_devices(facts) else _NO_CLAIMS]
-    alike: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for resource, reason in facts.unread.items():
         if resource != "gates":
-            alike.setdefault(reason, []).append(resource)
-    notes += (f"not readable, not considered: {listed(names)} ({why})" for why, names in alike.items())
+            by_reason.setdefault(reason, []).append(resource)
+    notes += (f"not readable, not considered: {listed(names)} ({why})" for why, names in by_reason.items())
     known = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
     values = (*values_of(trees, source_of(way)), facts)
     return Live(known, values, tuple(filter(None, notes)), facts)
 
 
-def source_of(way: Target) -> str:
-    """What stands for a file's name."""
+def source_of(way: ClusterTarget) -> str:
+    """Return the name to show instead of a file name."""
     return f"context {way.context}" if way.context else way.server
 
 
-def what_to_read(subject: str | None) -> tuple[Wanted, ...]:
-    """What an explanation needs: the objects that make pods only if somebody asks about one of them."""
+def what_to_read(subject: str | None) -> tuple[SnapshotResource, ...]:
+    """Return the kinds that an explanation needs; workloads only if one of them is named."""
     kind = (subject or "").partition("/")[0].lower() if "/" in (subject or "") else "pod"
     known = ("pod", "pods", "po", "claim", "claims", "resourceclaim", "resourceclaims")
     return (*DEVICES, *PODS, *(() if kind in known else WORKLOADS))
 
 
-def live_inputs(arguments: Namespace, wanted: Sequence[Wanted]) -> tuple[Inputs, tuple[str, ...]]:
-    """The cluster of ``--context`` and the objects of ``-f``."""
+def live_inputs(arguments: Namespace, wanted: Sequence[SnapshotResource]) -> tuple[Inputs, tuple[str, ...]]:
+    """Return the cluster of ``--context`` with the objects of ``-f``."""
     found = read_live(arguments, wanted)
     return found.inputs(queried_objects(arguments, found.features, found.values)), found.notes
 
 
 async def devices_of(client: HttpClient, node: Tree) -> NodeReport | None:
-    """The devices of one node; None where they cannot be read."""
+    """Return the devices of one node, or None if they are not readable."""
     name = node["metadata"]["name"]
     discovery = await discover(client)
     chosen = [
-        Wanted("", "nodes", f"metadata.name={name}"),
-        Wanted("resource.k8s.io", "resourceslices", f"spec.nodeName={name}"),
-        Wanted("resource.k8s.io", "devicetaintrules"),
-        Wanted("resource.k8s.io", "resourceclaims"),
+        SnapshotResource("", "nodes", f"metadata.name={name}"),
+        SnapshotResource("resource.k8s.io", "resourceslices", f"spec.nodeName={name}"),
+        SnapshotResource("resource.k8s.io", "devicetaintrules"),
+        SnapshotResource("resource.k8s.io", "resourceclaims"),
     ]
     try:
         return await _report(client, discovery, chosen, name)
@@ -130,10 +130,10 @@ async def devices_of(client: HttpClient, node: Tree) -> NodeReport | None:
         return None
 
 
-async def _report(client: HttpClient, discovery: Discovery, chosen: Sequence[Wanted], name: str) -> NodeReport | None:
-    taken = await take(client, discovery, chosen)
+async def _report(client: HttpClient, discovery: Discovery, chosen: Sequence[SnapshotResource], name: str) -> NodeReport | None:
+    taken = await take_snapshot(client, discovery, chosen)
     values = values_of(taken.objects, f"node {name}")
     state = ClusterState.of(Inputs(Features(kube=RELEASES[-1]), values, ()))
-    # Claims on other nodes' devices are none of this node's.
+    # Claims with devices of other nodes do not matter here.
     report = free(state.inventory(), state.claims)
-    return next((one for one in report.nodes if one.node == name), None)
+    return next((node for node in report.nodes if node.node == name), None)

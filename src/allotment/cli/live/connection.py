@@ -1,10 +1,9 @@
-"""From ``--context`` and ``--kubeconfig`` to a cluster, and from its refusals to kubectl's words.
+"""Selects and connects to a cluster by ``--context`` and ``--kubeconfig``, and reports its errors as kubectl does.
 
-Which cluster, when nobody says: the lab. First the current context if it is that of a lab that runs, then the context
-``allotment`` in kubectl's configuration, then a lab that runs with a configuration file of its own, and only if there
-is none of these the current context. So a terminal in which somebody works with a cluster of consequence does not send
-it what was meant for the lab; a command that writes says so when it does not go to a lab. As kubectl's plugin it goes
-where kubectl goes.
+The default cluster is the lab: the current context if it belongs to a running lab, else the context ``allotment`` of
+kubectl's configuration, else a running lab with a configuration file of its own, else the current context. A production
+cluster thus does not receive objects meant for the lab; a command that writes to another cluster than a lab reports it.
+kubectl's plugin uses kubectl's current context.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from urllib.parse import urlsplit
 from allotment.cli import kubectl_plugin
 from allotment.cli.output.errors import Failure, Mistake
 from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
-from allotment.cluster.remote.kubeconfig import NoKubeconfig, Target, UnusableKubeconfig, contexts, target, usual_paths
+from allotment.cluster.remote.kubeconfig import KubeconfigNotFound, ClusterTarget, KubeconfigError, contexts, target, default_paths
 from allotment.extras import require
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
@@ -38,7 +37,7 @@ _ELSEWHERE = "check that it runs and is reachable (network, VPN, proxy), or sele
 _STRANGER = "check certificate-authority-data of the cluster in the kubeconfig, and proxies on the way"
 
 
-def way_to(arguments: Namespace) -> Target:
+def way_to(arguments: Namespace) -> ClusterTarget:
     """Return the selected cluster. Raises Mistake."""
     paths = [Path(arguments.kubeconfig)] if arguments.kubeconfig else []
     try:
@@ -54,8 +53,8 @@ def way_to(arguments: Namespace) -> Target:
         if not paths and (lab := Register().status(DEFAULT_NAME)) and Register().runs(DEFAULT_NAME):
             return target([Path(lab.kubeconfig)], lab.context)
         return target(paths)
-    except UnusableKubeconfig as error:
-        if arguments.context or not isinstance(error, NoKubeconfig):
+    except KubeconfigError as error:
+        if arguments.context or not isinstance(error, KubeconfigNotFound):
             raise Mistake(str(error)) from None
         missing = getattr(arguments, "missing", "")
         hint = getattr(arguments, "otherwise", "start a lab with allot up")
@@ -63,10 +62,10 @@ def way_to(arguments: Namespace) -> Target:
 
 
 def _contexts(paths: list[Path]) -> tuple[list[str], str]:
-    return contexts(paths) if any(path.exists() for path in paths or usual_paths()) else ([], "")
+    return contexts(paths) if any(path.exists() for path in paths or default_paths()) else ([], "")
 
 
-def namespace_of(arguments: Namespace, way: Target) -> str:
+def namespace_of(arguments: Namespace, way: ClusterTarget) -> str:
     """Return the selected namespace. Raises Failure for an invalid name."""
     namespace = arguments.namespace or way.namespace
     if "/" in namespace or namespace in (".", ".."):
@@ -74,16 +73,16 @@ def namespace_of(arguments: Namespace, way: Target) -> str:
     return namespace
 
 
-def announce(arguments: Namespace, way: Target) -> None:
+def announce(arguments: Namespace, way: ClusterTarget) -> None:
     """Before a write, report the cluster if it was selected by default and is not a lab."""
-    ours = way.context.startswith(_LAB) and urlsplit(way.server).hostname in ("127.0.0.1", "::1", "localhost")
-    if not arguments.context and not ours:
+    is_lab = way.context.startswith(_LAB) and urlsplit(way.server).hostname in ("127.0.0.1", "::1", "localhost")
+    if not arguments.context and not is_lab:
         where = f"context {way.context!r}, the current context" if way.context else way.server
         sys.stderr.write(f"no running lab: using {where}\n")
 
 
 @asynccontextmanager
-async def connected(way: Target) -> AsyncIterator[HttpClient]:
+async def connected(way: ClusterTarget) -> AsyncIterator[HttpClient]:
     """Return a context manager with a client of the cluster."""
     from allotment.cluster.remote.http_client import HttpClient
 
@@ -91,7 +90,7 @@ async def connected(way: Target) -> AsyncIterator[HttpClient]:
         yield client
 
 
-def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
+def on_cluster(arguments: Namespace, work: Callable[[HttpClient, ClusterTarget], Awaitable[T]]) -> T:
     """Run a coroutine on the selected cluster. Raises Mistake or Failure for errors."""
     require("connecting to a cluster", "cluster")
     way = way_to(arguments)
@@ -105,7 +104,7 @@ def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaita
 
 
 @contextmanager
-def cluster_errors(way: Target) -> Iterator[None]:
+def cluster_errors(way: ClusterTarget) -> Iterator[None]:
     """Convert errors of a cluster to Mistake and Failure."""
     try:
         yield
@@ -121,7 +120,7 @@ def cluster_errors(way: Target) -> Iterator[None]:
         raise Mistake(f"no answer from {way.server}{where}: {cause(error)}", hint) from None
 
 
-def _refused(way: Target, error: StatusError) -> Failure:
+def _refused(way: ClusterTarget, error: StatusError) -> Failure:
     where = f"context {way.context}" if way.context else way.server
     if error.code == 401:
         words = "error: You must be logged in to the server (Unauthorized)"
@@ -144,12 +143,12 @@ def cause(error: Unreachable) -> str:
         return "nothing is listening on this address"
     if (distrust := _distrust(error)) is not None:
         return f"its certificate is not trusted: {distrust.verify_message.rstrip('.')}"
-    # Of an error of the system, in "[Errno 2] words", what it says.
+    # The text of an operating system error without "[Errno 2]".
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or error))
 
 
 def refusal(error: StatusError, doing: str = "") -> str:
-    """A Status in kubectl's words. ``doing`` goes in front of the message.
+    """Format a Status as kubectl does, with ``doing`` before the message.
 
     >>> refusal(StatusError({"reason": "NotFound", "message": 'pods "a" not found'}))
     'Error from server (NotFound): pods "a" not found'

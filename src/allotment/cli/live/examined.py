@@ -1,4 +1,4 @@
-"""What ``allot doctor`` looks at: a cluster that runs, with what its server says of itself, or a snapshot of one."""
+"""Reads the input of ``allot doctor``: a live cluster with the facts about its server, or a snapshot."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from allotment.cli.live.connection import on_cluster
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection import permissions
 from allotment.cluster.inspection.discovery import Discovery, discover
-from allotment.cluster.inspection.server_facts import facts_of, without
-from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, unread, why
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.inspection.server_facts import facts_of, with_unread
+from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served_resources, take_snapshot, unreadable_resources, failure_reason
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.tools.doctor.reading import read_objects
 from allotment.tools.doctor.server_facts import release_note
 from allotment.tools.doctor.snapshot import ClusterSnapshot, snapshot_of
@@ -27,34 +27,34 @@ if TYPE_CHECKING:
 
 
 def examined_live(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
-    """A cluster that runs, and what to know of the reading. Raises Mistake or Failure."""
+    """Read a live cluster; return its state and notes. Raises Mistake or Failure."""
     return on_cluster(arguments, lambda client, way: _examined(arguments, client, way))
 
 
-async def _examined(arguments: Namespace, client: HttpClient, way: Target) -> tuple[ClusterSnapshot, tuple[str, ...]]:
+async def _examined(arguments: Namespace, client: HttpClient, way: ClusterTarget) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     discovery = await discover(client)
     now = datetime.now(UTC).isoformat()
-    taken, facts, (denied, unasked) = await asyncio.gather(
+    taken, facts, (denied, not_requested) = await asyncio.gather(
         _taken(client, discovery), facts_of(client, discovery, now), _denied(client, discovery)
     )
-    facts = without(facts, taken.refused)
+    facts = with_unread(facts, taken.refused)
     seen = read_objects(taken.objects)
     features = features_among(arguments.kube_version, arguments.feature_gates, (facts,))
-    found = snapshot_of(features, (facts, *seen.values), denied, unasked)
-    notes = (release_note(facts), *(f"left out: {one}" for one in seen.failed))
+    found = snapshot_of(features, (facts, *seen.values), denied, not_requested)
+    notes = (release_note(facts), *(f"left out: {resource}" for resource in seen.failed))
     return found, tuple(filter(None, notes))
 
 
 async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
-    """All that may be read; who may read nothing hears of what that takes."""
+    """Read all readable kinds. Raises Failure with the required permissions if none is readable."""
     wanted = (*DEVICES, *PODS, *EVENTS, *LIMITS)
     try:
-        return await take(client, discovery, wanted)
+        return await take_snapshot(client, discovery, wanted)
     except StatusError as error:
         if error.code != 403:
             raise
-        refused = {resource.plural: why(error) for resource, _ in served(discovery, wanted)}
-        return Snapshot([], unread(discovery, wanted) | refused)
+        refused = {resource.plural: failure_reason(error) for resource, _ in served_resources(discovery, wanted)}
+        return Snapshot([], unreadable_resources(discovery, wanted) | refused)
 
 
 async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[AccessRequest] | None, str]:
@@ -63,4 +63,4 @@ async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[Ac
             client, permissions.served(discovery, access_requests(COMPONENTS["reader"]))
         ), ""
     except StatusError as error:
-        return None, why(error)
+        return None, failure_reason(error)

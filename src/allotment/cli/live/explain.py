@@ -1,8 +1,7 @@
-"""``allot explain`` on a cluster that runs: the pending pods there, one pod, or the pods of a workload.
+"""``allot explain`` on a live cluster: all pending pods, one pod, or the pods of a workload.
 
-A pod that has its node is told with what it got; nothing is tried for it. A workload that has no pods yet is tried as
-its author wrote it. With ``--watch`` the answer is printed again whenever it is another one, until what was asked about
-has its devices.
+For a bound pod its devices are printed, without an evaluation. A workload without pods is evaluated from its template.
+With ``--watch`` the answer is printed again when it changes, until the named objects have their devices.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from allotment.cli.output.errors import Mistake
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.clock import Clock
 from allotment.cluster.inspection.discovery import discover
-from allotment.cluster.inspection.snapshot import served
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.inspection.snapshot import served_resources
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.engine.cluster.identity import DeviceID
 from allotment.fleet.errors import suggestion
 from allotment.model.contested_claims import is_contested
@@ -84,7 +83,7 @@ def _devices(values: Sequence[Object]) -> dict[DeviceID, Device]:
 
 
 def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[DeviceID, Device]) -> Answer:
-    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     named = [
         (entry.resource_claim_name or made.get(entry.name) or "", entry.resource_claim_template_name or "")
         for entry in pod.spec.resource_claims
@@ -102,7 +101,7 @@ def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[Devi
     )  # fmt: skip
 
 
-#: Explains what the inputs ask about; if the flag is set, only what the arguments name.
+#: Explains the queried objects of the inputs; if the flag is set, only those that the arguments name.
 Explain = Callable[[Inputs, bool], Explanation]
 
 _WORKLOADS: dict[str, type[Object]] = {
@@ -119,8 +118,8 @@ _SETTLE_SECONDS = 0.3
 
 
 class Subject(NamedTuple):
-    """What somebody asks about: pending pods, pods that are placed, a workload that has none, an allocated claim.
-    ``expected``: so many pods there are to be."""
+    """The objects to explain: pending pods, placed pods, a workload without pods, or an allocated claim.
+    ``expected``: the number of pods that will exist."""
 
     waiting: tuple[Pod, ...] = ()
     placed: tuple[Pod, ...] = ()
@@ -130,14 +129,14 @@ class Subject(NamedTuple):
 
     @property
     def served(self) -> bool:
-        """Whether there is nothing left to wait for."""
+        """Whether all pods are placed, or the claim is allocated."""
         if self.waiting or self.workload is not None:
             return False
         return self.claim is not None or (bool(self.placed) and len(self.placed) >= self.expected)
 
 
 def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
-    """The answer now. Raises Mistake or Failure."""
+    """Explain the present state. Raises Mistake or Failure."""
     found = on_cluster(
         arguments, lambda client, way: live(arguments, client, way, what_to_read(arguments.object))
     )  # fmt: skip
@@ -145,21 +144,25 @@ def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
 
 
 def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
-    """Explain the subject of the arguments, or everything that waits."""
-    asked = queried_objects(arguments, found.features, found.values) if arguments.files else ()
-    subject = None if asked else subject_of(arguments, found.values)
+    """Explain the subject of the arguments, or everything that is pending."""
+    queried = queried_objects(arguments, found.features, found.values) if arguments.files else ()
+    subject = None if queried else subject_of(arguments, found.values)
     if subject is None:
-        return _noted(explain(found.inputs(asked), True), found.notes)
+        return _noted(explain(found.inputs(queried), True), found.notes)
     placed = answers(subject.placed, found.values)
     if subject.claim is not None:
         placed.append(of_claim(subject.claim, found.values))
     tried: Sequence[Any] = ()
     notes: tuple[str, ...] = ()
     if subject.waiting or subject.workload is not None:
-        asked = (subject.workload,) if subject.workload is not None else ()
-        explanation = explain(found.inputs(asked), False)
+        queried = (subject.workload,) if subject.workload is not None else ()
+        explanation = explain(found.inputs(queried), False)
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in subject.waiting}
-        tried = [one for one in explanation.answers if asked or (one.kind == "Pod" and one.name in names)]
+        tried = [
+            candidate
+            for candidate in explanation.answers
+            if queried or (candidate.kind == "Pod" and candidate.name in names)
+        ]
         notes = explanation.notes
     return _noted(Explanation(answers=(*placed, *tried), notes=notes), found.notes)
 
@@ -169,8 +172,8 @@ def _noted(explanation: Explanation, notes: Iterable[str]) -> Explanation:
 
 
 def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None:
-    """What the first word means in the cluster; None if nothing is named, or a claim that no pod waits for. Raises
-    Mistake."""
+    """Return the object that the first argument names; None without a name, or for a claim without pending pods.
+    Raises Mistake."""
     if arguments.object is None:
         return None
     kind, slash, name = arguments.object.rpartition("/")
@@ -191,7 +194,7 @@ def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None
 
 
 def _of_claim(claim: ResourceClaim, pods: Iterable[Pod]) -> Subject | None:
-    """An allocated claim, or the pending pods for one that is not."""
+    """Return an allocated claim, or the pending pods of an unallocated one."""
     if claim.status.allocation is not None:
         return Subject(claim=claim)
     name, namespace = claim.metadata.name, claim.metadata.namespace
@@ -205,12 +208,12 @@ def _claims_of(pod: Pod) -> set[str | None]:
 
 
 def _missing(kind: type[Object], word: str, name: str, namespace: str | None, values: Sequence[Object]) -> Mistake:
-    """That there is none of this name, and which one may be meant. Raises Mistake where nobody could look."""
+    """Return the error for an unknown name, with a suggestion. Raises Mistake if the kind is not readable."""
     must_know(values, f"{kind.__name__.lower()}s")
     known = [value.metadata for value in values if isinstance(value, kind)]
-    if elsewhere := sorted(one.namespace for one in known if one.name == name):
+    if elsewhere := sorted(key.namespace for key in known if key.name == name):
         return Mistake(f"no {word} {name!r} in namespace {namespace}", f"there is one in {listed(elsewhere)}")
-    inside = [one.name for one in known if namespace in (None, one.namespace)]
+    inside = [key.name for key in known if namespace in (None, key.namespace)]
     return Mistake(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
                    suggestion(name, inside))  # fmt: skip
 
@@ -218,7 +221,7 @@ def _missing(kind: type[Object], word: str, name: str, namespace: str | None, va
 def _of_workload(kind: type[Object], name: str, values: Sequence[Object]) -> Subject:
     owners = [value for value in values if isinstance(value, kind) and value.metadata.name == name]
     uids = {value.metadata.uid for value in owners}
-    # A Deployment's ReplicaSets, a CronJob's Jobs, and then the pods of these.
+    # The ReplicaSets of a Deployment or the Jobs of a CronJob, then their pods.
     for value in values:
         if isinstance(value, ReplicaSet | Job) and _owned(value, uids):
             uids.add(value.metadata.uid)
@@ -241,20 +244,20 @@ def _subject(pods: Iterable[Pod]) -> Subject:
 
 
 def explain_on(arguments: Namespace, explain: Explain, show: Callable[[Explanation], None]) -> None:
-    """Show the answer, and again whenever it changes: until what is named is served, or the user has seen enough."""
+    """Print the answer, and again whenever it changes, until the named objects are placed or the user interrupts."""
     on_cluster(arguments, lambda client, way: _follow(arguments, client, way, explain, show))
 
 
 async def _follow(
-    arguments: Namespace, client: HttpClient, way: Target, explain: Explain, show: Callable[[Explanation], None]
+    arguments: Namespace, client: HttpClient, way: ClusterTarget, explain: Explain, show: Callable[[Explanation], None]
 ) -> None:
     wanted = what_to_read(arguments.object)
-    first = await live(arguments, client, way, wanted)  # whatever is wrong is told before anything is followed
+    first = await live(arguments, client, way, wanted)  # report errors before the watch starts
     discovery = await discover(client)
     caches = Caches(client, clock=Clock(), random=Random())
     changed = asyncio.Event()
     followed = [
-        caches.trees(resource) for resource, _ in served(discovery, wanted) if resource.plural not in first.facts.unread
+        caches.trees(resource) for resource, _ in served_resources(discovery, wanted) if resource.plural not in first.facts.unread
     ]
     for cache in followed:
         cache.on_change(lambda old, new: changed.set())
@@ -283,11 +286,11 @@ async def _follow(
             await asyncio.sleep(_SETTLE_SECONDS)
     finally:
         following.cancel()
-        await asyncio.wait([following])  # while there is a connection: it is not to close under an open watch
+        await asyncio.wait([following])  # the watch ends before the connection closes
 
 
 def _is_served(arguments: Namespace, found: Live) -> bool:
-    """Whether what is named has its devices; where nothing is named, there is always more to come."""
+    """Return whether the named objects have their devices; always false without a name."""
     if arguments.files:
         return False
     try:
@@ -298,7 +301,7 @@ def _is_served(arguments: Namespace, found: Live) -> bool:
 
 
 def _answer_or_nothing(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
-    """A pod that is gone, or not there yet, is no reason to stop watching."""
+    """Return the answer, or none for a missing pod: a watch continues until it exists."""
     try:
         return answer(arguments, found, explain)
     except Mistake as mistake:

@@ -1,6 +1,6 @@
-"""The objects of ``-f`` for a cluster: as they were written, with nothing decided yet.
+"""Reads the objects of ``-f`` for a cluster, unchanged.
 
-The cluster judges them, in its version and with its kinds; here only what cannot be read is told.
+The cluster validates them, by its version and kinds; only unreadable files are errors here.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from argparse import Namespace
 from pathlib import Path
 
 from allotment.cli.output.errors import BadInput, Failure, Mistake
-from allotment.cluster.inspection.discovery import Discovery, Served
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.inspection.discovery import Discovery, ServedResource
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.model.loading import Document, load_paths
 
 
 def documents(arguments: Namespace) -> list[Document]:
-    """Every object of the files. Raises BadInput for what cannot be read."""
+    """Return all objects of the files. Raises BadInput for unreadable ones."""
     paths = [path for group in arguments.files for path in group]
     data = sys.stdin.buffer.read() if "-" in paths else b""
     loaded = load_paths(paths, io.BytesIO(data))
@@ -34,8 +34,8 @@ def documents(arguments: Namespace) -> list[Document]:
     return loaded.documents
 
 
-def served_by(discovery: Discovery, document: Document) -> Served:
-    """The kind of an object. Raises Failure, in kubectl's words."""
+def served_by(discovery: Discovery, document: Document) -> ServedResource:
+    """Return the kind of an object. Raises Failure with kubectl's message."""
     found = discovery.by_type(document.api_version, document.kind)
     if found is None:
         if not document.api_version or not document.kind:
@@ -50,17 +50,17 @@ def served_by(discovery: Discovery, document: Document) -> Served:
 
 
 def _instead(discovery: Discovery, document: Document) -> str:
-    versions = [one.resource.api_version for one in discovery.served if one.resource.kind == document.kind]
+    versions = [kind.resource.api_version for kind in discovery.served if kind.resource.kind == document.kind]
     if versions:
         return f"the cluster has it in {', '.join(dict.fromkeys(versions))}"
     from difflib import get_close_matches
 
-    near = get_close_matches(document.kind, sorted({one.resource.kind for one in discovery.served}), 1)
+    near = get_close_matches(document.kind, sorted({kind.resource.kind for kind in discovery.served}), 1)
     return f"did you mean {near[0]}?" if near else "ensure CRDs are installed first"
 
 
-def place_of(document: Document, served: Served, arguments: Namespace, way: Target) -> str:
-    """The namespace that an object goes to. Raises Failure if it says another than ``-n``."""
+def place_of(document: Document, served: ServedResource, arguments: Namespace, way: ClusterTarget) -> str:
+    """Return the namespace of an object. Raises Failure if it differs from ``-n``."""
     if not served.resource.namespaced:
         return ""
     metadata = document.tree.get("metadata")

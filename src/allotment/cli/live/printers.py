@@ -1,4 +1,4 @@
-"""Objects as text: what kubectl prints for ``-o yaml``, ``json``, ``name`` and ``jsonpath=``."""
+"""Prints objects as kubectl does for ``-o yaml``, ``json``, ``name`` and ``jsonpath=``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from allotment.cli.output.errors import Failure
-from allotment.cluster.inspection.discovery import Served
+from allotment.cluster.inspection.discovery import ServedResource
 from allotment.model.jsonpath import EvaluationError, TemplateError, parse, relax
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
@@ -18,7 +18,7 @@ FORMS = "wide, yaml, json, name, jsonpath=TEMPLATE"
 
 
 def printer(form: str) -> Printer | None:
-    """What prints an object; None for a table. Raises Failure for a form that nobody knows."""
+    """Return the function that prints an object, or None for a table. Raises Failure for an unknown format."""
     if form in ("", "wide", "name"):
         return None
     if form == "yaml":
@@ -47,20 +47,20 @@ def _rendered(text: str) -> Printer:
 
 
 def as_json(tree: Tree) -> str:
-    """JSON with its keys in order, and without what HTML could take for a tag, as Go writes it."""
+    """Return JSON as Go writes it: keys sorted, HTML characters escaped."""
     text = json.dumps(in_order(tree), indent=4, ensure_ascii=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def in_order(value: Any) -> Any:
-    """The same with the keys of every mapping sorted."""
+    """Return a copy with the keys of every mapping sorted."""
     if isinstance(value, dict):
         return {key: in_order(value[key]) for key in sorted(value)}
     return [in_order(item) for item in value] if isinstance(value, list) else value
 
 
 def shown(tree: Tree) -> Tree:
-    """An object without its managed fields, which nobody reads."""
+    """Return an object without its managed fields."""
     metadata = tree.get("metadata") or {}
     if "managedFields" not in metadata:
         return tree
@@ -68,10 +68,10 @@ def shown(tree: Tree) -> Tree:
 
 
 def as_list(items: Sequence[Tree]) -> Tree:
-    """Several objects as one."""
+    """Return a List of objects."""
     return {"apiVersion": "v1", "items": list(items), "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
-def name_of(served: Served, tree: Tree) -> str:
+def name_of(served: ServedResource, tree: Tree) -> str:
     """``pod/web-0``, ``deployment.apps/web``."""
     return f"{served.label}/{(tree.get('metadata') or {}).get('name', '')}"

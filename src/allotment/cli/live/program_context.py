@@ -1,4 +1,4 @@
-"""Programs of ours on a cluster that is elsewhere: what each is given, and for which release."""
+"""The context in which Allotment's components run on an external cluster."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from allotment.cli.inputs.release import features
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.inspection.release import release_of
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.version_negotiation import Negotiated
+from allotment.cluster.remote.version_negotiation import NegotiatingClient
 from allotment.model.features import Features
 
 
-def context_of(client: HttpClient) -> Context:
-    """What programs are given: whoever they are, they speak as this client, and v1 of devices."""
+def context_of(client: HttpClient) -> ProgramContext:
+    """Return the context of components: all use this client, and resource.k8s.io/v1."""
     clock, random = Clock(), Random()
-    speaking = Negotiated(client)
+    speaking = NegotiatingClient(client)
     caches = Caches(speaking, clock=clock, random=random)
-    return Context(lambda name, manager="": speaking, caches, clock, Events(client, clock=clock), random)
+    return ProgramContext(lambda name, manager="": speaking, caches, clock, Events(client, clock=clock), random)
 
 
 async def features_of(arguments: Namespace, client: HttpClient) -> Features:
-    """Of the release that is named, else of the cluster's; newer ones are taken as the newest that is known."""
+    """Return the features of the given release, else of the cluster's; a newer release counts as the newest known one."""
     version = arguments.kube_version
     if version is None:
         version = release_of(await client.read("/version"))

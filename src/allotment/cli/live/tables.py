@@ -1,4 +1,4 @@
-"""The server's tables on the screen, as kubectl prints them."""
+"""Prints the server's tables as kubectl does."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 Query = list[tuple[str, str]]
 
 ACCEPT = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-#: As many rows in one answer as kubectl asks for.
+#: The page size of kubectl.
 _PAGE = "500"
 
 
 class Layout(NamedTuple):
-    """What to show beside the usual columns. ``label`` stands before names: ``pod/``."""
+    """The columns to show in addition to the default ones. ``label`` is a prefix of names: ``pod/``."""
 
     wide: bool = False
     namespaces: bool = False
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
 
 
 class Table:
-    """Columns and rows as the server gave them; the rows of several answers are one table."""
+    """Columns and rows of the server's responses; the rows of several responses form one table."""
 
     def __init__(self) -> None:
         self.columns: list[Tree] = []
@@ -40,7 +40,7 @@ class Table:
         self.revision = ""
 
     def add(self, tree: Tree) -> None:
-        """Take in an answer."""
+        """Add the rows of a response."""
         if tree.get("kind") != "Table":
             tree = _made(tree)
         self.columns = tree.get("columnDefinitions") or self.columns
@@ -48,12 +48,12 @@ class Table:
         self.revision = (tree.get("metadata") or {}).get("resourceVersion") or self.revision
 
     def header(self, layout: Layout) -> list[str]:
-        """The names of the columns that the layout shows."""
+        """Return the names of the columns that the layout shows."""
         names = [column["name"].upper() for column in self.columns if layout.wide or not column.get("priority")]
         return [*(["NAMESPACE"] if layout.namespaces else ()), *names, *(["LABELS"] if layout.labels else ())]
 
     def cells(self, layout: Layout) -> Iterator[list[str]]:
-        """The rows as text."""
+        """Return the rows as text."""
         shown = [n for n, column in enumerate(self.columns) if layout.wide or not column.get("priority")]
         names = {n for n in shown if self.columns[n].get("format") == "name" or self.columns[n].get("name") == "Name"}
         named = min(names, default=-1)
@@ -81,20 +81,20 @@ def _text(cell: Any) -> str:
 
 
 def _made(tree: Tree) -> Tree:
-    """A table of objects, from a server that makes none."""
+    """Return a table of objects, for a server without table support."""
     items = tree.get("items", [tree])
     return {
         "columnDefinitions": [{"name": "Name", "format": "name"}, {"name": "Created At"}],
         "rows": [
-            {"cells": [one["metadata"].get("name"), one["metadata"].get("creationTimestamp")], "object": one}
-            for one in items
+            {"cells": [item["metadata"].get("name"), item["metadata"].get("creationTimestamp")], "object": item}
+            for item in items
         ],
         "metadata": tree.get("metadata") if "items" in tree else {},
     }
 
 
 async def listed(client: HttpClient, resource: Resource, namespace: str, query: Query) -> Table:
-    """All objects, page by page."""
+    """Return all objects, read page by page."""
     table, token = Table(), ""
     while True:
         more = [("limit", _PAGE), *([("continue", token)] if token else [])]
@@ -106,14 +106,14 @@ async def listed(client: HttpClient, resource: Resource, namespace: str, query: 
 
 
 async def one(client: HttpClient, resource: Resource, namespace: str, name: str) -> Table:
-    """A table of one object."""
+    """Return a table of one object."""
     table = Table()
     table.add(await client.read(path_of(resource, namespace, name), (), ACCEPT))
     return table
 
 
 def path_of(resource: Resource, namespace: str, name: str) -> str:
-    """The path of an object. Raises Failure for a name that would lead elsewhere."""
+    """Return the path of an object. Raises Failure for a name that is not a path segment."""
     if "/" in name or name in (".", ".."):
         raise Failure(f"error: {name!r} is not a valid object name")
     from urllib.parse import quote
@@ -124,7 +124,7 @@ def path_of(resource: Resource, namespace: str, name: str) -> str:
 async def followed(
     client: HttpClient, resource: Resource, namespace: str, query: Query, revision: str, accept: str = ACCEPT
 ) -> AsyncIterator[tuple[str, Tree]]:
-    """Changes after a revision, as tables or (by ``accept``) as objects, until the server ends it."""
+    """Yield changes after a revision, as tables or (by ``accept``) as objects, until the server closes the watch."""
     more = [("watch", "true"), ("resourceVersion", revision), ("allowWatchBookmarks", "true")]
     kept = b""
     async for piece in client.stream(resource.path(namespace), [*query, *more], accept):
@@ -139,5 +139,5 @@ async def followed(
 
 
 def selection(labels: str | None, fields: str | None) -> Query:
-    """The selectors of a query."""
+    """Return the query parameters of the selectors."""
     return [(key, value) for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value]

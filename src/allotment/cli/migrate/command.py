@@ -14,7 +14,7 @@ from allotment.cli.inputs.objects import read_inputs
 from allotment.cli.inputs.release import features
 from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
 from allotment.cli.migrate.manifest_writer import write_folder, write_in_place
-from allotment.cli.migrate.text_output import print_migration, print_lines
+from allotment.cli.migrate.text_output import print_lines, print_migration
 from allotment.cli.output.console import open_screen
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import BadInput, Mistake
@@ -88,10 +88,10 @@ def data(
         "decided": migration.decided,
         "fine": migration.decided and all(section.fine for section in sections),
         "kube": migration.target.kube,
-        "workloads": [_workload(one) for one in migration.workloads],
+        "workloads": [_workload(item) for item in migration.workloads],
         "made": [
-            {"kind": one.kind, "namespace": one.namespace, "name": one.name, "file": one.file, "users": one.users}
-            for one in (*migration.made, *migration.classes)
+            {"kind": item.kind, "namespace": item.namespace, "name": item.name, "file": item.file, "users": item.users}
+            for item in (*migration.made, *migration.classes)
         ],
         "files": migration.new_texts,
         "unwritten": dict(migration.unwritten),
@@ -101,8 +101,8 @@ def data(
     }
 
 
-def _workload(one: Migrated) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(one)
+def _workload(workload: Migrated) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(workload)
     for container in plain["containers"]:
         del container["path"]
     return plain
@@ -133,9 +133,9 @@ def run(arguments: Namespace) -> int:
     else:
         shown = arguments.output_dir is None and not arguments.in_place
         print_migration(screen, migration, sections, written, shown)
-        for told in passed_over(files.templates, files.patches, "migrate"):
+        for note in passed_over(files.templates, files.patches, "migrate"):
             screen.line()
-            print_lines(screen, told)
+            print_lines(screen, note)
     return EXIT_FINE if is_fine(migration, sections) else EXIT_NOT_FINE
 
 

@@ -29,10 +29,10 @@ def print_migration(
     """Everything; the changes themselves where they are not written to files (``shown``)."""
     width = screen.width or _WIDTH
     print_lines(screen, _summary(migration))
-    alike: dict[tuple[str, ...], list[Migrated]] = {}
-    for one in migration.workloads:
-        alike.setdefault(_details(one), []).append(one)
-    for texts, workloads in alike.items():
+    by_details: dict[tuple[str, ...], list[Migrated]] = {}
+    for workload in migration.workloads:
+        by_details.setdefault(_details(workload), []).append(workload)
+    for texts, workloads in by_details.items():
         screen.line()
         _workloads(screen, workloads, texts, migration)
     if shown and (changed := migration.new_texts):
@@ -75,45 +75,47 @@ def _summary(migration: Migration) -> str:
     total = sum(counts.values())
     if not total:
         return "No workload requests a known GPU resource of a device plugin: nothing to change."
-    told = [counted(counts[outcome], one, many) for outcome, (one, many, _) in _COUNTED.items() if counts[outcome]]
+    counted_outcomes = [
+        counted(counts[outcome], one, many) for outcome, (one, many, _) in _COUNTED.items() if counts[outcome]
+    ]
     subject = counted(total, "workload requests", "workloads request")
-    return f"{subject} GPUs of a device plugin: {', '.join(told)}."
+    return f"{subject} GPUs of a device plugin: {', '.join(counted_outcomes)}."
 
 
 def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[str], migration: Migration) -> None:
     """Workloads of which the same is to be said, and that, once."""
-    new = {one.name for one in migration.classes}
-    for one in workloads:
-        verdict, colour = _verdict(one, new), _COUNTED[one.decision.outcome][2]
-        screen.line(f"{one.file}:{one.line} {one.subject}: {screen.paint(verdict, colour)}")
+    new = {item.name for item in migration.classes}
+    for item in workloads:
+        verdict, colour = _verdict(item, new), _COUNTED[item.decision.outcome][2]
+        screen.line(f"{item.file}:{item.line} {item.subject}: {screen.paint(verdict, colour)}")
     for text in texts:
         for line in folded(text, screen.width or _WIDTH, "  "):
             screen.line(line)
 
 
-def _details(one: Migrated) -> tuple[str, ...]:
+def _details(workload: Migrated) -> tuple[str, ...]:
     """What is said of a workload: labels that become something, or go, are no more than told so."""
-    decision = one.decision
+    decision = workload.decision
     texts = [decision.reason]
     texts += [f"hint: {decision.hint}"] if decision.hint else []
-    told = {f"label {label.term}" for label in one.labels if label.expression or label.dropped}
-    texts += [f"depends on: {'; '.join(fact for fact in decision.basis if fact not in told)}"]
-    for label in one.labels:
+    omitted = {f"label {label.term}" for label in workload.labels if label.expression or label.dropped}
+    texts += [f"depends on: {'; '.join(fact for fact in decision.basis if fact not in omitted)}"]
+    for label in workload.labels:
         if label.expression:
             texts.append(f"{label.term} becomes {label.expression}")
         elif label.dropped:
             texts.append(f"{label.term} goes: {label.why}")
-    return (*texts, *(f"note: {note}" for note in one.notes))
+    return (*texts, *(f"note: {note}" for note in workload.notes))
 
 
-def _verdict(one: Migrated, new_classes: Collection[str]) -> str:
-    match one.decision.outcome:
+def _verdict(workload: Migrated, new_classes: Collection[str]) -> str:
+    match workload.decision.outcome:
         case "template":
-            return f"claims from template {one.claim_name}"
+            return f"claims from template {workload.claim_name}"
         case "claim":
-            return f"shares claim {one.claim_name}"
+            return f"shares claim {workload.claim_name}"
         case "class":
-            classes = one.decision.needs.classes
+            classes = workload.decision.needs.classes
             new = "new " if any(name in new_classes for name in classes) else ""
             return f"stays, served by {new}class {', '.join(classes)}"
         case "leave":

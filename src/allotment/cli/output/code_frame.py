@@ -1,6 +1,6 @@
-"""A place in a file as a person sees it: the line with its number, and below it what is meant, underlined.
+"""Code frames: a source line with its number, and the range underlined.
 
-Mistakes in any input and the findings of ``allot check`` are shown by this one frame.
+Used for invalid inputs and for the findings of ``allot check``.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _NUMBER: Final = 5
-#: Columns that are no part of the line shown: the number, a bar between blanks, and a little air.
+#: Columns besides the source text: the line number, a bar between blanks, and a margin.
 _AROUND: Final = _NUMBER + 5
 _CUT: Final = "…"
-#: What stands for bytes that are no text. A line with many of them, or with many control characters, says nothing.
+#: The replacement character. Lines with many of them, or with many control characters, are not shown.
 _NO_TEXT: Final = "\ufffd"
 
 
 class Frame(NamedTuple):
-    """Two lines of a screen, in pieces that may be painted: the margins, the file's line, the marks below it."""
+    """Two lines of output in parts that can be coloured: the margins, the source line, the marks below it."""
 
     margin: str
     text: str
@@ -27,15 +27,15 @@ class Frame(NamedTuple):
 
     @property
     def lines(self) -> tuple[str, str]:
-        """The two lines, plain."""
+        """Return the two lines without colour."""
         return f"{self.margin}{self.text}".rstrip(), f"{self.margin_below}{self.marks}"
 
 
 def frame(lines: Sequence[str], line: int, column: int, end: int | None, width: int) -> Frame | None:
-    """The frame of columns ``column`` to ``end`` (from 1, ``end`` exclusive, None: one column) of a line.
+    """Return the frame for columns ``column`` to ``end`` (from 1, ``end`` exclusive, None: one column) of a line.
 
-    Of a line that is longer than ``width`` columns only the surroundings of the place are shown. None where the line
-    is not to be had, is blank, or is no text.
+    A line longer than ``width`` columns is truncated around the range. Returns None if the line is missing, blank, or
+    not text.
 
     >>> print(*frame(["a: 1", "b: [x]"], 2, 4, 7, 80).lines, sep="\\n")
         2 | b: [x]
@@ -57,16 +57,16 @@ def frame(lines: Sequence[str], line: int, column: int, end: int | None, width: 
 
 
 def _window(text: str, begin: int, stop: int, room: int) -> tuple[str, int, int]:
-    """As much of a line as there is room for, around its piece from ``begin`` to ``stop``."""
+    """Return the part of a line around the range ``begin`` to ``stop`` that fits the width."""
     if len(text) <= room:
         return text, begin, min(stop, max(len(text), begin + 1))
     indented = len(text) - len(text.lstrip())
-    # Three parts of four belong to the piece and what follows it; what is before it says where one is.
+    # A quarter of the width is for the context before the range.
     start = max(0, min(begin - room // 4, len(text) - room))
     if 0 < indented <= begin and len(text) - indented < room:
         start = indented - 1
     elif stop - start > room:
-        # A long piece has less before it; one that is longer than the room is shown from its beginning.
+        # A long range has less context; one that exceeds the width is shown from its start.
         start = max(0, min(begin - 1, stop - room))
     cut = text[start : start + room]
     if start:
@@ -77,7 +77,7 @@ def _window(text: str, begin: int, stop: int, room: int) -> tuple[str, int, int]
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes: ideographs two, what combines with the letter before it none."""
+    """Return the width of a text in terminal columns: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     return sum(

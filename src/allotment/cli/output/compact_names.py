@@ -1,4 +1,4 @@
-"""Many names in few words: ``gpu-0…7`` for eight devices, one product for all its partitions."""
+"""Abbreviates lists of names: ``gpu-0…7`` for eight devices, one product for all its partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]+)")
 
 
 def kinds_of(kinds: Iterable[str]) -> str:
-    """What devices are, a product that several of them share named once.
+    """Return the products of devices; a common product is named once.
 
     >>> kinds_of(["NVIDIA A100 3g.40gb", "NVIDIA A100 1g.10gb", "Tesla T4"])
     'NVIDIA A100 3g.40gb + 1g.10gb, Tesla T4'
@@ -27,7 +27,7 @@ def kinds_of(kinds: Iterable[str]) -> str:
 
 
 def ranges(names: Sequence[str]) -> str:
-    """Names, those that only count up written as a range.
+    """Join names; consecutive numbers become a range.
 
     >>> ranges(["web-0", "web-1", "web-2", "db"])
     'web-0…2, db'

@@ -20,13 +20,13 @@ from allotment.model.serialization import to_json, to_yaml
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36", "bold": "1", "dim": "2"}
 _GAP = "   "
 _NARROWEST = 6
-#: What moves the cursor, titles the window or turns the direction of writing, and what paints, which is ours.
+#: Control characters that move the cursor, set the title or change the text direction, and colour sequences.
 _CONTROL = re.compile(r"(\x1b\[(?:[012]|3[0-7])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Standard output as the user sees it; ``width`` is ``None`` when nobody looks at it."""
+    """Standard output; ``width`` is ``None`` if it is not a terminal."""
 
     out: TextIO
     width: int | None
@@ -37,21 +37,21 @@ class Screen:
         self.out.write(visible(text, self.colour) + "\n")
 
     def paint(self, text: str, colour: str) -> str:
-        """The text in a colour of ``_COLOURS``, where the screen has any."""
+        """Return the text in a colour of ``_COLOURS``, if colours are enabled."""
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
 
     def data(self, data: object, form: str) -> None:
-        """Write data in a ``form`` for programs: json or yaml."""
+        """Write data as ``form``: json or yaml."""
         self.out.write(to_json(data) + "\n" if form == "json" else to_yaml([data]))
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]], cut: Sequence[str] = ()) -> None:
-        """Aligned columns under upper-case headers; an empty cell reads ``<none>``, as in kubectl."""
+        """Write a table with upper-case headers; an empty cell is ``<none>``, as in kubectl."""
         for line in table(headers, rows, self.width, cut):
             self.line(line)
 
 
 def open_screen() -> Screen:
-    """Standard output; ``NO_COLOR`` and ``COLUMNS`` are respected."""
+    """Return standard output as a screen; ``NO_COLOR`` and ``COLUMNS`` are respected."""
     out = sys.stdout
     colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Screen(out, width_of(out), colour)
@@ -65,7 +65,7 @@ def width_of(stream: TextIO) -> int | None:
 
 
 def visible(text: str, colour: bool = False) -> str:
-    """The text without what a terminal obeys: drivers and users write into objects what they like.
+    """Replace control characters in a text: objects can contain arbitrary strings.
 
     >>> visible("T4\\x1b[2J")
     'T4�[2J'
@@ -76,10 +76,10 @@ def visible(text: str, colour: bool = False) -> str:
 def table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, cut: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of a table, fitted to ``width`` by shortening cells, widest first, in the columns of ``cut`` or in any.
+    """Return a table as lines, fitted to ``width`` by truncating the widest cells of the columns in ``cut``, or of any.
 
-    A name that is cut names nothing: columns that are not in ``cut`` stay whole, and the line is longer if need be;
-    then nothing at all is cut, for it would not help. Of several words the last stays, which tells kinds apart.
+    Columns not in ``cut`` stay whole, because a truncated name is useless; if the table cannot fit, no cell is truncated.
+    Of several words the last is kept, because it distinguishes kinds.
 
     >>> print("\\n".join(table(["NAME", "GPUS"], [["dgx", "8"], ["", "4"]], None)))
     NAME     GPUS
@@ -108,31 +108,31 @@ def _shortened(cell: str, width: int) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text, or as much of its beginning as fits before an ellipsis."""
+    """Return the text, truncated with an ellipsis."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def from_home(path: str | Path) -> str:
-    """A path as a shell takes it and a person reads it: what is in the home directory begins with ``~``."""
+    """Return a path with ``~`` for the home directory."""
     home = Path.home()
     return f"~/{Path(path).relative_to(home)}" if Path(path).is_relative_to(home) else str(path)
 
 
 def called() -> str:
-    """How this command is called again: ``allot``, or from an environment that is not on the PATH, with its folder."""
+    """Return how to call this program: ``allot``, or its path if it is not on the PATH."""
     program = Path(sys.argv[0])
     return str(program) if program.name == "allot" and shutil.which("allot") is None else "allot"
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """What to know of an answer, beside it: on standard error."""
+    """Print notes about a result on standard error."""
     for note in notes:
         for line in folded(f"note: {note}", width_of(sys.stderr)):
             sys.stderr.write(f"{visible(line)}\n")
 
 
 def folded(text: str, width: int | None, indent: str = "") -> list[str]:
-    """The text in lines of ``width`` columns, all but the first indented deeper; longer words stay whole."""
+    """Fold a text to lines of ``width`` columns; continuation lines are indented deeper, longer words stay whole."""
     if width is None or len(indent + text) <= width:
         return [indent + text]
     import textwrap

@@ -9,15 +9,15 @@ from typing import Final
 
 from allotment.cli.output.console import Screen
 
-#: The file that a new one is compared with.
+#: The old name of a new file.
 _NOTHING: Final = "/dev/null"
 _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def show_diff(screen: Screen, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """What changes, file by file; a file that was not there before is new.
+    """Print the changes of each file.
 
-    On a terminal it is for reading; else to the byte, for ``patch`` makes files of it.
+    On a terminal control characters are replaced; otherwise the output is exact, for ``patch``.
     """
     for line in _diff(before, after):
         if screen.out.isatty():

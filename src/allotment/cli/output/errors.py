@@ -1,7 +1,7 @@
 """Errors for users as lines of text: where, what was expected and found, what to do next.
 
-Every kind of mistake that a lower floor can raise is listed here; anything else is ours, and ``describe`` says so by
-returning ``None``. What has a place in a file is a ``InputProblem`` and comes with the line it stands on.
+All user errors of the lower layers are listed here; ``describe`` returns ``None`` for any other error, which is a bug.
+An error with a position in a file is an ``InputProblem``, shown with its source line.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from allotment.cli.output.console import folded
 from allotment.model.problems import InputProblem
 from allotment.phrases import counted
 
-#: Maximum number of findings to print; the rest is counted.
+#: Maximum number of problems to print; the rest is counted.
 MOST_SHOWN = 50
 #: The default width.
 FRAME_WIDTH = 100
-#: Problems of a file as a whole, for which line and column mean nothing.
+#: Problems of a whole file, without line and column.
 WHOLE_FILE = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
 
 
@@ -50,14 +50,14 @@ class BadInput(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A mistake as lines for a person, and as data for a program."""
+    """An error as lines of text, and as JSON data."""
 
     lines: tuple[str, ...]
     data: dict[str, Any]
 
 
 def describe(error: Exception, width: int | None = None) -> Description | None:
-    """What to print for a user's mistake, folded to ``width`` columns, or ``None`` when the error is ours."""
+    """Describe a user error, folded to ``width`` columns; return ``None`` for an internal error."""
     if isinstance(error, BadInput):
         lines = tuple(_findings(error, width))
         return Description(lines, {"problems": [_data(problem) for problem in error.problems]})
@@ -114,13 +114,13 @@ def _findings(error: BadInput, width: int | None) -> Iterator[str]:
 
 
 def finding(problem: InputProblem, source: str | None, width: int | None = None) -> Iterator[str]:
-    """One problem: place, code and message, then the line of the file, then what to do."""
+    """Return a problem as lines: position, code and message, the source line, the hint."""
     first, *rest = problem.message.splitlines() or [""]
     whole = problem.code in WHOLE_FILE
     place = problem.position.file if whole else str(problem.position)
     yield from folded(f"{place}: {problem.code}: {first}", width)
     if rest:
-        # A compiler's message has a frame of its own, which shows more than the line on which the expression begins.
+        # A compiler's message has its own frame, with more than the first line of the expression.
         yield from compiler_frame(rest, width or FRAME_WIDTH)
     elif not whole:
         lines = source.splitlines() if source is not None else []
@@ -131,7 +131,7 @@ def finding(problem: InputProblem, source: str | None, width: int | None = None)
 
 
 def compiler_frame(lines: Sequence[str], width: int) -> Iterator[str]:
-    """An expression and, below it, dots up to a caret; of a long expression the surroundings of the caret."""
+    """Return an expression with dots up to a caret below it; a long expression is truncated around the caret."""
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
         caret = max(line.rstrip().find("^"), below.rstrip().find("^") if set(below[3:]) <= {".", "^", " "} else -1)

@@ -1,4 +1,4 @@
-"""Object values as plain manifests: ``apiVersion`` and ``kind`` first, then the fields as Kubernetes prints them."""
+"""Converts objects to manifests: ``apiVersion`` and ``kind`` first, then the fields in Kubernetes' order."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 
 
 def plain(value: msgspec.Struct) -> dict[str, Any]:
-    """An object as the mapping that YAML and JSON show; quantities become text, unset fields are left out."""
+    """Return an object as a mapping for YAML and JSON; quantities become strings, unset fields are omitted."""
     kind = type(value).__name__
     group = "v1" if kind == "Node" else "resource.k8s.io/v1"
     return {"apiVersion": group, "kind": kind, **fields(value)}
 
 
 def fields(value: msgspec.Struct) -> dict[str, Any]:
-    """A value without ``apiVersion`` and ``kind``."""
-    # By way of JSON because msgspec then makes lists of tuples, and asks for text wherever a Quantity stands.
+    """Return a value's fields without ``apiVersion`` and ``kind``."""
+    # Via JSON, because msgspec then converts tuples to lists and quantities to strings.
     built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
     return built

@@ -1,7 +1,7 @@
-"""Columns as kubectl aligns them: cells that end in a tab stand under each other while lines go on having them.
+"""Aligns columns as kubectl does (Go's text/tabwriter): adjacent lines with the same column share its width.
 
-A column is as wide as its widest cell and the padding; it ends with the first line that has no cell there, so that the
-blocks of a description each have their own.
+A column is as wide as its widest cell plus padding, and ends at the first line without a cell in it, so that each block
+of a description is aligned separately.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def aligned(lines: Sequence[Sequence[str]], padding: int, least: int = 0) -> list[str]:
-    r"""Lines of cells as text. The last cell of a line is in no column.
+    r"""Align lines of cells. The last cell of a line is not part of a column.
 
     >>> aligned([["NAME", "AGE"], ["web-0", "5m"]], 3, 6)
     ['NAME    AGE', 'web-0   5m']
@@ -35,7 +35,7 @@ def aligned(lines: Sequence[Sequence[str]], padding: int, least: int = 0) -> lis
 
 
 class Columns:
-    """Rows that come one after another, for example from a watch: no column gets narrower than it was."""
+    """Aligns rows that arrive over time, for example from a watch; columns never become narrower."""
 
     def __init__(self, padding: int = 3, least: int = 6) -> None:
         self._padding = padding
@@ -43,7 +43,7 @@ class Columns:
         self._widths: list[int] = []
 
     def lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        """Some rows as text."""
+        """Align more rows."""
         for row in rows:
             for number, cell in enumerate(row[:-1]):
                 if number == len(self._widths):

@@ -38,9 +38,9 @@ from allotment.tools.plan.report import ProvisioningPlan
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 _PICTURES: Final = (".svg", ".png")
-#: Seconds for relaxations, at least and at most.
+#: Minimum and maximum seconds for evaluating relaxations.
 _RELAXATION_SECONDS: Final = (2.5, 5.0)
-#: With --why every group is told of.
+#: With --why, verdicts of all groups are printed.
 _ALL: Final = 10_000
 
 
@@ -57,10 +57,10 @@ def run(arguments: Namespace) -> int:
     inputs, notes = _inputs(arguments)
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
     chosen = to_plan(inputs.cluster, inputs.queried, arguments.only)
-    promised = place_nominated_pods(chosen.values, inputs.features)
-    found, compared = _planned(arguments, promised.objects, offer, limits, inputs.features)
+    nominated = place_nominated_pods(chosen.values, inputs.features)
+    found, compared = _planned(arguments, nominated.objects, offer, limits, inputs.features)
     found = replace(
-        found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.placements, *found.existing)
+        found, notes=(*notes, *chosen.notes, *found.notes), existing=(*nominated.placements, *found.existing)
     )
     if arguments.picture:
         _draw(found, arguments.picture)
@@ -70,7 +70,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _require(arguments: Namespace) -> None:
-    """What must be installed for a cluster, and for a picture. Without the solver the bound is weaker, no more."""
+    """Require the extras for a cluster and for a picture. The solver is optional: without it the bound is weaker."""
     wanted = {"cluster": "aiohttp"} if is_live(arguments) else {}
     if arguments.picture:
         wanted["plan"] = "matplotlib"
@@ -79,7 +79,7 @@ def _require(arguments: Namespace) -> None:
 
 
 def _check(arguments: Namespace) -> None:
-    """What can be said of the options before anything is read."""
+    """Validate the options before any input is read."""
     if arguments.picture and Path(arguments.picture).suffix.lower() not in _PICTURES:
         hint = f"for example plan{_PICTURES[0]}"
         raise Mistake(
@@ -92,7 +92,7 @@ def _check(arguments: Namespace) -> None:
 
 
 def _can_draw(path: Path) -> None:
-    """Whether the picture can be written, asked before a plan is looked for."""
+    """Check before the search that the picture can be written. Raises Mistake."""
     folder = path.parent
     if not folder.is_dir():
         raise Mistake(f"--picture {path}: directory not found: {folder}")
@@ -101,8 +101,8 @@ def _can_draw(path: Path) -> None:
 
 
 def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
-    """A type that is asked about has to be there."""
-    keys = [one.key for one in catalog]
+    """Check that ``--why`` matches a type of the catalog. Raises Mistake."""
+    keys = [instance_type.key for instance_type in catalog]
     if pattern is not None and not any(fnmatchcase(key, pattern) or pattern in key for key in keys):
         raise Mistake(
             f"--why: no type of the catalog matches {pattern!r}",
@@ -111,19 +111,19 @@ def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
 
 
 def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
-    """The objects of files, snapshots and clusters that run."""
+    """Return the objects of files, snapshots and live clusters."""
     if not is_live(arguments):
         return read_inputs(arguments), ()
     from allotment.cli.live.cluster_state import live_inputs
-    from allotment.cluster.inspection.snapshot import DEVICES, PODS, VOLUMES, Wanted
+    from allotment.cluster.inspection.snapshot import DEVICES, PODS, VOLUMES, SnapshotResource
 
-    return live_inputs(arguments, (*DEVICES, *PODS, *VOLUMES, Wanted("apps", "daemonsets")))
+    return live_inputs(arguments, (*DEVICES, *PODS, *VOLUMES, SnapshotResource("apps", "daemonsets")))
 
 
 def _planned(
     arguments: Namespace, values: Sequence[Object], offer: Offered, limits: PlanLimits, features: Features
 ) -> tuple[ProvisioningPlan, BaselineComparison | None]:
-    """The plan with its reasons and what concessions would save."""
+    """Return the plan with the verdicts per type and the savings of relaxations."""
     catalog = offer.catalog.types
     seconds = seconds_for(values) if arguments.time_limit is None else arguments.time_limit
     demand = read_demand(values, features)
@@ -171,7 +171,7 @@ def _write(
 
 
 def _problems(offer: Offered) -> tuple[dict[str, Any], ...]:
-    """Rows of the catalogue that are left out, as data."""
+    """Return the rejected rows of the catalog as data."""
     if not offer.catalog.problems:
         return ()
     described = describe(BadInput(offer.catalog.problems, dict(offer.catalog.texts).get))

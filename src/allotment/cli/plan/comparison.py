@@ -1,7 +1,7 @@
-"""``--compare``: what the same pods would cost by the rules of Karpenter and of cluster-autoscaler.
+"""``--compare``: the cost of the same pods with the rules of Karpenter and of cluster-autoscaler.
 
-Both are our re-implementations of the rules, on the same catalogue and the same truth about what a machine holds; the
-real programs know less of claims than that.
+Both are re-implementations of the rules, with the same catalog and the same feasibility check; the real programs model
+claims less exactly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MICRO: Final = 10**6
 
 
 class BaselineResult(NamedTuple):
-    """What one set of rules would buy. ``left``: pods, or groups of pods, that it finds no machine for."""
+    """The machines that one set of rules provisions. ``left``: the number of pods, or groups, without a machine."""
 
     name: str
     machines: int
@@ -32,21 +32,21 @@ class BaselineResult(NamedTuple):
 
 
 class BaselineComparison(NamedTuple):
-    """All of them."""
+    """The results of all sets of rules."""
 
-    rivals: tuple[BaselineResult, ...]
+    results: tuple[BaselineResult, ...]
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """For programs."""
+        """The results as JSON data."""
         return [
-            {"rules": one.name, "machines": one.machines, "total": str(one.total), "unserved": one.left}
-            for one in self.rivals
+            {"rules": result.name, "machines": result.machines, "total": str(result.total), "unserved": result.left}
+            for result in self.results
         ]
 
 
 def compare(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: PlanLimits) -> BaselineComparison:
-    """Ask each set of rules the very question that the plan answers."""
+    """Solve the plan's problem with each set of rules."""
     from allotment.packing.baselines import cluster_autoscaler, karpenter
 
     question = Formulation(demand, catalog, limits)
@@ -57,22 +57,28 @@ def compare(demand: ClusterDemand, catalog: Sequence[InstanceType], limits: Plan
     return BaselineComparison(tuple(_baseline_result(question, name, rule) for name, rule in rules))
 
 
-def _baseline_result(question: Formulation, name: str, rule: Callable[[Problem, FeasibilityCheck], Packing]) -> BaselineResult:
+def _baseline_result(
+    question: Formulation, name: str, rule: Callable[[Problem, FeasibilityCheck], Packing]
+) -> BaselineResult:
     if not question.problem.bin_types:
         return BaselineResult(name, 0, Decimal(0), sum(question.problem.counts))
     packing = rule(question.problem, question.oracle)
-    bought = sum(one.count for one in packing.bins if question.bin_candidates[one.bin_type].offer is not None)
-    return BaselineResult(name, bought, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.unpacked))
+    machines = sum(
+        machine.count for machine in packing.bins if question.bin_candidates[machine.bin_type].offer is not None
+    )
+    return BaselineResult(name, machines, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.unpacked))
 
 
 def comparison_lines(compared: BaselineComparison, plan: ProvisioningPlan) -> list[str]:
-    """The comparison for a person."""
+    """Yield the comparison as lines of text."""
     lines = ["With the rules of other autoscalers, on the same catalog:"]
-    for one in compared.rivals:
+    for result in compared.results:
         times = ""
-        if plan.total and one.total:
-            factor = one.total / plan.total
+        if plan.total and result.total:
+            factor = result.total / plan.total
             times = " (equal)" if abs(factor - 1) < Decimal("0.005") else f" ({factor:.2f} times as much)"
-        left = f"; {one.left} not placed" if one.left else ""
-        lines.append(f"  {one.name}: {counted(one.machines, 'machine')}, {dollars(one.total)} USD/h{times}{left}")
+        left = f"; {result.left} not placed" if result.left else ""
+        lines.append(
+            f"  {result.name}: {counted(result.machines, 'machine')}, {dollars(result.total)} USD/h{times}{left}"
+        )
     return lines

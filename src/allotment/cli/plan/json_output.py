@@ -1,4 +1,4 @@
-"""A plan for programs: every field, always there, prices as exact decimals in text; null is what is not known."""
+"""A plan as JSON: all fields are always present, prices are exact decimals as strings, unknown values are null."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from allotment.tools.plan.report import GroupVerdicts, ProvisioningPlan
 def data_of(
     plan: ProvisioningPlan, left_out: tuple[dict[str, Any], ...] = (), compared: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """The plan as JSON has it. ``left_out``: rows of the catalogue that could not be read."""
+    """Return the plan as JSON data. ``left_out``: the rejected rows of the catalog."""
     return {
         "verdict": plan_summary(plan),
         "total": str(plan.total),
@@ -26,7 +26,7 @@ def data_of(
         "machines": whole(plan.machines),
         "existing": whole(plan.existing),
         "unserved": whole(plan.unserved),
-        "choices": [_choice(one) for one in plan.choices],
+        "choices": [_choice(choice) for choice in plan.choices],
         "relaxations": whole(plan.relaxations),
         "notes": list(plan.notes),
         "catalogProblems": list(left_out),
@@ -35,7 +35,7 @@ def data_of(
 
 
 def whole(value: object) -> Any:
-    """A value with all of its fields, those that are empty too; reasons of the engine as ``allot explain`` has them."""
+    """Convert a value with all of its fields, including empty ones; reasons are those of ``allot explain``."""
     if isinstance(value, Diagnosis):
         return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
     if isinstance(value, msgspec.Struct) and not isinstance(value, ObjectKey):
@@ -44,29 +44,29 @@ def whole(value: object) -> Any:
     if isinstance(value, ObjectKey):
         return {"namespace": value.namespace, "name": value.name}
     if isinstance(value, Mapping):
-        return {str(key): whole(one) for key, one in value.items()}
+        return {str(key): whole(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [whole(one) for one in value]
+        return [whole(item) for item in value]
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
 def _choice(choice: GroupVerdicts) -> dict[str, Any]:
-    """A group and its verdicts, every field of each."""
+    """Return a group and its verdicts with all fields."""
     return {
         "pods": whole(choice.pods),
         "owner": choice.owner,
         "verdicts": [
             {
-                "instance": one.instance,
-                "serves": not one.code,
-                "code": one.code,
-                "text": one.text,
-                "perHour": _price(one.per_hour),
-                "holds": one.holds,
-                "mode": one.mode,
-                "borderline": one.borderline,
+                "instance": verdict.instance,
+                "serves": not verdict.code,
+                "code": verdict.code,
+                "text": verdict.text,
+                "perHour": _price(verdict.per_hour),
+                "holds": verdict.holds,
+                "mode": verdict.mode,
+                "borderline": verdict.borderline,
             }
-            for one in choice.verdicts
+            for verdict in choice.verdicts
         ],
     }
 

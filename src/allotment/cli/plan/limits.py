@@ -1,4 +1,4 @@
-"""Limits on machines, from the command line."""
+"""Parses limits on machines from the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.tools.plan.limits import PlanLimits
 
 
 def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[InstanceType]) -> PlanLimits:
-    """The limits that the options state. Raises Mistake for one that cannot be meant."""
+    """Return the limits of the options. Raises Mistake for an invalid one."""
     types, without = _words(arguments.types), _words(arguments.exclude_types)
     most = tuple(_most(text) for text in _words(arguments.max_per_type))
     for option, patterns in (
@@ -26,7 +26,7 @@ def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[
     ):
         known_types(option, patterns, catalog)
     zones = _words(arguments.zones)
-    there = {zone for one in catalog for zone in one.zones}
+    there = {zone for instance_type in catalog for zone in instance_type.zones}
     for zone in zones:
         if there and zone not in there:
             raise Mistake(f"--zones: no type of the catalog is available in {zone!r}", suggestion(zone, sorted(there)))
@@ -54,8 +54,8 @@ def _words(options: Iterable[str]) -> tuple[str, ...]:
 
 
 def known_types(option: str, patterns: Iterable[str], catalog: Sequence[InstanceType]) -> None:
-    """Raises Mistake for a pattern that is no type's."""
-    keys = [one.key for one in catalog]
+    """Check that every pattern matches a type. Raises Mistake."""
+    keys = [instance_type.key for instance_type in catalog]
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in keys):
             bare = [key for key in keys if fnmatchcase(key.partition("/")[2], pattern)]
@@ -92,7 +92,7 @@ def _share(text: str) -> Decimal:
 
 
 def _modes(options: Iterable[str]) -> tuple[str, ...]:
-    known = sorted({name for one in accelerators().values() for name in mode_names(one)})
+    known = sorted({name for accelerator in accelerators().values() for name in mode_names(accelerator)})
     words = _words(options)
     for word in words:
         if word.partition("=")[0] not in known:

@@ -17,8 +17,8 @@ from allotment.tools.plan.report import PlannedMachine
 
 
 def nodes(machines: Sequence[PlannedMachine], catalog: Iterable[InstanceType]) -> str:
-    """One Node for each machine, as YAML. What else a cluster's nodes have, their kubelets will add."""
-    types = {one.key: one for one in catalog}
+    """Return a Node for each machine, as YAML, without the fields that kubelets add."""
+    types = {instance_type.key: instance_type for instance_type in catalog}
     return to_yaml([plain(_node(machine, types[machine.instance])) for machine in machines])
 
 
@@ -29,9 +29,9 @@ def _node(machine: PlannedMachine, instance: InstanceType) -> Node:
 
 
 def nodeclaims(machines: Sequence[PlannedMachine], words: Sequence[str] = ()) -> str:
-    """One document for each object. ``words``: ``--node-class``. Raises Mistake where no NodeClass is known."""
-    bought = sorted({machine.instance.partition("/")[0] for machine in machines})
-    settings = NodeClaimSettings(node_classes=node_classes(words, bought) if bought else {})
+    """Return NodeClaims as YAML. ``words``: the values of ``--node-class``. Raises Mistake without a NodeClass for a provider."""
+    providers = sorted({machine.instance.partition("/")[0] for machine in machines})
+    settings = NodeClaimSettings(node_classes=node_classes(words, providers) if providers else {})
     try:
         objects: Sequence[dict[str, Any]] = manifests(machines, settings)
     except NodeClassNotFoundError as error:

@@ -1,7 +1,7 @@
-"""Which objects a plan is made for: what files bring, in a cluster that has nodes, pods and claims already.
+"""Selects the objects to plan for: those of files, or the pending ones of a cluster.
 
-With files only these are planned for; what waits in the cluster besides is told in a note. A template, or a claim,
-that no pod names is planned for as if one pod did.
+With files, other pending pods of the cluster are only counted in a note. For a template or claim without a pod, one pod
+is assumed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | Dae
 
 _SHORT = {"deploy": "deployment", "po": "pod", "sts": "statefulset", "ds": "daemonset", "rs": "replicaset"}
 
-#: More than any pods ask for.
+#: More than any pod requests.
 _ENOUGH = {
     "cpu": Quantity.parse("100k"),
     "memory": Quantity.parse("1Pi"),
@@ -43,19 +43,19 @@ _ENOUGH = {
 
 
 class ToPlan(NamedTuple):
-    """The objects, and what to know about their choice."""
+    """The selected objects, and notes about the selection."""
 
     values: tuple[Object, ...]
     notes: tuple[str, ...] = ()
 
 
-def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None = None) -> ToPlan:
-    """The objects to plan with. ``only``: a pod, workload or claim by name or ``kind/name``, to plan for it alone."""
+def to_plan(cluster: Sequence[Object], queried: Sequence[Object], only: str | None = None) -> ToPlan:
+    """Select the objects to plan for. ``only``: the name or ``kind/name`` of the only pod, workload or claim."""
     notes: list[str] = []
     state = [
-        value for value in cluster if not isinstance(value, _WORKLOADS) or isinstance(value, DaemonSet) or not asked
+        value for value in cluster if not isinstance(value, _WORKLOADS) or isinstance(value, DaemonSet) or not queried
     ]
-    if asked:
+    if queried:
         waiting = [value for value in state if _waits(value)]
         state = [value for value in state if not _waits(value)]
         if waiting:
@@ -63,7 +63,7 @@ def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None
             verb = "is" if len(waiting) == 1 else "are"
             notes.append(f"{what} in the cluster {verb} not included: omit the files to plan for all pending pods")
     allocated = {identity(v) for v in state if isinstance(v, ResourceClaim) and v.status.allocation}
-    new = [value for value in asked if identity(value) not in allocated]
+    new = [value for value in queried if identity(value) not in allocated]
     named = {identity(value) for value in new}
     values = [*(v for v in state if identity(v) not in named), *new]
     values += [*users_of_templates(new), *_users_of_claims(values, new)]
@@ -79,7 +79,7 @@ def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None
 
 
 def _roomy(node: Node) -> Node:
-    """A node that does not say what it has for pods (hardware of ``--fleet`` is one), with room for any."""
+    """Return a node with ample capacity, if it has none (hardware of ``--fleet``)."""
     return replace(node, status=replace(node.status, allocatable=_ENOUGH))
 
 
@@ -97,7 +97,7 @@ def _specs(values: Iterable[Object]) -> Iterable[tuple[Object, PodSpec]]:
 
 
 def _users_of_claims(values: Sequence[Object], new: Iterable[Object]) -> list[Pod]:
-    """A pod for each claim of the files that nobody names."""
+    """Return a pod for each claim of the files that no pod uses."""
     used = {
         (value.metadata.namespace, entry.resource_claim_name)
         for value, spec in _specs(values)
@@ -118,14 +118,14 @@ def _users_of_claims(values: Sequence[Object], new: Iterable[Object]) -> list[Po
 
 
 def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
-    """Without the pods and workloads that are not meant; what they need stays."""
+    """Remove the pods and workloads that are not selected, but not the objects that they use."""
     kind, _, name = only.rpartition("/")
     waiting = [(value, spec) for value, spec in _specs(values) if not isinstance(value, Pod) or _waits(value)]
-    meant = {id(value) for value, spec in waiting if _is_selected(value, spec, kind.lower(), name)}
-    if not meant:
+    selected = {id(value) for value, spec in waiting if _is_selected(value, spec, kind.lower(), name)}
+    if not selected:
         names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
         raise Mistake(f"--only: no pending pod, claim or workload is called {only!r}", suggestion(name, names))
-    others = {id(value) for value, _ in waiting} - meant
+    others = {id(value) for value, _ in waiting} - selected
     return [value for value in values if id(value) not in others]
 
 
@@ -135,12 +135,12 @@ def _is_selected(value: Object, spec: PodSpec, kind: str, name: str) -> bool:
     if name in claims and kind in ("", "claim", "resourceclaim", "resourceclaimtemplate"):
         return True
     own = (type(value).__name__.lower(), value.metadata.name)
-    return any(one == name and _SHORT.get(kind, kind) in ("", of) for of, one in (own, *_owners(value)))
+    return any(owner_name == name and _SHORT.get(kind, kind) in ("", of) for of, owner_name in (own, *_owners(value)))
 
 
 def _owners(value: Object) -> list[tuple[str, str]]:
-    """The workload that a pod is of, by kind and name. A Deployment's name is its ReplicaSet's without the hash."""
-    owner = next((one for one in value.metadata.owner_references if one.controller), None)
+    """Yield the owners of a pod by kind and name. A Deployment's name is its ReplicaSet's without the hash."""
+    owner = next((reference for reference in value.metadata.owner_references if reference.controller), None)
     if owner is None:
         return []
     found = [(owner.kind.lower(), owner.name)]

@@ -13,32 +13,36 @@ from allotment.fleet.errors import suggestion
 
 
 class Offered(NamedTuple):
-    """What can be bought, and of whom; no providers: of all."""
+    """The available instance types, optionally only those of some providers."""
 
     catalog: Opened
     providers: tuple[str, ...]
 
     def sold(self) -> tuple[InstanceType, ...]:
-        """The types of these providers; which rows were left out is said on standard error."""
+        """Return the types of these providers; rejected rows are reported on standard error."""
         self.catalog.complain()
-        return tuple(one for one in self.catalog.types if not self.providers or one.provider in self.providers)
+        return tuple(
+            instance_type
+            for instance_type in self.catalog.types
+            if not self.providers or instance_type.provider in self.providers
+        )
 
 
 def offered(words: Iterable[str]) -> Offered:
-    """The catalogue that ``--catalog`` means: ``aws,gcp`` are providers, what looks like a file is one.
+    """Return the catalog of ``--catalog``: names such as ``aws,gcp`` are providers, the rest are files.
 
-    Providers that only files have may be bought from, whichever others are named: the file is named, too.
+    All providers of a named file are included.
     """
     named = [part for word in words for part in ([word] if _is_file(word) else _parts(word))]
     files = [word for word in named if _is_file(word)]
     names = [word for word in named if not _is_file(word)]
     opened_files = opened(files)
-    known = list(dict.fromkeys(one.provider for one in opened_files.types))
+    known = list(dict.fromkeys(instance_type.provider for instance_type in opened_files.types))
     for name in names:
         if name not in known:
             hint = suggestion(name, known) or f"known: {', '.join(known)}; files must end in .csv"
             raise Mistake(f"--catalog: no provider {name!r}", hint)
-    packaged = {one.provider for one in catalog()}
+    packaged = {instance_type.provider for instance_type in catalog()}
     own = [name for name in known if name not in packaged]
     return Offered(opened_files, tuple(dict.fromkeys([*names, *own])) if names else ())
 

@@ -1,4 +1,4 @@
-"""The time that a search may take, and a line on standard error that follows it, on a terminal only."""
+"""The time limit of a search, and its progress on standard error if that is a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.model.meta import Object
 from allotment.model.workload_pods import pods_of
 from allotment.tools.plan.reasons.wording import dollars
 
-#: Up to so many pods: so many seconds for improving. Most plans are proven the cheapest long before.
+#: Maximum number of pods, and the seconds for improving a plan of that size. Most plans are proven optimal earlier.
 _SECONDS: Final = ((20, 1.0), (200, 3.0))
 _MOST: Final = 10.0
 _MICRO: Final = 10**6
@@ -24,7 +24,7 @@ _EVERY: Final = 0.1
 
 
 def seconds_for(values: Sequence[Object]) -> float:
-    """How long to look for something cheaper, by the number of pods."""
+    """Return the time limit in seconds by the number of pods."""
     pods = 0
     for value in values:
         pods += sum(1 for _ in islice(pods_of(value, limit=_SECONDS[-1][0] + 1), _SECONDS[-1][0] + 1))
@@ -34,47 +34,47 @@ def seconds_for(values: Sequence[Object]) -> float:
 
 
 class Watch:
-    """A clock that runs down, and what it shows meanwhile."""
+    """A time limit with a progress line."""
 
     def __init__(self, seconds: float) -> None:
-        self._began = monotonic()
-        self._ends = self._began + seconds
+        self._started_at = monotonic()
+        self._ends = self._started_at + seconds
         self.stopped = False
         self._shown = 0.0
         self._shows = sys.stderr.isatty()
         self._wrote = False
 
     def keep_going(self) -> bool:
-        """Whether there is time left."""
+        """Return whether time is left."""
         return not self.stopped and monotonic() < self._ends
 
     def stop(self) -> None:
-        """Somebody has seen enough: what was found is answered."""
+        """Stop the search; the best plan so far is the result."""
         self.stopped = True
 
     def restart(self, seconds: float) -> None:
-        """Give something else so many seconds, from now."""
+        """Restart the time limit with a new number of seconds."""
         self._ends = monotonic() + seconds
 
     def progress(self, cost: int, bound: int) -> None:
-        """Show what was found, in millionths of a dollar per hour."""
+        """Show the best plan's cost and the bound, in millionths of a dollar per hour."""
         now = monotonic()
         if not self._shows or now - self._shown < _EVERY:
             return
         self._shown = now
         gap = f", gap {cost / bound - 1:.1%}" if bound else ""
-        text = f"{now - self._began:.0f} s: {_usd(cost)} USD/h, at least {_usd(bound)}{gap}  (Ctrl-C: use this)"
+        text = f"{now - self._started_at:.0f} s: {_usd(cost)} USD/h, at least {_usd(bound)}{gap}  (Ctrl-C: use this)"
         self.show(text)
 
     def show(self, text: str) -> None:
-        """One line, in place of the last one."""
+        """Replace the progress line."""
         if self._shows:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
             self._wrote = True
 
     def close(self) -> None:
-        """Leave no trace."""
+        """Clear the progress line."""
         if self._wrote:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -86,7 +86,7 @@ def _usd(micro: int) -> str:
 
 @contextmanager
 def watching(seconds: float) -> Iterator[Watch]:
-    """A watch that the first Ctrl-C stops; a second one ends the program, as ever."""
+    """Return a watch that the first Ctrl-C stops; a second one interrupts the program."""
     watch = Watch(seconds)
 
     def interrupted(number: int, frame: FrameType | None) -> None:
@@ -96,7 +96,7 @@ def watching(seconds: float) -> Iterator[Watch]:
     before = signal.getsignal(signal.SIGINT)
     try:
         signal.signal(signal.SIGINT, interrupted)
-    except ValueError:  # not the main thread: nobody interrupts us here
+    except ValueError:  # signals arrive only in the main thread
         before = None
     try:
         yield watch

@@ -15,26 +15,26 @@ from allotment.tools.plan.reasons.machine_layout import MachineLayout
 from allotment.tools.plan.reasons.wording import abbreviated_names, dollars, plan_summary, saving_text, total
 from allotment.tools.plan.report import GroupVerdicts, PlannedMachine, PodPlacement, ProvisioningPlan, UnservedPod
 
-#: Pods of one workload on one machine that are told one by one.
+#: Maximum number of pods of one workload on a machine that are listed individually.
 _EACH: Final = 3
-#: Devices that are named one by one.
+#: Maximum number of devices that are listed individually.
 _NAMED: Final = 3
-#: Runs of names of pods.
+#: Maximum number of ranges of pod names.
 _RUNS: Final = 4
 
 
 def placement_lines(sort: MachineGroup, plain: bool) -> list[str]:
-    """Who is on machines of a sort. ``plain``: all pods are of one namespace, which is not said."""
+    """Return the pods on equal machines. ``plain``: omit the namespace, which is the same for all pods."""
     by_owner: dict[str, list[PodPlacement]] = {}
-    for seat in sort.first.seats:
-        by_owner.setdefault(seat.owner, []).append(seat)
+    for placement in sort.first.seats:
+        by_owner.setdefault(placement.owner, []).append(placement)
     lines = []
-    for owner, seats in by_owner.items():
-        if len(sort.machines) == 1 and len(seats) <= _EACH:
-            lines += [_line([_name(seat, plain)], _devices([seat])) for seat in seats]
+    for owner, placements in by_owner.items():
+        if len(sort.machines) == 1 and len(placements) <= _EACH:
+            lines += [_line([_name(placement, plain)], _devices([placement])) for placement in placements]
             continue
         every = [_name(s, plain) for machine in sort.machines for s in machine.seats if s.owner == owner]
-        text = _line(every, _devices(seats))
+        text = _line(every, _devices(placements))
         lines.append(f"{text} on each" if len(sort.machines) > 1 else text)
     return lines
 
@@ -59,7 +59,7 @@ def _name(seat: PodPlacement, plain: bool) -> str:
 
 
 def _devices(seats: Iterable[PodPlacement]) -> str:
-    """The devices of seats; a share is told with its amount, and with its name where there are several sorts."""
+    """Return the devices of placements; a share has its amount, and its name if the amounts differ."""
     names: dict[str, None] = {}
     shares: dict[str, None] = {}
     for seat in seats:
@@ -78,23 +78,23 @@ def _devices(seats: Iterable[PodPlacement]) -> str:
 
 
 def _share(share: Mapping[str, str]) -> str:
-    """What a share gives: ``9Gi``, or ``shares 2`` where it is no memory; nothing is told of what it gives none of."""
+    """Return the capacity of a share: ``9Gi``, or ``shares 2`` if it is not memory; zero capacities are omitted."""
     given = [(name, amount) for name, amount in share.items() if amount != "0"]
     return ", ".join(amount if name == "memory" else f"{name} {amount}" for name, amount in given)
 
 
 DEFAULT_WIDTH: Final = 80
 _HEADERS: Final = ("NODE", "TYPE", "ZONE", "CAPACITY", "USD/H", "GPUS", "FREE")
-#: Columns that move below the line where there is no room for them, the first one first.
+#: Columns to move below the row if the terminal is too narrow, in this order.
 _MOVED: Final = ("ZONE", "CAPACITY", "GPUS")
 _GIB: Final = 1 << 30
-#: Sorts of machines that are told where nobody asks for all.
+#: Default number of machine groups to print.
 _SORTS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How much is told. ``why``: a pattern of types, of which all verdicts are; None for the nearest."""
+    """The level of detail. ``why``: a pattern of types whose verdicts are all printed; None for the nearest."""
 
     wide: bool = False
     why: str | None = None
@@ -112,9 +112,9 @@ def print_plan(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared:
     if plan.unserved:
         screen.line()
         _unserved(screen, plan)
-    if told := plan.choices if manner.why is not None else _undecided(plan):
+    if choices := plan.choices if manner.why is not None else _undecided(plan):
         screen.line()
-        print_verdicts(screen, plan, told, manner.why)
+        print_verdicts(screen, plan, choices, manner.why)
     if plan.relaxations:
         screen.line()
         _relaxations(screen, plan)
@@ -129,7 +129,7 @@ def print_plan(screen: Screen, plan: ProvisioningPlan, manner: Manner, compared:
 
 
 def _undecided(plan: ProvisioningPlan) -> tuple[GroupVerdicts, ...]:
-    """The choices of pods that are not on existing nodes already: these needed none."""
+    """Return the verdicts for pods that do not fit on existing nodes."""
     housed = {seat.pod for seat in plan.existing}
     return tuple(choice for choice in plan.choices if not housed.issuperset(choice.pods))
 
@@ -140,15 +140,15 @@ def _paragraph(screen: Screen, text: str, indent: str = "") -> None:
 
 
 def _answer(screen: Screen, plan: ProvisioningPlan) -> None:
-    """The first line: the answer. The second: who is served by what."""
-    bought = sum(len(machine.seats) for machine in plan.machines)
+    """Yield two lines: the machines with their cost, and the numbers of pods by placement."""
+    provisioned = sum(len(machine.seats) for machine in plan.machines)
     there, left = len(plan.existing), len(plan.unserved)
-    if not bought and not there and not left:
+    if not provisioned and not there and not left:
         screen.line("No pod or claim is pending: no machine is needed.")
         return
     words = plan_summary(plan)
     screen.line(screen.paint(f"{words[0].upper()}{words[1:]}", "red" if left else "green"))
-    parts = [f"{counted(bought, 'pod')} on new machines"] if bought else []
+    parts = [f"{counted(provisioned, 'pod')} on new machines"] if provisioned else []
     parts += [f"{counted(there, 'pod')} on existing nodes"] if there else []
     parts += [f"{counted(left, 'pod')} not placed"] if left else []
     _paragraph(screen, f"{', '.join(parts)}.")
@@ -212,7 +212,7 @@ def _row(sort: MachineGroup, wide: bool) -> list[str]:
 
 
 def _free_cpu(machine: PlannedMachine) -> str:
-    """What is free of a machine without GPUs."""
+    """Return the free cpu of a machine without GPUs."""
     return f"{_cores(machine.cpu_milli - sum(seat.cpu_milli for seat in machine.seats))} CPU"
 
 
@@ -227,7 +227,7 @@ def _nodes(sort: MachineGroup) -> str:
 
 
 def _layout(sort: MachineGroup) -> str:
-    """How the GPUs are cut or shared; empty for whole ones."""
+    """Return how the GPUs are partitioned or shared; empty for whole GPUs."""
     layouts = dict.fromkeys(_pieces(layout) for layout in sort.first.layout)
     if any(layouts):
         return "MIG " + " / ".join(text or "whole" for text in layouts)
@@ -240,7 +240,7 @@ def _pieces(layout: Sequence[str]) -> str:
 
 
 def free_of(inside: MachineLayout) -> str:
-    """What nobody has: whole GPUs, pieces, and of shared GPUs how much of one."""
+    """Return the free devices: whole GPUs, partitions, and the free fraction of shared GPUs."""
     rest = sum(float(1 - gpu.allocated) for gpu in inside.gpus if gpu.allocated and gpu.is_whole)
     if rest >= 0.005:
         found = [f"{rest:.0%} of a GPU" if inside.idle + rest < 1 else f"{inside.idle + rest:.2f} GPUs"]
@@ -264,12 +264,12 @@ def _existing(screen: Screen, seats: Sequence[PodPlacement]) -> None:
 
 def _unserved(screen: Screen, plan: ProvisioningPlan) -> None:
     screen.line(screen.paint("Not placed:", "red"))
-    for pods, one in _group_unserved(plan.unserved):
-        owner = f" ({one.owner})" if one.owner else ""
-        _paragraph(screen, f"{_names(pods)}{owner}: {one.text} [{one.code}]", "  ")
-        if one.nearest and one.code != "run-time-only":  # no type is nearer to what nobody knows
-            _paragraph(screen, f"nearest: {', '.join(one.nearest[:3])}", "    ")
-        for change in one.reasons.headline.changes[:1] if one.reasons is not None else ():
+    for pods, pod in _group_unserved(plan.unserved):
+        owner = f" ({pod.owner})" if pod.owner else ""
+        _paragraph(screen, f"{_names(pods)}{owner}: {pod.text} [{pod.code}]", "  ")
+        if pod.nearest and pod.code != "run-time-only":  # without known capacity no type is nearer than another
+            _paragraph(screen, f"nearest: {', '.join(pod.nearest[:3])}", "    ")
+        for change in pod.reasons.headline.changes[:1] if pod.reasons is not None else ():
             where = f" ({change.object}: {change.path})" if change.object else ""
             _paragraph(screen, f"would be placed with: {change.text}{where}", "    ")
 
@@ -279,20 +279,20 @@ def _names(pods: Sequence[ObjectKey]) -> str:
 
 
 def _group_unserved(unserved: Iterable[UnservedPod]) -> Iterator[tuple[list[ObjectKey], UnservedPod]]:
-    """Pods of one workload that are refused for the same reason, together."""
+    """Yield groups of pods of one workload that are rejected for the same reason."""
     groups: dict[tuple[str, str, str], tuple[list[ObjectKey], UnservedPod]] = {}
-    for one in unserved:
-        groups.setdefault((one.owner, one.code, one.text), ([], one))[0].append(one.pod)
+    for pod in unserved:
+        groups.setdefault((pod.owner, pod.code, pod.text), ([], pod))[0].append(pod.pod)
     yield from groups.values()
 
 
-# --- what else ------------------------------------------------------------------------------------------------------
+# --- other ----------------------------------------------------------------------------------------------------------
 
 
 def _relaxations(screen: Screen, plan: ProvisioningPlan) -> None:
     screen.line("Savings by relaxing one requirement:")
-    for one in plan.relaxations:
-        _paragraph(screen, f"{one.what}: {saving_text(plan.total, one.total)}", "  ")
-        where = f"{one.object}: {one.path}" if one.object else one.path
+    for relaxation in plan.relaxations:
+        _paragraph(screen, f"{relaxation.what}: {saving_text(plan.total, relaxation.total)}", "  ")
+        where = f"{relaxation.object}: {relaxation.path}" if relaxation.object else relaxation.path
         if where:
             _paragraph(screen, screen.paint(where, "dim"), "    ")

@@ -8,7 +8,7 @@ from allotment.extras import require
 
 
 def run(arguments: Namespace) -> int:
-    """Replay."""
+    """Run a replay; return its exit code."""
     require("allot replay", "plan", modules=("numpy", *(("matplotlib",) if arguments.picture is not None else ())))
     from allotment.cli.replay.runner import run as replay
 

@@ -1,4 +1,4 @@
-"""The arguments of a replay as values: which trace, policies and seeds, and how much is to come."""
+"""Parses the arguments of a replay: trace, policies, seeds, and demand."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from allotment.tools.replay.workload import capacity_of
 
 
 def prices_of(catalog: Iterable[InstanceType], products: Mapping[str, tuple[str, ...]]) -> dict[str, Decimal]:
-    """USD per hour and GPU on demand, by the trace's model; a model that nobody sells at a known price is left out.
+    """Return the on-demand price in USD per GPU hour by the trace's model; models without a known price are omitted.
 
-    ``products``: the names of the driver for what stands for a model (`encoding.SOLD`). A GPU's share of its machine
-    is the machine's price by its number of GPUs.
+    ``products``: the driver's product names that represent a model (`encoding.SOLD`). The price of a GPU is that of the
+    machine divided by its number of GPUs.
     """
     cheapest: dict[str, Decimal] = {}
     for instance in catalog:
@@ -39,9 +39,9 @@ def prices_of(catalog: Iterable[InstanceType], products: Mapping[str, tuple[str,
     return {model: min(known) for model, known in found.items() if known}
 
 
-#: What the packaged trace is called.
+#: The name of the packaged trace.
 SAMPLE: Final = "sample"
-#: As many seeds as anybody waits for.
+#: Maximum number of seeds.
 _MOST_SEEDS: Final = 1000
 _MOST_SHARE: Final = 10
 
@@ -51,7 +51,7 @@ _Read = TypeVar("_Read")
 
 
 def question_of(arguments: Namespace) -> Experiment:
-    """What is asked."""
+    """Return the experiment of the arguments. Raises Mistake."""
     pods, nodes = _trace(arguments.trace, arguments.nodes)
     if not capacity_of(nodes):
         raise Mistake(f"{arguments.nodes}: none of the nodes has a GPU", "a replay requires nodes with GPUs")
@@ -89,8 +89,8 @@ def _file(file: str, read: Callable[[str, str], _Read]) -> _Read:
 
 
 def policies_of(names: list[str]) -> tuple[PlacementPolicy, ...]:
-    """The policies of these names, in the order of the table; all, if none is named."""
-    wanted: list[str] = [one for name in names for one in name.split(",") if one]
+    """Return the named policies in the order of the table, or all."""
+    wanted: list[str] = [part for name in names for part in name.split(",") if part]
     for name in wanted:
         if find_policy(name) is None:
             known = [policy.name for policy in POLICIES]
@@ -100,7 +100,7 @@ def policies_of(names: list[str]) -> tuple[PlacementPolicy, ...]:
 
 
 def seeds_of(text: str) -> tuple[int, ...]:
-    """The seeds of ``42-51`` or ``1,2,7``.
+    """Parse seeds: ``42-51`` or ``1,2,7``.
 
     >>> seeds_of("42-44,7")
     (42, 43, 44, 7)
@@ -120,7 +120,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 
 def share_of(text: str) -> float:
-    """How much of the GPUs is asked for in the end.
+    """Parse the total demand as a fraction of the GPUs.
 
     >>> share_of("130%"), share_of("95")
     (1.3, 0.95)

@@ -1,4 +1,4 @@
-"""A replay from its arguments to its answer: runs that were not made before are made, kept, drawn and told."""
+"""Runs a replay: executes the runs without a stored result, stores them, draws the chart, and prints the table."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _RUNS: Final = "runs"
 
 
 class Folder:
-    """Where results are kept."""
+    """The output directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def prepare(self) -> None:
-        """Make the folder, and clear away what a run that was killed left half written."""
+        """Create the directory, and delete partially written files of a killed run."""
         (self.path / _RUNS).mkdir(parents=True, exist_ok=True)
         for half in (self.path / _RUNS).glob(f".*{TEMPORARY_SUFFIX}"):
             half.unlink(missing_ok=True)
 
     def find(self, policy: str, seed: int, fingerprint: str) -> RunOutcome | None:
-        """The outcome of a run that was made before, of this question; None if there is none that can be read."""
+        """Return the stored outcome of a run of this experiment, or None if it is missing or unreadable."""
         try:
             outcome = msgspec.json.decode(self._file(policy, seed).read_bytes(), type=RunOutcome)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -46,11 +46,11 @@ class Folder:
         return outcome if outcome.fingerprint == fingerprint else None
 
     def keep(self, outcome: RunOutcome) -> None:
-        """Write the outcome of a run."""
+        """Store the outcome of a run."""
         self.write(self._file(outcome.policy, outcome.seed), msgspec.json.encode(outcome))
 
     def write(self, path: Path, content: bytes) -> None:
-        """Write a file so that it is there whole or, after a crash, as it was before."""
+        """Write a file atomically."""
         atomic_write.replace(path, content, mode=PUBLIC, single_writer=True)
 
     def _file(self, policy: str, seed: int) -> Path:
@@ -61,7 +61,7 @@ _SUFFIXES = (".svg", ".png")
 
 
 def run(arguments: Namespace) -> int:
-    """Read, run what was not run before, write, draw, tell."""
+    """Execute the missing runs, write the results and the chart, and print the table."""
     drawing = _drawing(arguments.picture) if arguments.picture is not None else None
     policies = policies_of(arguments.policy)
     seeds = seeds_of(arguments.seeds or ("42" if arguments.use_times else "42-46"))
@@ -88,7 +88,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _drawing(file: str) -> Callable[[Sequence[Curve], Experiment], None]:
-    """What draws the picture; that it cannot is found before hours of work, not after."""
+    """Return the function that draws the chart. Raises Mistake before the runs start if it cannot be written."""
     path = Path(file)
     if path.suffix.lower() not in _SUFFIXES:
         raise Mistake(f"--picture {file}: expected a name that ends in {' or '.join(_SUFFIXES)}")
@@ -100,7 +100,7 @@ def _drawing(file: str) -> Callable[[Sequence[Curve], Experiment], None]:
 
 
 def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, processes: int) -> list[RunOutcome]:
-    """The outcome of every job, in their order."""
+    """Return the outcomes of all jobs, in order."""
     fingerprint = question.fingerprint()
     found: dict[Job, RunOutcome] = {}
     for job in jobs if folder is not None else ():
@@ -108,16 +108,16 @@ def _outcomes(question: Experiment, jobs: Sequence[Job], folder: Folder | None, 
         kept = folder.find(job.policy, job.seed, fingerprint)
         if kept is not None:
             found[job] = kept
-    teller = ReplayProgress(len(jobs), len(found))
+    reporter = ReplayProgress(len(jobs), len(found))
     try:
-        for done in made(question, [job for job in jobs if job not in found], processes, teller.progress):
+        for done in made(question, [job for job in jobs if job not in found], processes, reporter.progress):
             outcome = RunOutcome(fingerprint, done.job.policy, done.job.seed, done.seconds, done.marks)
             if folder is not None:
                 folder.keep(outcome)
             found[done.job] = outcome
-            teller.done(done)
+            reporter.done(done)
     except WorkerLost as error:
         raise Mistake(str(error), "run the command again, with fewer --jobs if memory is short") from None
     finally:
-        teller.close()
+        reporter.close()
     return [found[job] for job in jobs]

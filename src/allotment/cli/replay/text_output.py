@@ -1,4 +1,4 @@
-"""What is said of a replay: how it goes, on standard error, and in the end one table."""
+"""Text output of a replay: progress on standard error, and a table of results."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.cli.output.console import Screen, folded
-from allotment.cli.replay.workers import JobResult, Job
+from allotment.cli.replay.workers import Job, JobResult
 from allotment.tools.replay.experiment import Experiment
 from allotment.tools.replay.report import FULL_DEMAND, Curve, CurvePoint, CurveStep
 
-#: Seconds between two lines about runs that are being made.
+#: Seconds between progress lines.
 _PAUSE: Final = 1.0
 
 
 class ReplayProgress:
-    """Says on standard error how far runs are; on a terminal the last line is about those that are being made."""
+    """Prints progress on standard error; on a terminal the last line shows the current runs."""
 
     def __init__(self, runs: int, kept: int) -> None:
         self._out = sys.stderr
         self._lively = self._out.isatty()
         self._runs = runs
         self._made = kept
-        self._said = time.monotonic()
+        self._reported_at = time.monotonic()
         self._open = False
         if kept:
             self._line(f"{kept} of {runs} runs found in the output directory")
 
     def progress(self, job: Job, mark: CurvePoint) -> None:
-        """A run has come so far."""
+        """Show the progress of a run."""
         now = time.monotonic()
-        if now - self._said < (_PAUSE / 5 if self._lively else _PAUSE):
+        if now - self._reported_at < (_PAUSE / 5 if self._lively else _PAUSE):
             return
-        self._said = now
+        self._reported_at = now
         text = f"{job.policy}, seed {job.seed}: {mark.at:.0f} % arrived, {mark.allocated:.1f} % allocated"
         if self._lively:
             self._out.write(f"\r\x1b[K{text}")
@@ -44,15 +44,15 @@ class ReplayProgress:
             self._line(text)
 
     def done(self, done: JobResult) -> None:
-        """A run is made."""
+        """Print the result of a run."""
         self._made += 1
-        self._said = time.monotonic()
+        self._reported_at = time.monotonic()
         mark = at(done.marks)
         text = f"{done.job.policy}, seed {done.job.seed}: {mark.allocated:.2f} % allocated, {done.seconds:.1f} s"
         self._line(f"[{self._made}/{self._runs}] {text}")
 
     def close(self) -> None:
-        """Nothing more is to come."""
+        """Clear the progress line."""
         if self._open:
             self._out.write("\r\x1b[K")
             self._out.flush()
@@ -65,12 +65,12 @@ class ReplayProgress:
 
 
 def at(marks: Sequence[CurvePoint]) -> CurvePoint:
-    """The mark at which as much was asked for as there is, or the last before."""
+    """Return the point at which the demand reaches the capacity, or the last one before."""
     return min(marks, key=lambda mark: abs(mark.at - FULL_DEMAND))
 
 
 def print_replay(screen: Screen, question: Experiment, curves: Sequence[Curve]) -> None:
-    """The answer, then a row for each policy."""
+    """Print the conclusion, then a row per policy."""
     steps = {curve.policy: curve.throughout() if question.use_times else curve.at(FULL_DEMAND) for curve in curves}
     for line in folded(_by_time(question, steps) if question.use_times else _by_chance(question, steps), screen.width):
         screen.line(line)

@@ -1,7 +1,7 @@
 """Runs experiments in worker processes, one per core.
 
-A worker is told one run at a time and sends back how it goes, over a pipe of its own. When the program that started it
-is gone, however that ended, the pipe closes and so the worker ends, too.
+A worker receives one run at a time and reports progress over its own pipe. The pipe closes when the parent process
+ends for any reason, and the worker exits.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from allotment.tools.replay.report import CurvePoint
 
 
 class Job(NamedTuple):
-    """One run to be made."""
+    """A run to execute."""
 
     policy: str
     seed: int
 
 
 class JobResult(NamedTuple):
-    """A run that is made, and how long it took in seconds."""
+    """The outcome of a run, and its duration in seconds."""
 
     job: Job
     marks: tuple[CurvePoint, ...]
@@ -45,7 +45,7 @@ Progress = Callable[[Job, CurvePoint], None]
 
 
 def made(question: Experiment, jobs: Sequence[Job], processes: int, progress: Progress) -> Iterator[JobResult]:
-    """The runs as they are made, in no particular order."""
+    """Yield the results as they complete, in no particular order."""
     if processes <= 1 or len(jobs) <= 1:
         for job in jobs:
             yield _make(question, job, progress)
@@ -62,18 +62,20 @@ def _make(question: Experiment, job: Job, progress: Progress) -> JobResult:
     return JobResult(job, marks, time.perf_counter() - begin)
 
 
-def _made_by_workers(question: Experiment, waiting: list[Job], processes: int, progress: Progress) -> Iterator[JobResult]:
-    # Spawned, not forked: a forked worker would hold the other ends of its siblings' pipes, and outlive us.
+def _made_by_workers(
+    question: Experiment, waiting: list[Job], processes: int, progress: Progress
+) -> Iterator[JobResult]:
+    # Spawned: a forked worker would inherit the other ends of its siblings' pipes and outlive the parent.
     context = get_context("spawn")
     workers: dict[Connection, SpawnProcess] = {}
     try:
         for _ in range(processes):
-            ours, theirs = context.Pipe()
-            worker = context.Process(target=_work, args=(theirs, question), daemon=True)
+            parent_end, worker_end = context.Pipe()
+            worker = context.Process(target=_work, args=(worker_end, question), daemon=True)
             worker.start()
-            theirs.close()
-            workers[ours] = worker
-            ours.send(waiting.pop(0))
+            worker_end.close()
+            workers[parent_end] = worker
+            parent_end.send(waiting.pop(0))
         busy = set(workers)
         while busy:
             for pipe in wait(list(busy)):

@@ -24,7 +24,7 @@ _AGGREGATED = ",".join(
 )
 
 
-class Served(NamedTuple):
+class ServedResource(NamedTuple):
     """A resource that the cluster serves in one version; ``categories`` are words such as ``all``."""
 
     resource: Resource
@@ -48,10 +48,10 @@ class Served(NamedTuple):
 class Discovery:
     """Everything that a cluster serves, the versions that it prefers first."""
 
-    def __init__(self, served: Iterable[Served]) -> None:
+    def __init__(self, served: Iterable[ServedResource]) -> None:
         self.served = tuple(served)
 
-    def by_word(self, word: str) -> Served | None:
+    def by_word(self, word: str) -> ServedResource | None:
         """What a word means: plural, singular, short name or kind, each with ``.group`` or ``.version.group``.
 
         >>> deployments = Served(Resource("apps", "v1", "deployments", "Deployment", True), "deployment", ("deploy",))
@@ -71,20 +71,20 @@ class Discovery:
                         return one
         return None
 
-    def by_type(self, api_version: str, kind: str) -> Served | None:
+    def by_type(self, api_version: str, kind: str) -> ServedResource | None:
         """The resource of objects that say so of themselves."""
         for one in self.served:
             if one.resource.kind == kind and one.resource.api_version == api_version:
                 return one
         return None
 
-    def versions_of(self, group: str, plural: str) -> tuple[Served, ...]:
+    def versions_of(self, group: str, plural: str) -> tuple[ServedResource, ...]:
         """A resource in all versions that are served."""
         return tuple(one for one in self.served if (one.resource.group, one.resource.plural) == (group, plural))
 
-    def in_category(self, word: str) -> tuple[Served, ...]:
+    def in_category(self, word: str) -> tuple[ServedResource, ...]:
         """What a word such as ``all`` stands for; each resource once."""
-        found: dict[tuple[str, str], Served] = {}
+        found: dict[tuple[str, str], ServedResource] = {}
         for one in self.served:
             if word.lower() in one.categories and "list" in one.verbs:
                 found.setdefault((one.resource.group, one.resource.plural), one)
@@ -108,11 +108,11 @@ def _groups(rest: str) -> Iterator[Any]:
     yield lambda resource: resource.group.startswith(rest)
 
 
-def _named(one: Served, name: str) -> bool:
+def _named(one: ServedResource, name: str) -> bool:
     return name in (one.resource.plural, one.singular, one.resource.kind.lower())
 
 
-def _shortened(one: Served, name: str) -> bool:
+def _shortened(one: ServedResource, name: str) -> bool:
     return name in one.short_names
 
 
@@ -126,7 +126,7 @@ async def discover(client: Reader) -> Discovery:
     return await _one_by_one(client, core, groups)
 
 
-def _aggregated(tree: Tree) -> Iterator[Served]:
+def _aggregated(tree: Tree) -> Iterator[ServedResource]:
     for item in tree.get("items") or ():
         group = (item.get("metadata") or {}).get("name") or ""
         for version in item.get("versions") or ():
@@ -146,7 +146,7 @@ async def _one_by_one(client: Reader, core: Tree, groups: Tree) -> Discovery:
         versions = [*(v for v in listed if v == preferred), *(v for v in listed if v != preferred)]
         places += ((name, version, f"/apis/{name}/{version}") for version in versions)
     lists = await asyncio.gather(*(client.read(path) for _, _, path in places), return_exceptions=True)
-    found: list[Served] = []
+    found: list[ServedResource] = []
     for (group, version, _), tree in zip(places, lists, strict=True):
         if isinstance(tree, StatusError):
             continue
@@ -159,8 +159,8 @@ async def _one_by_one(client: Reader, core: Tree, groups: Tree) -> Discovery:
     return Discovery(found)
 
 
-def _served(resource: Resource, singular: str | None, tree: Tree) -> Served:
-    return Served(
+def _served(resource: Resource, singular: str | None, tree: Tree) -> ServedResource:
+    return ServedResource(
         resource, singular or resource.kind.lower(), tuple(tree.get("shortNames") or ()),
         tuple(tree.get("categories") or ()), tuple(tree.get("verbs") or ()),
     )  # fmt: skip

@@ -21,13 +21,13 @@ _ACCOUNT: Final = "system:serviceaccount:"
 _AT_ONCE: Final = 16
 
 
-async def missing(client: Client, asked: Iterable[AccessRequest], user: str = "") -> list[AccessRequest]:
+async def missing(client: Client, requests: Iterable[AccessRequest], user: str = "") -> list[AccessRequest]:
     """What of it may not be done: by whoever the client is, or by ``user``, which only an administrator may ask.
 
     Service accounts, and nobody else, are taken to be in the groups that Kubernetes puts them in. Raises StatusError.
     """
     limit = asyncio.Semaphore(_AT_ONCE)
-    asked = tuple(asked)
+    requests = tuple(requests)
     subject: Tree = {"user": user, "groups": groups_of(user)} if user else {}
 
     async def allowed(ask: AccessRequest) -> bool:
@@ -37,11 +37,11 @@ async def missing(client: Client, asked: Iterable[AccessRequest], user: str = ""
             answer = await client.create(resource, review)
         return bool((answer.get("status") or {}).get("allowed"))
 
-    answers = await asyncio.gather(*map(allowed, asked), return_exceptions=True)  # none outlives the client
+    answers = await asyncio.gather(*map(allowed, requests), return_exceptions=True)  # none outlives the client
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
-    return [ask for ask, yes in zip(asked, answers, strict=True) if not yes]
+    return [ask for ask, yes in zip(requests, answers, strict=True) if not yes]
 
 
 def groups_of(user: str) -> list[str]:
@@ -62,7 +62,7 @@ def served(discovery: Discovery, asked: Sequence[AccessRequest]) -> list[AccessR
     return [ask for ask in asked if ask.path or discovery.versions_of(ask.group, ask.resource)]
 
 
-async def who(client: Client) -> str:
+async def current_user(client: Client) -> str:
     """The name under which the cluster knows the client; empty where it does not say (before Kubernetes 1.28)."""
     try:
         answer = await client.create(_WHO, {"apiVersion": _WHO.api_version, "kind": _WHO.kind})

@@ -9,7 +9,7 @@ from allotment.cluster.client import Reader
 from allotment.model.features import GATED_RESOURCES, Features, modelled_release
 
 
-class Wished(NamedTuple):
+class FeatureOverrides(NamedTuple):
     """What somebody says of a cluster who knows it better: its release (empty: as it says), gates that differ."""
 
     release: str = ""
@@ -25,15 +25,15 @@ def release_of(version: Mapping[str, Any]) -> str:
     return modelled_release(f"{version.get('major', '')}.{version.get('minor', '')}")
 
 
-async def features_of(client: Reader, wished: Wished) -> Features:
+async def features_of(client: Reader, overrides: FeatureOverrides) -> Features:
     """A server's features. Raises StatusError and Unreachable."""
-    release = wished.release or release_of(await client.read("/version"))
+    release = overrides.release or release_of(await client.read("/version"))
     served = {group["name"] for group in (await client.read("/apis")).get("groups") or ()}
     gates: dict[str, bool] = {}
     if "resource.k8s.io" in served:
         kinds = await _kinds(client)
         gates = {gate: True for plural, gate in GATED_RESOURCES.items() if plural in kinds}
-    return Features(kube=release, gates={**gates, **wished.gates})
+    return Features(kube=release, gates={**gates, **overrides.gates})
 
 
 async def _kinds(client: Reader) -> set[str]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from allotment.cluster.client import Reader
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery
-from allotment.cluster.inspection.snapshot import why
+from allotment.cluster.inspection.snapshot import failure_reason
 from allotment.model.features import GATES
 from allotment.model.fields import GROUP
 from allotment.model.known_versions import KNOWN_VERSIONS
@@ -63,7 +63,7 @@ async def facts_of(client: Source, discovery: Discovery, now: str) -> ServerFact
         if not gates:
             unread["gates"] = "the server's metrics do not contain them"
     except StatusError as error:
-        unread["gates"] = why(error)
+        unread["gates"] = failure_reason(error)
     served: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for one in discovery.served:
         if one.resource.group == GROUP or (one.resource.group, one.resource.plural) in KNOWN_VERSIONS:
@@ -76,6 +76,6 @@ async def facts_of(client: Source, discovery: Discovery, now: str) -> ServerFact
     return ServerFacts(taken=now, version=version, served=dict(served), gates=known, unread=unread)
 
 
-def without(facts: ServerFacts, refused: Mapping[str, str]) -> ServerFacts:
+def with_unread(facts: ServerFacts, refused: Mapping[str, str]) -> ServerFacts:
     """The facts beside objects of which some could not be read, by resource."""
     return replace(facts, unread={**refused, **facts.unread})

@@ -17,7 +17,7 @@ from allotment.model.known_versions import KNOWN_VERSIONS, has_no_known_version,
 from allotment.model.trees import Tree
 
 
-class Wanted(NamedTuple):
+class SnapshotResource(NamedTuple):
     """A kind to read, and of which of its objects."""
 
     group: str
@@ -27,38 +27,38 @@ class Wanted(NamedTuple):
 
 #: What says which devices there are and who has them.
 DEVICES: Final = (
-    Wanted("", "nodes"),
-    Wanted("resource.k8s.io", "deviceclasses"),
-    Wanted("resource.k8s.io", "resourceslices"),
-    Wanted("resource.k8s.io", "devicetaintrules"),
-    Wanted("resource.k8s.io", "resourceclaims"),
+    SnapshotResource("", "nodes"),
+    SnapshotResource("resource.k8s.io", "deviceclasses"),
+    SnapshotResource("resource.k8s.io", "resourceslices"),
+    SnapshotResource("resource.k8s.io", "devicetaintrules"),
+    SnapshotResource("resource.k8s.io", "resourceclaims"),
 )
 #: What asks for devices.
-PODS: Final = (Wanted("", "namespaces"), Wanted("resource.k8s.io", "resourceclaimtemplates"), Wanted("", "pods"))
+PODS: Final = (SnapshotResource("", "namespaces"), SnapshotResource("resource.k8s.io", "resourceclaimtemplates"), SnapshotResource("", "pods"))
 #: What makes pods.
 WORKLOADS: Final = (
-    Wanted("apps", "deployments"),
-    Wanted("apps", "replicasets"),
-    Wanted("apps", "statefulsets"),
-    Wanted("apps", "daemonsets"),
-    Wanted("batch", "jobs"),
-    Wanted("batch", "cronjobs"),
-    Wanted("", "replicationcontrollers"),
-    Wanted("scheduling.k8s.io", "podgroups"),
+    SnapshotResource("apps", "deployments"),
+    SnapshotResource("apps", "replicasets"),
+    SnapshotResource("apps", "statefulsets"),
+    SnapshotResource("apps", "daemonsets"),
+    SnapshotResource("batch", "jobs"),
+    SnapshotResource("batch", "cronjobs"),
+    SnapshotResource("", "replicationcontrollers"),
+    SnapshotResource("scheduling.k8s.io", "podgroups"),
 )
 #: What decides where pods with volumes can go.
 VOLUMES: Final = (
-    Wanted("", "persistentvolumes"),
-    Wanted("", "persistentvolumeclaims"),
-    Wanted("storage.k8s.io", "storageclasses"),
+    SnapshotResource("", "persistentvolumes"),
+    SnapshotResource("", "persistentvolumeclaims"),
+    SnapshotResource("storage.k8s.io", "storageclasses"),
 )
 #: What limits claims, and which programs are there to serve them. Nodes have Leases, too, which say nothing here.
 LIMITS: Final = (
-    Wanted("", "resourcequotas"),
-    Wanted("coordination.k8s.io", "leases", "metadata.namespace!=kube-node-lease"),
+    SnapshotResource("", "resourcequotas"),
+    SnapshotResource("coordination.k8s.io", "leases", "metadata.namespace!=kube-node-lease"),
 )
 #: What was said about pods.
-EVENTS: Final = (Wanted("", "events", "involvedObject.kind=Pod"),)
+EVENTS: Final = (SnapshotResource("", "events", "involvedObject.kind=Pod"),)
 
 
 class Snapshot(NamedTuple):
@@ -68,7 +68,7 @@ class Snapshot(NamedTuple):
     refused: Mapping[str, str]
 
 
-def served(discovery: Discovery, wanted: Iterable[Wanted]) -> list[tuple[Resource, str]]:
+def served_resources(discovery: Discovery, wanted: Iterable[SnapshotResource]) -> list[tuple[Resource, str]]:
     """What of it the cluster serves, in the newest version that is known, each with its field selector."""
     found = []
     for group, plural, fields in wanted:
@@ -80,7 +80,7 @@ def served(discovery: Discovery, wanted: Iterable[Wanted]) -> list[tuple[Resourc
     return found
 
 
-def unread(discovery: Discovery, wanted: Iterable[Wanted]) -> dict[str, str]:
+def unreadable_resources(discovery: Discovery, wanted: Iterable[SnapshotResource]) -> dict[str, str]:
     """What of it the cluster serves only in versions that are not known, by plural, and why it cannot be read."""
     found = {}
     for group, plural, _ in wanted:
@@ -90,9 +90,9 @@ def unread(discovery: Discovery, wanted: Iterable[Wanted]) -> dict[str, str]:
     return found
 
 
-async def take(client: Client, discovery: Discovery, wanted: Sequence[Wanted], namespace: str = "") -> Snapshot:
+async def take_snapshot(client: Client, discovery: Discovery, wanted: Sequence[SnapshotResource], namespace: str = "") -> Snapshot:
     """Read all of it; ``namespace`` limits what is namespaced. Raises StatusError if nothing may be read."""
-    places = served(discovery, wanted)
+    places = served_resources(discovery, wanted)
     answers = await asyncio.gather(
         *(
             client.list(resource, namespace if resource.namespaced else "", fields=fields)
@@ -101,14 +101,14 @@ async def take(client: Client, discovery: Discovery, wanted: Sequence[Wanted], n
         return_exceptions=True,
     )
     objects: list[Tree] = []
-    refused = unread(discovery, wanted)
+    refused = unreadable_resources(discovery, wanted)
     forbidden = 0
     first: StatusError | None = None
     for (resource, _), answer in zip(places, answers, strict=True):
         if isinstance(answer, StatusError):
             first = first or answer
             forbidden += 1
-            refused[resource.plural] = why(answer)
+            refused[resource.plural] = failure_reason(answer)
         elif isinstance(answer, BaseException):
             raise answer
         else:
@@ -118,7 +118,7 @@ async def take(client: Client, discovery: Discovery, wanted: Sequence[Wanted], n
     return Snapshot(objects, refused)
 
 
-def why(error: StatusError) -> str:
+def failure_reason(error: StatusError) -> str:
     """Why something could not be read, in few words: what a server says of a permission that is missing is long, and
     the same for all."""
     return "forbidden" if error.code == 403 else str(error)

@@ -32,14 +32,14 @@ from allotment import __version__
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.credentials import Credentials
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.remote.proxies import proxy_for
 
 Query = Sequence[tuple[str, str]]
 #: Told of each answer: method, code (0: none came), seconds until it began.
 OnAnswer = Callable[[str, int, float], None]
 #: Why nothing may be written now; empty while it may.
-Barred = Callable[[], str]
+WriteBlock = Callable[[], str]
 
 #: How often a server may say "later", as in client-go, and for how long in all.
 _LATER = 10
@@ -67,7 +67,7 @@ _LOST_ITS_SERVER: Final = (502, 503, 504)
 _NOT_SERVED: Final = "404 page not found"
 
 
-class Question(NamedTuple):
+class ApiRequest(NamedTuple):
     """A request. ``silence``: seconds that its answer may pause (0: as all others; None: for ever)."""
 
     method: str
@@ -81,7 +81,7 @@ class Question(NamedTuple):
     repeatable: bool = False
 
 
-class Connection:
+class ApiConnection:
     """The way to a server, with all its connections. ``await close()`` at the end.
 
     ``patience_seconds``: how long after its first failure a request is tried again. ``later_seconds``: how long in all
@@ -90,15 +90,15 @@ class Connection:
     """
 
     def __init__(
-        self, target: Target, *, timeout_seconds: float, patience_seconds: float, agent: str,
-        later_seconds: float = LATER_SECONDS, on_answer: OnAnswer | None = None, barred: Barred | None = None,
+        self, target: ClusterTarget, *, timeout_seconds: float, retry_seconds: float, agent: str,
+        later_seconds: float = LATER_SECONDS, on_answer: OnAnswer | None = None, write_block: WriteBlock | None = None,
     ) -> None:  # fmt: skip
         self._target = target
         self._credentials = Credentials(target)
-        self._patience = patience_seconds
+        self._patience = retry_seconds
         self._later = later_seconds
         self._on_answer = on_answer
-        self._barred = barred
+        self._barred = write_block
         self._headers = {"User-Agent": f"{agent}/{__version__} ({platform.system().lower()})"}
         self._timeout = _timeout(timeout_seconds)
         self._proxy = target.proxy or proxy_for(target.server)
@@ -125,7 +125,7 @@ class Connection:
     def _tries(self) -> _Tries:
         return _Tries(self._patience, self._later, self._random)
 
-    async def read(self, question: Question) -> bytes:
+    async def read(self, question: ApiRequest) -> bytes:
         """The whole answer. Raises StatusError and Unreachable."""
         tries = self._tries()
         while True:
@@ -140,7 +140,7 @@ class Connection:
             await tries.pause()
 
     @asynccontextmanager
-    async def pieces(self, question: Question) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def pieces(self, question: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         """An answer that goes on and on, as it comes; it ends if it pauses for too long. Raises StatusError and
         Unreachable."""
         response = await self._answered(question, self._tries())
@@ -149,7 +149,7 @@ class Connection:
         finally:
             _leave(response)
 
-    async def _pieces(self, question: Question, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _pieces(self, question: ApiRequest, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         try:
             async for piece in response.content.iter_any():
                 yield piece
@@ -158,7 +158,7 @@ class Connection:
         except _FAILURES as error:
             raise self._unreachable(question, error) from _cause(error)
 
-    async def _answered(self, question: Question, tries: _Tries) -> aiohttp.ClientResponse:
+    async def _answered(self, question: ApiRequest, tries: _Tries) -> aiohttp.ClientResponse:
         """An answer that is no refusal; whoever gets it releases it."""
         renewed = False
         while True:
@@ -192,7 +192,7 @@ class Connection:
                 finally:
                     del refusal  # this frame is in its traceback: a cycle, and it may be long until those go
 
-    async def _sent(self, question: Question) -> aiohttp.ClientResponse:
+    async def _sent(self, question: ApiRequest) -> aiohttp.ClientResponse:
         headers = [("Accept", question.accept), *await self._credentials.headers()]
         if question.body is not None:
             headers.append(("Content-Type", question.content_type))
@@ -225,7 +225,7 @@ class Connection:
         if self._barred is not None and method not in _READ and (why := self._barred()):
             raise _NotNow(f"{method} {url}: not sent: {why}")
 
-    async def _refusal(self, question: Question, response: aiohttp.ClientResponse) -> StatusError | Unreachable:
+    async def _refusal(self, question: ApiRequest, response: aiohttp.ClientResponse) -> StatusError | Unreachable:
         """The server's own Status; where something else answered (a proxy), one made of what it said.
 
         But that something is not there only an API server can say: whoever believed others would take it for gone.
@@ -248,7 +248,7 @@ class Connection:
             return Unreachable(f"{question.method} {self._url(question)}: 404, but not from an API server: {said}")
         return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {said}"))
 
-    def _opened(self, question: Question) -> aiohttp.ClientSession:
+    def _opened(self, question: ApiRequest) -> aiohttp.ClientSession:
         if self._closed:  # by whoever ends, while this request was on its way here: nobody would close another one
             raise Unreachable(f"{question.method} {self._url(question)}: not sent: the client was closed")
         if self._session is None:
@@ -259,11 +259,11 @@ class Connection:
             )  # fmt: skip
         return self._session
 
-    def _url(self, question: Question) -> URL:
+    def _url(self, question: ApiRequest) -> URL:
         query = f"?{urlencode(list(question.query))}" if question.query else ""
         return URL(f"{self._target.server}{question.path}{query}", encoded=True)
 
-    def _unreachable(self, question: Question, error: Exception) -> Unreachable:
+    def _unreachable(self, question: ApiRequest, error: Exception) -> Unreachable:
         return Unreachable(f"{question.method} {self._url(question)}: {_words(error)}")
 
 

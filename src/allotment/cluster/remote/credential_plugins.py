@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.cluster.errors import NoCredentials
-from allotment.cluster.remote.kubeconfig import Plugin, Target
+from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
 from allotment.model.trees import Tree
 
 _SECONDS: Final = 60.0
@@ -39,7 +39,7 @@ class Credential(NamedTuple):
     until: float
 
 
-async def credential(plugin: Plugin, target: Target) -> Credential:
+async def credential(plugin: CredentialPlugin, target: ClusterTarget) -> Credential:
     """Run a plugin. Raises NoCredentials, with what it said, or with how to install it."""
     named = f"credential plugin {plugin.command!r}"
     person = plugin.mode != "Never" and _terminal()
@@ -110,7 +110,7 @@ def _read(tree: Tree, wanted: str) -> Credential:
     return Credential(token, certificate.encode(), key.encode(), until)
 
 
-def _cluster(plugin: Plugin, target: Target) -> Tree:
+def _cluster(plugin: CredentialPlugin, target: ClusterTarget) -> Tree:
     tree = {
         "server": target.server,
         "tls-server-name": target.server_name,

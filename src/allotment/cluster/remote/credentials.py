@@ -20,7 +20,7 @@ from pathlib import Path
 
 from allotment.cluster.errors import NoCredentials
 from allotment.cluster.remote.credential_plugins import Credential, credential
-from allotment.cluster.remote.kubeconfig import Plugin, Target
+from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
 
 _REREAD_SECONDS = 60.0
 
@@ -53,7 +53,7 @@ class _File:
 class Credentials:
     """Who we are to one cluster."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClusterTarget) -> None:
         self._target = target
         self._made: Credential | None = None
         self._running: asyncio.Task[Credential] | None = None
@@ -108,7 +108,7 @@ class Credentials:
         self._made = None
         return fresh
 
-    async def _plugged(self, plugin: Plugin) -> Credential:
+    async def _plugged(self, plugin: CredentialPlugin) -> Credential:
         """What the plugin makes. All who ask while it runs wait for the same run, and hear the same of a failure."""
         if self._running is None:
             if self._made is not None and self._made.until >= time.time() + 10:
@@ -128,7 +128,7 @@ def _file(path: Path | None) -> _File | None:
     return None if path is None else _File(path)
 
 
-def _context(target: Target, authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
+def _context(target: ClusterTarget, authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
     # Not create_default_context: since 3.13 it refuses authorities that clusters have been using for years.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

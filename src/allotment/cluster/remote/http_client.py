@@ -15,8 +15,8 @@ import msgspec
 
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote.connection import LATER_SECONDS, Barred, Connection, OnAnswer, Query, Question, status
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.connection import LATER_SECONDS, WriteBlock, ApiConnection, OnAnswer, Query, ApiRequest, status
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.remote.verbatim_json import PROTOBUF, as_stored, encoded, may_be_of_bytes
 from allotment.model.trees import Tree
 
@@ -47,15 +47,15 @@ class HttpClient:
     """
 
     def __init__(
-        self, target: Target, manager: str = "allotment", *, timeout_seconds: float = 60, patience_seconds: float = 5,
+        self, target: ClusterTarget, manager: str = "allotment", *, timeout_seconds: float = 60, retry_seconds: float = 5,
         later_seconds: float = LATER_SECONDS, agent: str = "allotment", on_answer: OnAnswer | None = None,
-        barred: Barred | None = None,
+        write_block: WriteBlock | None = None,
     ) -> None:  # fmt: skip
         self.target = target
         self._manager = manager
-        self._connection = Connection(
-            target, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds, agent=agent,
-            later_seconds=later_seconds, on_answer=on_answer, barred=barred,
+        self._connection = ApiConnection(
+            target, timeout_seconds=timeout_seconds, retry_seconds=retry_seconds, agent=agent,
+            later_seconds=later_seconds, on_answer=on_answer, write_block=write_block,
         )  # fmt: skip
 
     async def __aenter__(self) -> HttpClient:
@@ -114,7 +114,7 @@ class HttpClient:
         path = _path(resource, namespace)
         url = f"{self.target.server}{path}"
         async with self._connection.pieces(
-            Question("GET", path, query, silence=_SILENT_SECONDS, repeatable=True)
+            ApiRequest("GET", path, query, silence=_SILENT_SECONDS, repeatable=True)
         ) as pieces:
             async for line in _lines(pieces):
                 tree = _decoded(line, url)
@@ -144,7 +144,7 @@ class HttpClient:
         except StatusError as error:
             if not may_be_of_bytes(error):
                 raise
-            whole = Question("GET", path.removesuffix(f"/{subresource}"), accept=PROTOBUF, repeatable=True)
+            whole = ApiRequest("GET", path.removesuffix(f"/{subresource}"), accept=PROTOBUF, repeatable=True)
             try:
                 stored = await self._connection.read(whole)
             except StatusError:
@@ -188,7 +188,7 @@ class HttpClient:
 
     async def stream(self, path: str, query: Query = (), accept: str = "*/*") -> AsyncIterator[bytes]:
         """The bytes at a path (a log), as they come, for as long as they come."""
-        async with self._connection.pieces(Question("GET", path, query, accept=accept, silence=None)) as pieces:
+        async with self._connection.pieces(ApiRequest("GET", path, query, accept=accept, silence=None)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -197,7 +197,7 @@ class HttpClient:
         accept: str = "application/json", *, repeatable: bool = False,
     ) -> Tree:  # fmt: skip
         content = body if body is None or isinstance(body, bytes) else encoded(body)
-        question = Question(
+        question = ApiRequest(
             method, path, query, content, content_type, accept, repeatable=repeatable or method == "GET"
         )
         return _decoded(await self._connection.read(question), f"{self.target.server}{path}")

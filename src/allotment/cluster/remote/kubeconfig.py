@@ -26,15 +26,15 @@ _TO_PLUGINS: Final = "client.authentication.k8s.io/exec"
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-class UnusableKubeconfig(Exception):
+class KubeconfigError(Exception):
     """There is no way to a cluster in what was found; the text says what was wanted, what was found, and where."""
 
 
-class NoKubeconfig(UnusableKubeconfig):
+class KubeconfigNotFound(KubeconfigError):
     """Nothing was found at all."""
 
 
-class Plugin(NamedTuple):
+class CredentialPlugin(NamedTuple):
     """A program that makes credentials (``users[].user.exec``)."""
 
     command: str
@@ -49,7 +49,7 @@ class Plugin(NamedTuple):
     cluster_config: str = ""
 
 
-class Target(NamedTuple):
+class ClusterTarget(NamedTuple):
     """A cluster and a user. PEM where bytes."""
 
     server: str
@@ -69,30 +69,30 @@ class Target(NamedTuple):
     token_file: Path | None = None
     user: str = ""
     password: str = ""
-    plugin: Plugin | None = None
+    plugin: CredentialPlugin | None = None
     #: Headers that ask to act as somebody else (``as``, ``as-groups``, ``as-uid``).
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
-def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[str, str] = os.environ) -> Target:
+def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[str, str] = os.environ) -> ClusterTarget:
     """The way to a cluster: by the files given, by ``KUBECONFIG``, by ``~/.kube/config``, or from the pod we are in."""
-    given, paths = bool(paths), paths or usual_paths(environment)
+    given, paths = bool(paths), paths or default_paths(environment)
     if not any(path.exists() for path in paths):
         # Whoever names a file means that cluster, and not another one.
         if not (given or context) and (inside := in_cluster(environment, _SERVICE_ACCOUNT)) is not None:
             return inside
         looked = ", ".join(str(path) for path in paths)
-        raise NoKubeconfig(f"no kubeconfig: looked for {looked}; set --kubeconfig or KUBECONFIG")
+        raise KubeconfigNotFound(f"no kubeconfig: looked for {looked}; set --kubeconfig or KUBECONFIG")
     return _Merged(paths).target(context)
 
 
 def contexts(paths: Sequence[Path] = (), environment: Mapping[str, str] = os.environ) -> tuple[list[str], str]:
     """The names of all contexts, and the current one (may be empty)."""
-    merged = _Merged(paths or usual_paths(environment))
+    merged = _Merged(paths or default_paths(environment))
     return list(merged.contexts), merged.current
 
 
-def usual_paths(environment: Mapping[str, str] = os.environ) -> list[Path]:
+def default_paths(environment: Mapping[str, str] = os.environ) -> list[Path]:
     """Where kubectl looks."""
     listed = [Path(entry) for entry in environment.get("KUBECONFIG", "").split(os.pathsep) if entry]
     try:
@@ -101,7 +101,7 @@ def usual_paths(environment: Mapping[str, str] = os.environ) -> list[Path]:
         return [Path("~/.kube/config")]
 
 
-def in_cluster(environment: Mapping[str, str], folder: Path) -> Target | None:
+def in_cluster(environment: Mapping[str, str], folder: Path) -> ClusterTarget | None:
     """The cluster whose pod we are in, as the service account of a folder; None outside of one."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
     token_file = folder / "token"
@@ -109,7 +109,7 @@ def in_cluster(environment: Mapping[str, str], folder: Path) -> Target | None:
         return None
     authority = folder / "ca.crt"
     namespace = folder / "namespace"
-    return Target(
+    return ClusterTarget(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
         authority=authority.read_bytes() if authority.exists() else b"",
@@ -166,9 +166,9 @@ class _Entry(NamedTuple):
         """A file name, seen from the file that holds it."""
         return self.file.parent / name
 
-    def wrong(self, key: str, what: str) -> UnusableKubeconfig:
+    def wrong(self, key: str, what: str) -> KubeconfigError:
         """The error that points to a value."""
-        return UnusableKubeconfig(f"{self.file}: {self.place} {self.name!r}, {key}: {what}")
+        return KubeconfigError(f"{self.file}: {self.place} {self.name!r}, {key}: {what}")
 
 
 class _Merged:
@@ -193,21 +193,21 @@ class _Merged:
         for section, inner, entries in sections:
             listed = tree.get(section) or []
             if not isinstance(listed, list):
-                raise UnusableKubeconfig(f"{path}: {section}: expected a list, found {type(listed).__name__}")
+                raise KubeconfigError(f"{path}: {section}: expected a list, found {type(listed).__name__}")
             for item in listed:
                 value = item.get(inner) if isinstance(item, dict) else None
                 if not isinstance(item, dict) or not isinstance(value or {}, dict):
-                    raise UnusableKubeconfig(f"{path}: {section}: expected entries with name and {inner}")
+                    raise KubeconfigError(f"{path}: {section}: expected entries with name and {inner}")
                 name = str(item.get("name", ""))
                 entries.setdefault(name, _Entry(path, name, inner, value or {}))
 
-    def target(self, context: str) -> Target:
+    def target(self, context: str) -> ClusterTarget:
         """The cluster and user of a context, of the current one if none is named."""
         where = ", ".join(str(path) for path in self.files)
         name = context or self.current
         if not name:
             choice = f"; choose one of: {_listed(self.contexts)}" if self.contexts else " and no contexts"
-            raise UnusableKubeconfig(f"{where}: no current-context{choice}")
+            raise KubeconfigError(f"{where}: no current-context{choice}")
         place = self._of(self.contexts, name, where, "context")
         cluster = self._of(self.clusters, place.text("cluster"), where, f"cluster of context {name!r},")
         user_name = place.text("user")
@@ -218,7 +218,7 @@ class _Merged:
             server = f"http://{server}"
         if not _is_url(server):
             raise cluster.wrong("server", f"expected an http or https URL, found {server!r}")
-        found = Target(
+        found = ClusterTarget(
             server=server.rstrip("/"),
             context=name,
             namespace=place.text("namespace") or "default",
@@ -232,7 +232,7 @@ class _Merged:
 
     def _of(self, entries: dict[str, _Entry], name: str, where: str, what: str) -> _Entry:
         if name not in entries:
-            raise UnusableKubeconfig(f"{where}: {what} {name!r} not found; available: {_listed(entries)}")
+            raise KubeconfigError(f"{where}: {what} {name!r} not found; available: {_listed(entries)}")
         return entries[name]
 
 
@@ -255,7 +255,7 @@ def _proxy(cluster: _Entry) -> str:
     return proxy
 
 
-def _with_user(found: Target, user: _Entry, cluster: _Entry) -> Target:
+def _with_user(found: ClusterTarget, user: _Entry, cluster: _Entry) -> ClusterTarget:
     certificate, key = user.pem("client-certificate"), user.pem("client-key")
     if bool(certificate) != bool(key):
         raise user.wrong("client-certificate", "a certificate needs its client-key, and a key its certificate")
@@ -276,7 +276,7 @@ def _with_user(found: Target, user: _Entry, cluster: _Entry) -> Target:
     )
 
 
-def _plugin(user: _Entry, cluster: _Entry) -> Plugin | None:
+def _plugin(user: _Entry, cluster: _Entry) -> CredentialPlugin | None:
     tree = user.tree.get("exec")
     if not tree:
         return None
@@ -295,7 +295,7 @@ def _plugin(user: _Entry, cluster: _Entry) -> Plugin | None:
     if mode and mode not in _MODES:
         raise user.wrong("exec", f"expected interactiveMode {', '.join(_MODES)}, found {mode!r}")
     extensions = [entry for entry in cluster.objects("extensions", cluster.tree) if entry.get("name") == _TO_PLUGINS]
-    return Plugin(
+    return CredentialPlugin(
         command, arguments, tuple(pairs), version, str(tree.get("installHint") or ""),
         tree.get("provideClusterInfo") is True, mode or "IfAvailable",
         json.dumps(extensions[0].get("extension")) if extensions else "",
@@ -323,13 +323,13 @@ def _read(path: Path) -> Tree:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UnusableKubeconfig(f"{path} cannot be read: {error.strerror}") from None
+        raise KubeconfigError(f"{path} cannot be read: {error.strerror}") from None
     loaded = load_text(content, str(path))
     if loaded.problems:
-        raise UnusableKubeconfig(str(loaded.problems[0]))
+        raise KubeconfigError(str(loaded.problems[0]))
     if not loaded.documents:
         return {}
     tree = loaded.documents[0].tree
     if tree.get("kind", "Config") != "Config":
-        raise UnusableKubeconfig(f"{path}: expected a kubectl configuration (kind: Config), found {tree.get('kind')}")
+        raise KubeconfigError(f"{path}: expected a kubectl configuration (kind: Config), found {tree.get('kind')}")
     return tree

@@ -48,7 +48,7 @@ _SPOKEN: Final[Mapping[Resource, Sequence[str]]] = {
 _ASK_AGAIN_SECONDS: Final = 10.0
 
 
-class NotServed(StatusError):
+class DeviceApiNotServed(StatusError):
     """The cluster has no devices to give: it does not serve ``resource.k8s.io`` in any version that is understood."""
 
     def __init__(self, found: str) -> None:
@@ -59,7 +59,7 @@ class NotServed(StatusError):
         super().__init__({"kind": "Status", "code": 404, "reason": "NotFound", "message": message})
 
 
-class Api(Client, Reader, Protocol):
+class ApiClient(Client, Reader, Protocol):
     """A client that reads any path, too."""
 
 
@@ -70,16 +70,16 @@ class _Group(NamedTuple):
     served: Mapping[str, Sequence[str]]
 
 
-class Versions:
+class ServedVersions:
     """In which versions a cluster serves kinds: asked by group when that is first needed, by all its clients."""
 
-    def __init__(self, client: Api) -> None:
+    def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._groups: dict[str, _Group] = {}
         self._asking = asyncio.Lock()
         self._warned: set[str] = set()
 
-    async def ask(self) -> None:
+    async def check_device_api(self) -> None:
         """Ask the cluster for devices. Raises NotServed, UnknownVersions, StatusError and Unreachable."""
         await self._ask(GROUP, 0.0)
         self._best(CLAIMS)
@@ -94,7 +94,7 @@ class Versions:
         await self._ask(resource.group)
         try:
             return self._best(resource)
-        except (NotServed, UnknownVersions):  # of several servers one may have been upgraded before the others
+        except (DeviceApiNotServed, UnknownVersions):  # of several servers one may have been upgraded before the others
             await self._ask(resource.group, _ASK_AGAIN_SECONDS)
             return self._best(resource)
 
@@ -123,7 +123,7 @@ class Versions:
         if versions:
             raise self._unknown(resource, versions, spoken)
         if resource.group == GROUP and not served.get(CLAIMS.plural):
-            raise NotServed(
+            raise DeviceApiNotServed(
                 ", ".join(sorted({version for found in served.values() for version in found})) or "none"
             )
         return resource
@@ -173,15 +173,15 @@ class Versions:
         return [str(resource.get("name", "")) for resource in listed.get("resources") or ()]
 
 
-class Negotiated:
+class NegotiatingClient:
     """A client of programs, over one of the cluster; clients of one cluster may share what they know of its versions.
 
     Raises what the other does, UnknownVersions, and ValueError as :meth:`patch` says.
     """
 
-    def __init__(self, client: Api, versions: Versions | None = None) -> None:
+    def __init__(self, client: ApiClient, versions: ServedVersions | None = None) -> None:
         self._client = client
-        self.versions = versions or Versions(client)
+        self.versions = versions or ServedVersions(client)
 
     async def _called(self, resource: Resource, call: Callable[[Resource], Awaitable[T]]) -> T:
         """Call the cluster in its version; if it has lost the version that it served, in that which it serves now."""

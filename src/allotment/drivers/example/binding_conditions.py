@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, Program, follow
+from allotment.cluster.program import ProgramContext, Program, run_queues
 from allotment.cluster.resources import CLAIMS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim
@@ -23,7 +23,7 @@ MANAGER: Final = "dra-example-controller"
 def controller(driver: str, pool: str) -> Program:
     """Return the controller for the devices of a driver's pool."""
 
-    async def run(context: Context) -> None:
+    async def run(context: ProgramContext) -> None:
         client = context.client_for(MANAGER, MANAGER)
         claims: Cache[ResourceClaim] = context.caches.of(CLAIMS, ResourceClaim)
 
@@ -48,16 +48,16 @@ def controller(driver: str, pool: str) -> Program:
 
         queue: WorkQueue[tuple[str, str]] = WorkQueue("binding", work, clock=context.clock, random=context.random)
 
-        def changed(_: Item[ResourceClaim] | None, new: Item[ResourceClaim] | None) -> None:
+        def changed(_: CachedItem[ResourceClaim] | None, new: CachedItem[ResourceClaim] | None) -> None:
             if new is not None and (new.tree.get("status") or {}).get("allocation"):
                 queue.add(new.key)
 
-        await follow([queue], [(claims, changed)])
+        await run_queues([queue], [(claims, changed)])
 
     return run
 
 
-def _pending_status(item: Item[ResourceClaim], driver: str, pool: str, now: str) -> list[Tree]:
+def _pending_status(item: CachedItem[ResourceClaim], driver: str, pool: str, now: str) -> list[Tree]:
     """Return the status of all devices with binding conditions, or nothing if all of them are true."""
     claim = item.value
     allocation = claim.status.allocation

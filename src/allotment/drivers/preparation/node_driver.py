@@ -27,7 +27,7 @@ from allotment.cluster.backoff import Backoff
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.instrumentation import UNOBSERVED, Observing
+from allotment.cluster.instrumentation import UNOBSERVED, Instrumentation
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import AllocatedClaim, ClaimError, DevicePool, Driver, HealthUpdate, PreparedClaim
 from allotment.drivers.health import HealthTable
@@ -72,7 +72,7 @@ class NodeDriver:
 
     def __init__(
         self, driver: Driver, host: DriverHost, client: Client, clock: Clock, *, status: bool = True,
-        metadata: bool = False, random: Random | None = None, observing: Observing = UNOBSERVED,
+        metadata: bool = False, random: Random | None = None, observing: Instrumentation = UNOBSERVED,
     ) -> None:  # fmt: skip
         if metadata and host.folder is None:
             raise ValueError("metadata files require a host with a folder")

@@ -14,13 +14,13 @@ from random import Random
 from typing import Final, Literal, NamedTuple
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.instrumentation import UNOBSERVED, Observing
-from allotment.cluster.program import follow
+from allotment.cluster.instrumentation import UNOBSERVED, Instrumentation
+from allotment.cluster.program import run_queues
 from allotment.cluster.resources import SLICES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.drivers.driver import DevicePool
@@ -72,7 +72,7 @@ class _ServerState(NamedTuple):
     stored: ResourceSliceSpec
 
 
-def _driver_and_node(item: Item[ResourceSlice]) -> tuple[tuple[str, str], ...]:
+def _driver_and_node(item: CachedItem[ResourceSlice]) -> tuple[tuple[str, str], ...]:
     """Return the driver of a slice with its node, from nodeName or the owner."""
     node = item.spec.get("nodeName") or ""
     if not node and (owner := item.controller) is not None and owner.get("kind") == "Node":
@@ -89,7 +89,7 @@ class Publisher:
     def __init__(
         self, client: Client, slices: Cache[ResourceSlice], nodes: Cache[Node], *, clock: Clock, features: Features,
         random: Random | None = None, report: Callable[[PoolWarning], None] | None = None,
-        observing: Observing = UNOBSERVED, simulated: bool = False,
+        observing: Instrumentation = UNOBSERVED, simulated: bool = False,
     ) -> None:  # fmt: skip
         self._client = client
         self._label = {SIMULATED: "true"} if simulated else {}
@@ -111,7 +111,7 @@ class Publisher:
         self._queue: WorkQueue[PoolKey] = WorkQueue(
             "publishing", self._work, clock=clock, random=random or Random(), workers=MAX_WRITES
         )
-        observing.level("queue", self._queue.name, self._queue.__len__)
+        observing.gauge("queue", self._queue.name, self._queue.__len__)
 
     # --- desired pools ----------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Publisher:
         for key in self._desired:  # obsolete pools are known only now
             self._enqueue(key)
         self._synced.set()
-        await follow([self._queue], [(self._slices, self._slice_changed), (self._nodes, self._node_changed)])
+        await run_queues([self._queue], [(self._slices, self._slice_changed), (self._nodes, self._node_changed)])
 
     def _enqueue(self, key: tuple[str, str]) -> None:
         pools = set(self._pools(*key))
@@ -192,7 +192,7 @@ class Publisher:
 
     # --- changes in the cluster -------------------------------------------------------------------------------------
 
-    def _slice_changed(self, old: Item[ResourceSlice] | None, new: Item[ResourceSlice] | None) -> None:
+    def _slice_changed(self, old: CachedItem[ResourceSlice] | None, new: CachedItem[ResourceSlice] | None) -> None:
         item = new or old
         assert item is not None
         if new is None:
@@ -203,7 +203,7 @@ class Publisher:
             if (driver, node) in self._desired:
                 self._queue.add(PoolKey(driver, node, item.spec["pool"]["name"]), after=REPAIR_SECONDS)
 
-    def _node_changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+    def _node_changed(self, old: CachedItem[Node] | None, new: CachedItem[Node] | None) -> None:
         if old is None and new is not None:
             for driver in self._drivers.get(new.name, ()):
                 for pool in self._pools(driver, new.name):
@@ -236,7 +236,7 @@ class Publisher:
             self._pending.get(key, set()).discard(pool)
             self._notify_waiters(key)
 
-    async def _reconcile(self, pool: PoolKey, specs: Sequence[ResourceSliceSpec], node: Item[Node]) -> None:
+    async def _reconcile(self, pool: PoolKey, specs: Sequence[ResourceSliceSpec], node: CachedItem[Node]) -> None:
         present = self._slices_of(pool)
         matched = match_slices(present, specs)
         wrong = [
@@ -262,17 +262,17 @@ class Publisher:
             else:
                 answer = await self._create(name_prefix(index, pool.driver, pool.node), spec, node)
             self._record(pool, specs[index], sent, spec, answer)
-            self._slices.noted(answer)
+            self._slices.record_write(answer)
         if any(device.taints for spec in specs for device in spec.devices or ()):
             self._tainted[pool] = tuple(item.value.spec for item in self._slices_of(pool))
         else:
             self._tainted.pop(pool, None)
 
-    def _slices_of(self, pool: PoolKey) -> list[Item[ResourceSlice]]:
+    def _slices_of(self, pool: PoolKey) -> list[CachedItem[ResourceSlice]]:
         return [item for item in self._index[pool.driver, pool.node] if item.spec["pool"]["name"] == pool.name]
 
     async def _is_current(
-        self, pool: PoolKey, item: Item[ResourceSlice], desired: ResourceSliceSpec, node: Item[Node]
+        self, pool: PoolKey, item: CachedItem[ResourceSlice], desired: ResourceSliceSpec, node: CachedItem[Node]
     ) -> bool:  # fmt: skip
         """Whether a slice has the desired content, as far as the server stores it."""
         known = self._server_states.get(item.uid)
@@ -310,14 +310,14 @@ class Publisher:
         if not same_content(stored, sent) and (fields := dropped_fields(sent, stored)):
             self._report_once(PoolWarning(*pool, "DroppedFields", f"the cluster does not store {fields}"))
 
-    async def _create(self, prefix: str, spec: Tree, node: Item[Node]) -> Tree:
+    async def _create(self, prefix: str, spec: Tree, node: CachedItem[Node]) -> Tree:
         metadata: Tree = {"generateName": prefix, "ownerReferences": [_owner_reference(node)]}
         if self._label:
             metadata["labels"] = self._label
         tree = {"apiVersion": SLICES.api_version, "kind": SLICES.kind, "metadata": metadata, "spec": spec}
         return await self._client.create(SLICES, tree)
 
-    async def _update(self, item: Item[ResourceSlice], spec: Tree, node: Item[Node]) -> Tree:
+    async def _update(self, item: CachedItem[ResourceSlice], spec: Tree, node: CachedItem[Node]) -> Tree:
         """Update the slice as it is in the cache; the server rejects the update if it was changed since."""
         tree = {**item.tree, "spec": spec}
         if not _is_owned_by(item, node):
@@ -327,24 +327,24 @@ class Publisher:
             tree["metadata"] = {**tree["metadata"], "labels": other_labels | self._label}
         return await self._client.update(SLICES, tree)
 
-    def _has_right_label(self, item: Item[ResourceSlice]) -> bool:
+    def _has_right_label(self, item: CachedItem[ResourceSlice]) -> bool:
         """Whether the slice is labelled correctly: slices of a simulation may be reused for real devices."""
         return (SIMULATED in (item.metadata.get("labels") or {})) == bool(self._label)
 
-    async def _delete(self, item: Item[ResourceSlice]) -> None:
+    async def _delete(self, item: CachedItem[ResourceSlice]) -> None:
         try:
             await self._client.delete(SLICES, item.name, uid=item.uid, revision=item.metadata["resourceVersion"])
         except StatusError as error:
             if error.code != 404:
                 raise
-        self._slices.noted_gone(item.tree)
+        self._slices.record_deletion(item.tree)
 
 
-def _is_owned_by(item: Item[ResourceSlice], node: Item[Node]) -> bool:
+def _is_owned_by(item: CachedItem[ResourceSlice], node: CachedItem[Node]) -> bool:
     return item.controller is not None and item.controller["uid"] == node.uid
 
 
-def _owner_reference(node: Item[Node]) -> Tree:
+def _owner_reference(node: CachedItem[Node]) -> Tree:
     """The garbage collector deletes the slices with the node."""
     return {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid, "controller": True}
 

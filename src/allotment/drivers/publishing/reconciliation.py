@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec
 
 _INDEX = re.compile(r"([0-9a-f]{5,})-")
@@ -26,8 +26,8 @@ _INDEX = re.compile(r"([0-9a-f]{5,})-")
 class MatchedSlices(NamedTuple):
     """The existing slices of a pool by index, and those that are obsolete."""
 
-    by_index: dict[int, Item[ResourceSlice]]
-    obsolete: tuple[Item[ResourceSlice], ...]
+    by_index: dict[int, CachedItem[ResourceSlice]]
+    obsolete: tuple[CachedItem[ResourceSlice], ...]
 
 
 class WritePlan(NamedTuple):
@@ -42,10 +42,10 @@ def name_prefix(index: int, driver: str, node: str) -> str:
     return f"{index:05x}-{driver}-{node}-"
 
 
-def match_slices(present: Iterable[Item[ResourceSlice]], desired: Sequence[ResourceSliceSpec]) -> MatchedSlices:
+def match_slices(present: Iterable[CachedItem[ResourceSlice]], desired: Sequence[ResourceSliceSpec]) -> MatchedSlices:
     """Match slices to indexes by their name prefixes; of two with the same index, the higher generation is kept."""
-    places: dict[int, Item[ResourceSlice]] = {}
-    obsolete: list[Item[ResourceSlice]] = []
+    places: dict[int, CachedItem[ResourceSlice]] = {}
+    obsolete: list[CachedItem[ResourceSlice]] = []
     for item in sorted(present, key=lambda item: (-_generation(item), item.name)):
         prefix = _INDEX.match(item.name)
         index = int(prefix[1], 16) if prefix else -1
@@ -78,5 +78,5 @@ def plan_writes(slices: MatchedSlices, wrong: frozenset[int], desired: Sequence[
     return WritePlan(highest + 1, tuple(range(count)))
 
 
-def _generation(item: Item[ResourceSlice]) -> int:
+def _generation(item: CachedItem[ResourceSlice]) -> int:
     return int(item.spec["pool"]["generation"])

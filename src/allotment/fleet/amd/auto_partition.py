@@ -88,7 +88,11 @@ def _device(gpu: Gpu, index: int, setting: PartitionMode, memory: str) -> Device
         sum(part.memory_bytes or 0 for part in gpu.parts),
     ) | {PARTITIONS: DeviceCapacity(value=Quantity.of_int(setting.parts))}
     shared = setting.parts > 1
-    capacity = {name: _one_partition_per_request(name, one.value, setting.parts) for name, one in whole.items()} if shared else whole
+    capacity = (
+        {name: _one_partition_per_request(name, one.value, setting.parts) for name, one in whole.items()}
+        if shared
+        else whole
+    )
     conflict = memory not in ("", setting.memory)
     return Device(
         name=name_of(index, setting),

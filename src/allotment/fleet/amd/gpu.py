@@ -85,7 +85,9 @@ def partition_modes_of(device_id: str, compute: tuple[str, ...], memory: str, di
     """
     for model in accelerators().values():
         if model.vendor == "amd" and model.pci_device == device_id and model.partitions:
-            return tuple(PartitionMode(p.compute, p.memory, p.per_gpu) for p in model.partitions if p.compute in compute)
+            return tuple(
+                PartitionMode(p.compute, p.memory, p.per_gpu) for p in model.partitions if p.compute in compute
+            )
     return tuple(PartitionMode(name, memory, _PARTS.get(name, dies)) for name in compute) if memory else ()
 
 

@@ -30,9 +30,9 @@ _ALONE: Final = "devices"
 class Function(NamedTuple):
     """A PCI function that a virtual machine can have: a GPU, or a virtual function of one.
 
-    ``device_id``: the PCI device id of the function. ``model``: the PCI device id of its GPU. ``group``: its IOMMU group. ``parent``: the address
-    of its GPU, empty for a GPU itself. ``slots``: maximum virtual functions of the GPU; ``share``: the
-    current number. ``driver``: the bound kernel driver, empty for none.
+    ``device_id``: the PCI device id of the function. ``model``: the PCI device id of its GPU. ``group``: IOMMU group.
+    ``parent``: the address of its GPU, empty for a GPU itself. ``slots``: maximum virtual functions of the GPU;
+    ``share``: the current number. ``driver``: the bound kernel driver, empty for none.
     """
 
     pci: str

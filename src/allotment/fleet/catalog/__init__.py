@@ -1,7 +1,7 @@
-"""Instance types that can be bought: what each costs, has for pods, and what its driver will publish.
+"""Catalogue of instance types: prices, allocatable resources, and the slices that their drivers publish.
 
-``catalog()`` is the packaged catalogue, ``read_catalog`` a user's; ``template_of`` is the node and the slices that a
-machine of a type will bring once it runs. **A price that is not known is None, and never zero.**
+``catalog()`` returns the packaged catalogue, ``read_catalog`` parses a user's, ``template_of`` returns the node and the
+slices of a future machine of a type. **An unknown price is None, never zero.**
 """
 
 from allotment.fleet.catalog.csv_format import COLUMNS, CatalogProblem, read_catalog

@@ -1,12 +1,12 @@
-"""What a node has for pods where no source says it: the advertised size, less what system and kubelet keep.
+"""Estimated allocatable resources of nodes: the advertised size, less what system and kubelet reserve.
 
-GKE and AKS publish what they reserve. For clouds that do not, GKE's rule is taken, which reserves the most. Before any
-reserve the kernel and the firmware keep a part of the memory; 3 % is more than was seen on any virtual machine. All of
-it errs to the small side: a node that turns out larger holds every pod that was planned for it.
+GKE and AKS publish what they reserve. For other clouds GKE's rule applies, which reserves the most. In addition, kernel
+and firmware use a part of the memory; 3 % is more than measured on any virtual machine. The estimates are low on
+purpose: a node that is larger than estimated fits every pod that was planned for it.
 
-The disk that pods write to (``ephemeral-storage``) comes with no instance type, for whoever makes the node says its
-size. Where nobody does, each cloud has one that it takes: 20 GiB on EKS and with Karpenter, 100 GB on GKE, at least
-128 GiB on AKS. The kubelet keeps a tenth of it free.
+The disk for pods (``ephemeral-storage``) does not depend on the instance type but on the node's configuration. The
+defaults are 20 GiB on EKS and with Karpenter, 100 GB on GKE, at least 128 GiB on AKS. The kubelet keeps a tenth of it
+free.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from allotment.fleet.catalog.instance_type import InstanceType, NodeCapacity
 
-#: The kubelet's own limit, and what GKE and AKS (with an overlay network) allow by default.
+#: The kubelet's default limit, and what GKE and AKS (with an overlay network) allow by default.
 PODS: Final = 110
 
 _MIB_OF_GIB: Final = 1024
@@ -27,7 +27,7 @@ _KERNEL_PERCENT: Final = 3
 
 
 class _Reserved(NamedTuple):
-    """Thousandths of a CPU, and MiB."""
+    """Reserved resources: thousandths of a CPU, and MiB."""
 
     cpu_milli: Decimal
     memory_mib: Decimal
@@ -51,7 +51,7 @@ def _aks(cpus: Decimal, memory_mib: Decimal) -> _Reserved:
 
 
 def _stepped_sum(amount: Decimal, steps: tuple[tuple[int | Decimal, str], ...], rest: str) -> Decimal:
-    """A sum of shares: of what lies below each limit its own share, of what lies above all the rest's."""
+    """Return a sum of shares: each range up to a limit has its own share, the range above all limits the last one."""
     total, below = Decimal(0), Decimal(0)
     for limit, share in steps:
         total += (min(amount, Decimal(limit)) - below) * Decimal(share)
@@ -65,7 +65,7 @@ _RULES: Final[Mapping[str, Callable[[Decimal, Decimal], _Reserved]]] = {"azure":
 
 
 class Disk(NamedTuple):
-    """What pods may write to a node's disk, in MiB; ``estimated``: by a rule, not from a source."""
+    """Disk for pods of a node, in MiB; ``estimated``: by a rule, not from a source."""
 
     mib: int
     estimated: bool = True
@@ -78,16 +78,16 @@ def _left_on_gke() -> Decimal:
     return whole - min(whole / 2, 6 * gib + whole * Decimal("0.35"), 100 * gib) - whole / 10
 
 
-#: Clouds of which nobody knows it are taken to give the least.
-_LEAST_DISK: Final = 20 * Decimal(_MIB_OF_GIB) * Decimal("0.9") - _MIB_OF_GIB  # EKS keeps 1 GiB for the kubelet
+#: Clouds with an unknown default are assumed to have the smallest.
+_LEAST_DISK: Final = 20 * Decimal(_MIB_OF_GIB) * Decimal("0.9") - _MIB_OF_GIB  # EKS reserves 1 GiB for the kubelet
 _DISKS: Final[Mapping[str, Decimal]] = {
     "gcp": _left_on_gke(),
-    "azure": 128 * Decimal(_MIB_OF_GIB) * Decimal("0.97") * Decimal("0.9"),  # a file system's own part is not little
+    "azure": 128 * Decimal(_MIB_OF_GIB) * Decimal("0.97") * Decimal("0.9"),  # file system overhead is considerable
 }
 
 
 def disk_of(instance: InstanceType) -> Disk:
-    """What is for pods on the disk of a type's node: as its catalogue says, else by its cloud's usual disk.
+    """Return the disk for pods of a type's node: from the catalogue, or else by the cloud's default disk.
 
     >>> from allotment.fleet.catalog.packaged import catalog
     >>> [disk_of(one) for one in catalog() if one.name == "g5.xlarge"]
@@ -99,10 +99,10 @@ def disk_of(instance: InstanceType) -> Disk:
 
 
 def estimated_capacity(provider: str, vcpu: Decimal, memory_gib: Decimal) -> NodeCapacity:
-    """What is left for pods of an advertised size.
+    """Estimate the allocatable resources of an advertised size.
 
-    >>> estimated_room("gcp", Decimal(4), Decimal(16))
-    Room(cpu_milli=3920, memory_mib=13179, pods=110, estimated=True)
+    >>> estimated_capacity("gcp", Decimal(4), Decimal(16))
+    NodeCapacity(cpu_milli=3920, memory_mib=13179, pods=110, estimated=True)
     """
     memory = memory_gib * _MIB_OF_GIB * (100 - _KERNEL_PERCENT) / 100
     kept = _RULES.get(provider, _gke)(vcpu, memory)

@@ -1,8 +1,8 @@
-"""A catalogue as CSV: one row per instance type, each cell judged for itself.
+"""CSV format of the catalogue: one row per instance type, each cell validated on its own.
 
-A row with a fault is left out and the fault named with its place; the others are kept. A price that is blank or zero is
-unknown. (A well-known list of prices has 0.0 for types that it has no price of; who takes that for a price buys the
-dearest machine first.) Figures that no machine has are refused, for they are slips of the pen: 10000 for 1.0000.
+Invalid rows are skipped and reported with their location; the others are kept. A blank or zero price is unknown. (A
+well-known price list has 0.0 for types without a price; as a price, that would make the most expensive machine the
+first choice.) Figures out of range are rejected as typing errors: 10000 for 1.0000.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from allotment.model.problems import InputProblem, Position
 
 
 def to_csv(types: Iterable[InstanceType]) -> str:
-    """One line of column names, then one for each type. What is unknown is blank; what is estimated, too."""
+    """Return a header line and a line for each type. Unknown and estimated values are blank."""
     return "".join(f"{line}\n" for line in (",".join(COLUMNS), *map(_line, types)))
 
 
@@ -78,7 +78,7 @@ _ZONES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
 
 
 def zones_of(provider: str, region: str) -> tuple[str, ...]:
-    """The zones of a region; of one whose zones are not known, or that has none, the region itself.
+    """Return the zones of a region, or the region itself if its zones are unknown.
 
     >>> zones_of("azure", "eastus")
     ('eastus-1', 'eastus-2', 'eastus-3')
@@ -88,9 +88,9 @@ def zones_of(provider: str, region: str) -> tuple[str, ...]:
 
 CatalogProblem: TypeAlias = InputProblem
 
-#: USD per hour. The dearest machine of any cloud costs a few hundred.
+#: USD per hour. The most expensive machine of any cloud costs a few hundred.
 MAX_USD: Final = 10_000
-#: A rack that is one machine to its GPUs (NVL72).
+#: A rack with one NVLink domain (NVL72).
 MAX_GPUS: Final = 72
 _MAX_CPUS: Final = 4096
 _MAX_GIB: Final = 65_536
@@ -98,7 +98,7 @@ _MAX_PODS: Final = 10_000
 
 PROVIDER, NAME = "provider", "instance_type"
 PRICES: Final[Mapping[CapacityType, str]] = {"on-demand": "on_demand_usd_per_hour", "spot": "spot_usd_per_hour"}
-#: Every column; only the first two must be there.
+#: All columns; only the first two are required.
 COLUMNS: Final = (
     PROVIDER, NAME, "region", "zones", "arch", "vcpu", "memory_gib", "gpu_count", "gpu", "gpu_model", "gpu_fraction",
     "gpu_memory_gib", *PRICES.values(), "alloc_vcpu_milli", "alloc_memory_mib", "ephemeral_gib", "pods", "taints",
@@ -118,14 +118,14 @@ _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
 
 class Cell(NamedTuple):
-    """The text between two commas, and at which character of its line it begins, from 1."""
+    """The text of a cell, and the column of its first character in the line, from 1."""
 
     text: str
     column: int
 
 
 def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[CatalogProblem, ...]]:
-    """The rows of a catalogue that can be used, and what is wrong with the others.
+    """Return the valid rows of a catalogue, and the problems of the others.
 
     >>> rows = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour\\nus,box,8,64,1,l4,-1"
     >>> read_catalog(rows, "own.csv")[1][0].message
@@ -134,7 +134,9 @@ def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[
     lines = [(number, line) for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1) if line.strip()]
     lines = [(number, line) for number, line in lines if not line.startswith("#")]
     if not lines:
-        return (), (_problem("empty-catalog", f"expected a line of column names, such as {PROVIDER},{NAME}", file, 1, 1),)
+        return (), (
+            _problem("empty-catalog", f"expected a line of column names, such as {PROVIDER},{NAME}", file, 1, 1),
+        )
     number, first = lines[0]
     headers = cells(first) or []
     problems = list(_headers(headers, file, number))
@@ -151,8 +153,8 @@ def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[
         if instance is None:
             continue
         if instance.key in found:
-            message = f"{instance.key} is listed twice: first in line {places[instance.key]}"
-            hint = "a type stands once in a catalogue, with one region"
+            message = f"{instance.key} is listed twice, first in line {places[instance.key]}"
+            hint = "list each type once, with one region"
             problems.append(_problem("listed-twice", message, file, number, 1, hint))
             continue
         found[instance.key] = instance
@@ -161,7 +163,7 @@ def read_catalog(text: str, file: str) -> tuple[tuple[InstanceType, ...], tuple[
 
 
 def cells(line: str) -> list[Cell] | None:
-    """The cells of a line, quotes taken off; None where a quote is not closed.
+    """Return the unquoted cells of a line; None if a quote is not closed.
 
     >>> [cell.text for cell in cells('a,"b, c",') or ()]
     ['a', 'b, c', '']
@@ -203,10 +205,10 @@ def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProbl
     if len(names) == 1 and (other := next((sign for sign in ";\t|" if sign in names[0]), "")):
         message = f"expected commas between the columns, found {other!r}"
         at = names[0].index(other) + 1
-        yield _problem("missing-column", message, file, line, at, "decimals are written with a point: 14.50")
+        yield _problem("missing-column", message, file, line, at, "write decimals with a point: 14.50")
         return
     if not any(name in COLUMNS for name in names):
-        message = f"expected a first line that names the columns, found {', '.join(names)!r}"
+        message = f"expected a header line with column names, found {', '.join(names)!r}"
         hint = f"for example {PROVIDER},{NAME},{PRICES['on-demand']}"
         yield _problem("missing-column", message, file, line, 1, hint)
         return
@@ -218,10 +220,10 @@ def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProbl
             )
     for header, name in zip(headers, names, strict=True):
         if name not in COLUMNS:
-            message = f"column {name!r} is not known and not read"
+            message = f"column {name!r} is unknown and ignored"
             yield _problem("unknown-column", message, file, line, header.column, _column_hint(name))
         elif names.count(name) > 1:
-            message = f"column {name} stands there twice, and neither is read"
+            message = f"column {name} is listed twice and ignored"
             yield _problem("listed-twice", message, file, line, header.column)
 
 
@@ -230,21 +232,21 @@ def _hint_of_columns() -> str:
 
 
 def _column_hint(name: str) -> str:
-    """Which column may have been meant. People call a price many things, and seldom what we do."""
+    """Return a hint with the probably intended column. Price columns have many names in practice."""
     if re.search("price|usd|cost|rate", name.lower()) and "source" not in name.lower():
         return f"did you mean {PRICES['spot' if 'spot' in name.lower() else 'on-demand']}?"
     return suggestion(name, COLUMNS) or _hint_of_columns()
 
 
 class _RowReader:
-    """One line, read cell by cell; what is wrong is collected, so that all of it is named at once."""
+    """Reads one line cell by cell and collects all of its problems."""
 
     def __init__(self, file: str, line: int, names: list[str], text: str) -> None:
         self.file, self.line = file, line
         self.problems: list[CatalogProblem] = []
         found = cells(text)
         if found is None:
-            self._report("bad-line", "a quote is opened and not closed", 1)
+            self._report("bad-line", "quote is not closed", 1)
         elif len(found) > len(names):
             self._report("bad-line", f"expected {len(names)} cells, found {len(found)}", found[len(names)].column)
         self.cells = dict(zip(names, found or (), strict=False))
@@ -284,7 +286,7 @@ class _RowReader:
         return 1 if cell is None else cell.column
 
     def price(self, capacity: CapacityType) -> Decimal | None:
-        """None where it is not known; a zero says just that."""
+        """Return the price, or None for a blank or zero one, which is unknown."""
         words = f"USD per hour, above 0 and at most {MAX_USD}"
         return self.number(PRICES[capacity], words, lambda n: n <= MAX_USD) or None
 
@@ -293,8 +295,8 @@ class _RowReader:
         if not name:
             return None
         if not gpus and not self.text("gpu_fraction"):
-            if gpus == 0 or not self.text("gpu_count"):  # else the count was told to be bad
-                self._report("bad-cell", f"gpu: found {name!r}, and no gpu_count", self._column("gpu"))
+            if gpus == 0 or not self.text("gpu_count"):  # otherwise the count was already reported
+                self._report("bad-cell", f"gpu: found {name!r} without gpu_count", self._column("gpu"))
             return None
         try:
             return accelerator_of(name)
@@ -305,12 +307,14 @@ class _RowReader:
     def room(self, provider: str, vcpu: Decimal | None, memory: Decimal | None) -> NodeCapacity | None:
         milli = self.whole("alloc_vcpu_milli", "thousandths of a CPU, at least 1", 1, _MAX_CPUS * 1000)
         mib = self.whole("alloc_memory_mib", "MiB, at least 1", 1, _MAX_GIB * 1024)
-        pods = self.whole("pods", f"how many pods a node takes, 1 to {_MAX_PODS}", 1, _MAX_PODS)
+        pods = self.whole("pods", f"number of pods per node, 1 to {_MAX_PODS}", 1, _MAX_PODS)
         for name, part, whole in (
             ("alloc_vcpu_milli", milli, vcpu and vcpu * 1000), ("alloc_memory_mib", mib, memory and memory * 1024),
         ):  # fmt: skip
             if part and whole and part > whole:
-                self._report("bad-cell", f"{name}: {part} for pods, more than the {whole} that it has", self._column(name))
+                self._report(
+                    "bad-cell", f"{name}: {part} for pods is more than the {whole} of the type", self._column(name)
+                )
         if vcpu is None or memory is None:
             return None if milli is None or mib is None else NodeCapacity(milli, mib, pods or PODS)
         rule = estimated_capacity(provider, vcpu, memory)
@@ -319,7 +323,7 @@ class _RowReader:
         return NodeCapacity(milli or rule.cpu_milli, mib or rule.memory_mib, pods or PODS, milli is None or mib is None)
 
     def taints(self) -> Iterator[Taint]:
-        """Such as ``kubectl taint`` takes, with a space between them."""
+        """Yield the taints of a cell: in the format of ``kubectl taint``, separated by spaces."""
         for text in self.text("taints").split():
             found = _TAINT.fullmatch(text)
             if found is None:
@@ -329,18 +333,18 @@ class _RowReader:
                 yield Taint(key=found["key"], value=found["value"] or "", effect=found["effect"])
 
     def instance(self) -> InstanceType | None:
-        """The instance type; None if anything is wrong with the row."""
+        """Return the instance type, or None if the row has a problem."""
         if self.problems:
             return None
         provider = self.matching(PROVIDER, _PROVIDER, "a provider, in lower-case letters, digits and -", needed=True)
-        name = self.matching(NAME, _INSTANCE, "the name of a type, as its cloud says it", needed=True)
-        region = self.matching("region", _LABEL, "a region, or nothing")
+        name = self.matching(NAME, _INSTANCE, "the instance type name of the cloud", needed=True)
+        region = self.matching("region", _LABEL, "a region or an empty cell")
         arch = self.matching("arch", re.compile("amd64|arm64"), "amd64 or arm64") or "amd64"
         as_of = self.matching("as_of", _DATE, "a date such as 2026-08-03")
         vcpu = self.size("vcpu", "vCPUs", _MAX_CPUS)
         memory = self.size("memory_gib", "GiB", _MAX_GIB)
         gpu_memory = self.size("gpu_memory_gib", "GiB of a GPU", _MAX_GIB)
-        gpus = self.whole("gpu_count", f"how many GPUs, 0 to {MAX_GPUS}", 0, MAX_GPUS)
+        gpus = self.whole("gpu_count", f"number of GPUs, 0 to {MAX_GPUS}", 0, MAX_GPUS)
         disk = self.size("ephemeral_gib", "GiB of disk for pods", _MAX_GIB)
         accelerator = self.accelerator(gpus)
         prices = [(capacity, self.price(capacity)) for capacity in CAPACITY_TYPES]

@@ -1,4 +1,4 @@
-"""One instance type of a cloud, as facts with their origin."""
+"""Instance types of clouds, with the sources of their data, and templates of their nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from allotment.fleet.profiles import Accelerator
 from allotment.model.core import Node, Taint
 from allotment.model.resource import ResourceSlice
 
-#: Types whose topology somebody measured, and the server that was made of it.
+#: Types with a measured topology, and the server profile made of it.
 _SERVERS: Final[Mapping[str, str]] = {"aws/p5.48xlarge": "hgx-h100-aws-p5"}
 
 
 def with_usability(instance: InstanceType) -> InstanceType:
-    """The same type with what follows from its facts."""
+    """Return the type with ``unusable`` set from its data."""
     model = instance.accelerator
     return replace(
         instance,
@@ -36,7 +36,7 @@ def _hardware(instance: InstanceType) -> str:
 
 
 def _unusable_reason(instance: InstanceType) -> str:
-    """Why a plan must not use it; empty if it may."""
+    """Return why a plan must not use a type; empty if it may."""
     fraction = instance.gpu_fraction
     if fraction == "unknown":
         return "whether its GPU is a whole one is not known"
@@ -61,7 +61,7 @@ CAPACITY_TYPES: Final[tuple[CapacityType, ...]] = ("on-demand", "spot")
 
 @dataclass(frozen=True, slots=True)
 class NodeCapacity:
-    """What a node has for pods: CPU in thousandths, memory in MiB, how many pods.
+    """Allocatable resources of a node: CPU in thousandths, memory in MiB, number of pods.
 
     ``estimated``: by a rule, not from a source.
     """
@@ -74,13 +74,13 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """A type of machine. ``prices``: USD per hour by capacity type, only those that are known.
+    """An instance type. ``prices``: known prices in USD per hour by capacity type.
 
-    ``accelerator``: what each of its ``gpus`` is, None where it has none. ``unusable``: why it cannot be planned with
-    (a part of a GPU, no price, no known size); empty if it can. ``memory_bound``: the GPU's memory is no figure of its
-    driver but the smaller one of those that are known, so that claims near it are borderline. ``arch``: as in the label
-    ``kubernetes.io/arch``. ``gpu_fraction``: which part of a GPU it has (``1/8``), empty for whole ones.
-    ``gpu_memory_gib``: what the cloud says of each GPU, which is not what its driver says.
+    ``accelerator``: the model of its ``gpus``, or None without GPUs. ``unusable``: why a plan cannot use it (a fraction
+    of a GPU, unknown price or size); empty if it can. ``memory_bound``: the GPU's memory is not a figure of its driver
+    but the smallest known one, so that claims near it are uncertain. ``arch``: as in the label ``kubernetes.io/arch``.
+    ``gpu_fraction``: the fraction of a GPU (``1/8``), empty for whole GPUs. ``gpu_memory_gib``: the cloud's figure for
+    each GPU, which differs from the driver's.
     """
 
     provider: str
@@ -102,32 +102,32 @@ class InstanceType:
     gpu_fraction: str = ""
     gpu_memory_gib: Decimal | None = None
     hardware: str = ""
-    """How ``--fleet`` calls it, without a mode: ``8xa100-40gb``, or a known server; empty without GPUs."""
+    """Its name for ``--fleet``, without a mode: ``8xa100-40gb``, or a known server; empty without GPUs."""
     unusable: str = ""
     memory_bound: bool = False
     disk_gib: Decimal | None = None
-    """What pods may write to the node's disk (``ephemeral-storage``), where a catalogue says it."""
+    """Disk for pods (``ephemeral-storage``), if a catalogue specifies it."""
     taints: tuple[Taint, ...] = ()
-    """Of its nodes, where a catalogue says that whoever makes them taints them."""
+    """Taints of its nodes, if a catalogue specifies them."""
 
     @property
     def key(self) -> str:
-        """``aws/p4d.24xlarge``, unique in a catalogue."""
+        """The unique key in a catalogue, such as ``aws/p4d.24xlarge``."""
         return f"{self.provider}/{self.name}"
 
     def price(self, capacity: CapacityType) -> Decimal | None:
-        """USD per hour; None if not known."""
+        """Return the price in USD per hour, or None if unknown."""
         return dict(self.prices).get(capacity)
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A node that does not exist yet, and the slices that its driver will publish.
+    """A hypothetical node, and the slices that its driver publishes.
 
-    ``form``: the hardware as ``--fleet`` says it, with the mode (``8xa100-40gb/static-mig=1g.5gb:7``); empty without
+    ``form``: hardware and mode in ``--fleet`` syntax (``8xa100-40gb/static-mig=1g.5gb:7``); empty without
     GPUs. ``runtime_only``: attributes (``uuid``, ``resource.kubernetes.io/pcieRoot``) whose values here are symbols:
-    equal symbols will be equal, whatever they will be, and a selector must not read them. ``unmeasured``: those of them
-    where unequal symbols may be equal in the end, because nobody knows which GPUs of the type share a root or a NUMA
+    equal symbols stand for equal values, and a selector must not read them. ``unmeasured``: those of them where
+    different symbols may stand for equal values, because it is unknown which GPUs of the type share a root or a NUMA
     node: ``matchAttribute`` cannot rely on them, and ``distinctAttribute`` must not.
     """
 

@@ -1,8 +1,8 @@
-"""Labels that the node of a type will have, of those that pods select by.
+"""Predicted labels of the nodes of an instance type, for node selectors of pods.
 
-Three set them: the kubelet with its cloud, which always do; what provisions the node (Karpenter on AWS, GKE, AKS); and
-NVIDIA's or AMD's discovery, where it is installed. What follows from the type is told here. What hangs on the image
-(versions of drivers), on how GPUs are handed out (``-SHARED``), or on a node pool is not.
+Three components set them: the kubelet and cloud provider (always), the provisioner (Karpenter on AWS, GKE, AKS), and
+NVIDIA's or AMD's feature discovery, if installed. Labels that follow from the type are predicted; labels that depend on
+the image (driver versions), on GPU sharing (``-SHARED``) or on a node pool are not.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 ARCH: Final = "kubernetes.io/arch"
 
-#: Labels by which drivers of volumes name the zone of a node, by provider.
+#: Zone labels of CSI drivers, by provider.
 _OF_VOLUMES: Final[Mapping[str, str]] = {
     "aws": "topology.ebs.csi.aws.com/zone",
     "azure": "topology.disk.csi.azure.com/zone",
     "gcp": "topology.gke.io/zone",
 }
-#: All labels that name a zone.
+#: All zone labels.
 ZONES: Final = frozenset((ZONE, *_OF_VOLUMES.values()))
 
-#: Domains of labels that somebody sets who may not be there, and who that is.
+#: Label domains of optional components -> the component.
 SETTERS: Final[Mapping[str, str]] = {
     "nvidia.com": "GPU feature discovery",
     "amd.com": "AMD's node labeller",
@@ -49,7 +49,7 @@ SETTERS: Final[Mapping[str, str]] = {
 
 _KARPENTER: Final = "karpenter.k8s.aws/instance-"
 _EC2: Final = re.compile(r"([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*")
-#: What EC2 says of a GPU in MiB, by what is left of it in GiB with two digits.
+#: EC2's GPU memory in MiB, by the same in GiB rounded to two digits.
 _EC2_MIB: Final = {"22.35": 22888, "44.7": 45776, "179.06": 183359}
 
 
@@ -60,14 +60,14 @@ def labels_of(
     zone: str = "",
     capacity_type: CapacityType = "on-demand",
 ) -> dict[str, str]:
-    """All that is known. ``machine``: its hardware, if it has whole GPUs; ``zone``: its first one unless named."""
+    """Return the predicted labels. ``machine``: the hardware of whole GPUs; ``zone``: by default the first."""
     labels = {ARCH: instance.arch, HOSTNAME_LABEL: node, "kubernetes.io/os": "linux"}
     if machine is not None:
         labels = node_of(FleetMachine(node, machine, Full())).metadata.labels | labels
         labels |= labels_of_gpus(machine.accelerator, len(machine.slots))
-        if machine.accelerator.memory_bound:  # nobody knows the driver's figure
+        if machine.accelerator.memory_bound:  # the driver's figure is unknown
             del labels["nvidia.com/gpu.memory"]
-    # A composite (a host with T4 attached to it) is, to its node, a host.
+    # The node of a composite type (a host with attached T4) has the host's labels.
     labels |= {INSTANCE_TYPE: instance.name.partition("+")[0], CAPACITY_TYPE: capacity_type}
     zone = zone or next(iter(instance.zones), "")
     where = {REGION: instance.region, ZONE: zone, _OF_VOLUMES.get(instance.provider, ZONE): zone}
@@ -77,7 +77,7 @@ def labels_of(
 
 
 def _aws(instance: InstanceType) -> dict[str, str]:
-    """Karpenter's; https://karpenter.sh/docs/concepts/scheduling lists them."""
+    """Return Karpenter's labels; https://karpenter.sh/docs/concepts/scheduling lists them."""
     family, _, size = instance.name.partition(".")
     found = {"family": family, "size": size}
     parts = _EC2.fullmatch(family)

@@ -1,4 +1,4 @@
-"""The catalogue that comes with Allotment, and a user's own on top of it."""
+"""The packaged catalogue, and its merge with a user's catalogue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "instances.csv"
 
 @cache
 def catalog() -> tuple[InstanceType, ...]:
-    """Every type of the packaged catalogue, in the order of its file: what each costs, with date and source.
+    """Return the types of the packaged catalogue in file order, with prices, dates and sources.
 
     >>> str(dict((one.key, one) for one in catalog())["aws/g5.xlarge"].price("on-demand"))
     '1.006'
@@ -24,14 +24,14 @@ def catalog() -> tuple[InstanceType, ...]:
     text = resources.files("allotment.fleet").joinpath("data", _FILE).read_text("utf-8")
     types, problems = read_catalog(text, _FILE)
     if problems:
-        raise ValueError(f"the packaged catalogue has mistakes: {problems[0]}")
+        raise ValueError(f"the packaged catalogue is invalid: {problems[0]}")
     return types
 
 
 def merged(base: Iterable[InstanceType], overrides: Iterable[InstanceType]) -> tuple[InstanceType, ...]:
-    """A catalogue with a user's rows: known types get what a row says, and keep what it leaves blank; others are added.
+    """Merge a user's rows into a catalogue: non-blank cells override those of known types, unknown types are added.
 
-    So a file of negotiated prices needs three columns. A price that a row gives replaces that of its capacity type.
+    So a file of negotiated prices needs three columns. A price replaces that of its capacity type.
     """
     types = {one.key: one for one in base}
     for row in overrides:

@@ -1,4 +1,4 @@
-"""When prices were seen: days, and of some no more than the year."""
+"""Date ranges of prices, whose dates are days or only years."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _DAY: Final = len("2026-08-03")
 
 
 def date_range(dates: Iterable[str]) -> str:
-    """The span of dates in words; empty if none is known. A year is no day that a span could begin with.
+    """Return a date range as text; empty if no date is known. Dates without a day are listed separately.
 
-    >>> dated(["2026-08-03", "2026", "", "2026-06-18"])
+    >>> date_range(["2026-08-03", "2026", "", "2026-06-18"])
     '2026-06-18 to 2026-08-03, some of an unknown day in 2026'
-    >>> dated(["2026"])
+    >>> date_range(["2026"])
     'an unknown day in 2026'
     """
     known = sorted({date for date in dates if date})

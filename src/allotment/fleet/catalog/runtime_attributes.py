@@ -1,9 +1,9 @@
-"""Attributes whose values nobody knows before a machine runs, replaced by symbols.
+"""Attributes with values that are unknown before a machine runs, replaced by symbols.
 
-A UUID or a PCI address cannot be predicted, but equality often can: all pieces of one GPU have one parent. So values
-are replaced by symbols, equal where the values will be equal. Where the topology of a server was measured, GPUs that
-share a PCIe root there share its symbol; elsewhere nobody knows which GPUs do, and every GPU gets one of its own.
-Karpenter has the same thought in its attribute bindings: unknown, but equal.
+A UUID or a PCI address cannot be predicted, but equality often can: all MIG devices of a GPU have the same parent. So
+values are replaced by symbols that are equal if the values will be. With a measured topology, GPUs that share a PCIe
+root share its symbol; otherwise it is unknown which do, and every GPU gets its own. Karpenter's attribute bindings use
+the same idea: unknown but equal.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from allotment.fleet.modes import Mode, Partitioned
 from allotment.model.resource import Device, DeviceAttribute, ResourceSlice
 
 _STANDARD: Final = "resource.kubernetes.io/"
-#: Which GPUs sit near each other, and what a server's profile calls it where it was not seen.
+#: Topology attributes -> their name in a server's ``unverified`` list.
 _TOPOLOGY: Final[Mapping[str, str]] = {
     f"{_STANDARD}pcieRoot": "PCIe roots", f"{_STANDARD}numaNode": "NUMA nodes", "numaNode": "NUMA nodes"
 }  # fmt: skip
-#: Which one of its kind a device is.
+#: Attributes that identify a device.
 _IDENTITY: Final = frozenset(
     ("uuid", "parentUUID", f"{_STANDARD}pciBusID", "pciAddr", "parentPciAddr", "parentDeviceID", "cardIndex",
      "renderIndex")
 )  # fmt: skip
-#: By what devices of one GPU are known to be that; the first that a device has counts.
+#: Attributes that identify the GPU of a device; the first that a device has is used.
 _GPU: Final = (f"{_STANDARD}pciBusID", "pciAddr", "parentPciAddr")
 
 
 def runtime_only(slices: Iterable[ResourceSlice], mode: Mode) -> frozenset[str]:
-    """The attributes in these slices that have symbols for values."""
+    """Return the attributes in these slices whose values are symbols."""
     names = _IDENTITY | _TOPOLOGY.keys()
-    # AMD's driver of 2025 numbered its GPUs by it; that of 2026 says the model.
+    # In AMD's driver of 2025 it identifies the GPU, in that of 2026 the model.
     if isinstance(mode, Partitioned) and mode.vocabulary == "v0":
         names |= {"deviceID"}
     return frozenset(name for device in _devices(slices) for name in device.attributes if name in names)
 
 
 def unmeasured(machine: Hardware) -> frozenset[str]:
-    """The attributes of which nobody knows for which GPUs of this machine they are equal."""
+    """Return the attributes for which it is unknown which GPUs of this machine have equal values."""
     if len(machine.slots) == 1:
-        return frozenset()  # which has nothing to be near to
+        return frozenset()  # a single GPU has no other to compare with
     server = machine.server
     return frozenset(name for name, fact in _TOPOLOGY.items() if server is None or fact in server.unverified)
 
@@ -51,9 +51,9 @@ def unmeasured(machine: Hardware) -> frozenset[str]:
 def symbolic(
     slices: tuple[ResourceSlice, ...], names: frozenset[str], unmeasured: frozenset[str]
 ) -> tuple[ResourceSlice, ...]:
-    """The slices with symbols for the values of ``names``: ``<uuid-3>``, and whole numbers stay such.
+    """Return the slices with symbols as values of ``names``: ``<uuid-3>``, or integers for integer attributes.
 
-    ``unmeasured``: those where every GPU gets its own.
+    ``unmeasured``: attributes where every GPU gets its own symbol.
     """
     symbols: dict[tuple[str, object], DeviceAttribute] = {}
     counts: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""The node that a machine of a type will be, and the ResourceSlices that its driver will publish there.
+"""Template nodes of instance types, and the ResourceSlices that their drivers publish.
 
-The devices are made once for each hardware and mode, by the functions that make those of a simulated node; a template
-of another node shares them, and differs in names only. Memory is what the driver reports, and not what the cloud says:
-who plans for 80Gi with the cloud's figure of an H100 pays for a node on which the pod never runs.
+Devices are computed once for each hardware and mode, as for simulated nodes; templates of other nodes share them and
+differ only in names. Memory is the driver's figure, not the cloud's: a plan for 80Gi by the cloud's figure of an H100
+would order a node on which the pod never runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from allotment.model.resource import ResourceSlice
 
 _SIMULATED: Final = "allotment.dev/simulated"
 _HARDWARE: Final = "allotment.dev/hardware"
-#: Stands for the node's name while devices are made; part of nothing that is published.
+#: Placeholder of the node name while devices are computed; not part of any published name.
 ANY: Final = "node"
 
 
 class _PublishedDevices(NamedTuple):
-    """What hardware in a mode publishes on any node."""
+    """The slices of hardware in a mode, on any node."""
 
     slices: tuple[ResourceSlice, ...]
     runtime_only: frozenset[str]
@@ -41,7 +41,7 @@ class _PublishedDevices(NamedTuple):
 
 
 def modes_of(instance: InstanceType) -> tuple[str, ...]:
-    """The kinds of modes that the driver of this type's GPUs knows; none where it has no whole GPUs.
+    """Return the mode names of this type's GPUs; none without whole GPUs.
 
     >>> from allotment.fleet.catalog.packaged import catalog
     >>> modes_of(next(one for one in catalog() if one.name == "g5.xlarge"))
@@ -59,9 +59,9 @@ def template_of(
     capacity_type: CapacityType = "on-demand",
     kube: str = "1.36",
 ) -> Template:
-    """The node called ``node`` of that type, with its GPUs in ``mode`` (in the words of ``--fleet``, "" is whole GPUs).
+    """Return a template node of a type, with its GPUs in ``mode`` (``--fleet`` syntax, "" is whole GPUs).
 
-    ``zone``: the first of its region unless one is named. Raises FleetError for a mode that its GPUs do not have.
+    ``zone``: by default the first of its region. Raises FleetError for a mode that its GPUs do not have.
     """
     if not instance.hardware:
         if mode:
@@ -80,13 +80,13 @@ def template_of(
 
 
 def hardware_of(instance: InstanceType) -> Hardware:
-    """The hardware of a type that has whole GPUs."""
+    """Return the hardware of a type with whole GPUs."""
     return hardware_called(instance.hardware)
 
 
 @lru_cache(maxsize=512)
 def hardware_called(name: str) -> Hardware:
-    """Hardware by the name that a type has for it."""
+    """Return hardware by a type's ``--fleet`` name."""
     if name in servers():
         return hardware(name)
     count, times, model = name.partition("x")
@@ -104,7 +104,7 @@ def _published(name: str, mode: str, kube: str) -> _PublishedDevices:
 
 
 def on_node(made: ResourceSlice, node: str) -> ResourceSlice:
-    """A slice that was made for node `ANY` on another one."""
+    """Return a slice of node `ANY` for another node."""
     spec = made.spec
     return msgspec.structs.replace(
         made,

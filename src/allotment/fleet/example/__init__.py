@@ -1,4 +1,4 @@
-"""Devices of Kubernetes' own example driver: made up, for trying whatever the API can say of devices."""
+"""Simulated devices of Kubernetes' example driver, for trying the features of the device API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Groups = tuple[tuple[Device, ...], ...]
 
 
 def offerings(node: str, gpus: int, mode: ExampleMode) -> tuple[tuple[str, Groups, tuple[CounterSet, ...]], ...]:
-    """Drivers, devices and counters of a node: GPUs always, network cards and processors where the mode has some."""
+    """Return drivers, devices and counter sets of a node: GPUs, and the mode's network cards and processors."""
     found = [(GPU_DRIVER, *gpu_offering(node, gpus, mode))]
     if mode.nics:
         found.append((NET_DRIVER, nic_groups(node, mode.nics), ()))

@@ -1,4 +1,4 @@
-"""Attributes that the GPUs and the network cards of the example have."""
+"""Attributes of the example driver's GPUs and network cards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from allotment.model.resource import DeviceAttribute
 
 
 def facts(profile: str, node: str, index: int) -> dict[str, DeviceAttribute]:
-    """The same for a node each time."""
+    """Return the attributes of a device; they are stable for a node."""
     identity = name_uuid(f"{node}/{profile}/{index}")
     return {
         "index": DeviceAttribute(int_=index),

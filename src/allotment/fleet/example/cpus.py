@@ -1,4 +1,4 @@
-"""``cpu.example.com``: the processors of NUMA nodes as devices, counted among what the node has (alpha in 1.36)."""
+"""``cpu.example.com``: the processors of NUMA nodes as devices, mapped to the node's cpu resource (alpha in 1.36)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity, NodeAllocatableResourceMapping
 
 CPU_DRIVER: Final = "cpu.example.com"
-#: With the driver's name, so that two drivers of processors on a node do not meet.
+#: Contains the driver's name, so that two cpu drivers on a node do not conflict.
 CAPACITY: Final = f"{CPU_DRIVER}/cpu"
-#: Processors of a NUMA node.
+#: Number of processors of a NUMA node.
 CPUS: Final = 4
 
 
 def cpu_groups(numa_nodes: int) -> tuple[tuple[Device, ...], ...]:
-    """A node's NUMA nodes."""
+    """Return one group with a device for each NUMA node."""
     return (tuple(_numa(index) for index in range(numa_nodes)),)
 
 

@@ -1,4 +1,4 @@
-"""``gpu.example.com``: GPUs of 80Gi; whole or in equal partitions, exclusive or shared, with or without binding conditions."""
+"""``gpu.example.com``: GPUs of 80Gi; whole or partitioned, exclusive or shared, with optional binding conditions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _STEPS: Final = {"memory": Quantity.parse("1Gi"), "compute": Quantity.parse("1")
 _WHOLE: Final = {"memory": _MEMORY, "compute": _COMPUTE}
 
 
-def gpu_offering(node: str, gpus: int, mode: ExampleMode) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
+def gpu_offering(
+    node: str, gpus: int, mode: ExampleMode
+) -> tuple[tuple[tuple[Device, ...], ...], tuple[CounterSet, ...]]:
     """Return a node's GPUs, each with its partitions as a group, and the counter sets of the partitions."""
     groups = tuple(tuple(_gpu(node, index, mode)) for index in range(gpus))
     if not mode.partitions:

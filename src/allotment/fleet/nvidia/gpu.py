@@ -29,7 +29,8 @@ class Gpu(NamedTuple):
     """One GPU. ``pci`` (``0000:07:00.0``) is its stable identity; ``minor`` is the N of ``/dev/nvidiaN``.
 
     ``mig``: its MIG profiles, or None without MIG; ``mig_enabled``: whether MIG mode is on. ``memory_bytes``: None if
-    the driver does not report it (memory coherent with the CPU's). ``numa``, ``pcie_root``: None if unknown. ``bar_bytes``: size of the aperture through which a virtual machine sees its memory.
+    the driver does not report it (memory coherent with the CPU's). ``numa``, ``pcie_root``: None if unknown.
+    ``bar_bytes``: size of the aperture through which a virtual machine accesses its memory.
     ``iommu_fd``: whether the host has ``/dev/iommu``; ``iommu_group``: of devices that only one virtual machine can
     have at a time, or None if unknown. ``vfio_bound``: bound to ``vfio-pci``, so that NVML does not report it; most
     facts are empty then, unless they were read before. ``compute_capability`` and the versions are in

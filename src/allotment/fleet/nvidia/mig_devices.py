@@ -85,7 +85,7 @@ def possible_mig_devices(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
 
 
 def common_attributes(gpu: Gpu) -> dict[str, DeviceAttribute]:
-    """Return the attributes common to all MIG devices of a GPU, with placeholders for profile and UUID (for the order)."""
+    """Return the common attributes of a GPU's MIG devices, with placeholders for profile and UUID to keep the order."""
     return _attributes(gpu, uuid=string("?"))
 
 
@@ -99,7 +99,9 @@ def existing_mig_device(
     slices = {f"memorySlice{n}": DeviceCapacity(value=_ONE) for n in MigPlacement(profile, made.start).slices}
     return Device(
         name=piece_name(gpu, profile, made.start),
-        attributes=known({**(told or common_attributes(gpu)), "profile": string(profile.name), "uuid": string(made.uuid)}),
+        attributes=known(
+            {**(told or common_attributes(gpu)), "profile": string(profile.name), "uuid": string(made.uuid)}
+        ),
         capacity=_capacity(profile) | slices,
     )
 

@@ -40,7 +40,9 @@ class Offering(NamedTuple):
     counters: tuple[CounterSet, ...] = ()
 
 
-def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[ExistingMigDevice]] | None = None) -> Offering:
+def offering(
+    gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[ExistingMigDevice]] | None = None
+) -> Offering:
     """Return what these GPUs publish, in the given order, or by PCI address in MIG modes.
 
     ``made``: the existing MIG devices by PCI address; they are published unless the mode creates MIG devices itself.
@@ -54,7 +56,9 @@ def offering(gpus: Sequence[Gpu], mode: NvidiaMode, made: Mapping[str, Sequence[
         case Full():
             return Offering((tuple(device for gpu in gpus for device in _current_devices(gpu, made or {})),))
         case StaticMig():
-            return Offering((tuple(device for gpu in _by_address(gpus) for device in _current_devices(gpu, made or {})),))
+            return Offering(
+                (tuple(device for gpu in _by_address(gpus) for device in _current_devices(gpu, made or {})),)
+            )
         case Vfio():
             return Offering((tuple(vfio_gpu(gpu, index) for index, gpu in enumerate(_by_address(gpus))),))
         case Shared():
@@ -70,7 +74,7 @@ def offering_of(machine: Hardware, node: str, mode: NvidiaMode) -> Offering:
 
 
 def fixed_mig_devices(gpus: Sequence[Gpu], node: str, mode: NvidiaMode) -> dict[str, tuple[FixedMigDevice, ...]]:
-    """Return the MIG devices of a mode's static layouts, by the parent's PCI address. UUIDs are generated and stable."""
+    """Return the MIG devices of a mode's static layouts, by the parent's PCI address, with generated, stable UUIDs."""
     if not isinstance(mode, StaticMig):
         return {}
     return {

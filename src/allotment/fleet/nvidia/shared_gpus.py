@@ -1,9 +1,9 @@
 """GPUs that several claims share by an amount of memory (KEP-5075, consumable capacity).
 
-``consumable-shares`` is the vendor's mode: amounts are counted but not enforced. ``shared`` is Allotment's: when a claim
-is prepared, MPS limits its programs to the consumed memory, so "10 GB of a GPU" needs no MIG. Both keep type ``gpu``:
-the usual DeviceClass selects them, and a claim without a requested amount gets the whole GPU (except ``unlimited`` and
-counted shares, where it gets one share). Enforced GPUs have the attribute ``sharing: MPS``.
+``consumable-shares`` is the vendor's mode: amounts are counted but not enforced. ``shared`` is Allotment's: when a
+claim is prepared, MPS limits its programs to the consumed memory, so "10 GB of a GPU" needs no MIG. Both keep type
+``gpu``: the usual DeviceClass selects them, and a claim without a requested amount gets the whole GPU (except
+``unlimited`` and counted shares, where it gets one share). Enforced GPUs have the attribute ``sharing: MPS``.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
 def vfio_gpu(gpu: Gpu, index: int) -> Device:
     """Return a GPU for pass-through. ``index``: its position among the GPUs by PCI address.
 
-    Once it is bound to ``vfio-pci`` NVML does not report it, so nothing here comes from NVML alone: the UUID is derived from
-    the PCI address, the memory is the aperture that a guest maps.
+    Once it is bound to ``vfio-pci`` NVML does not report it, so nothing here comes from NVML alone: the UUID is derived
+    from the PCI address, the memory is the aperture that a guest maps.
     """
     capacity = {}
     if gpu.bar_bytes is not None:

@@ -84,9 +84,9 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         else:
             raise NotStarted(
                 "CreateContainerError",
-                f"image {spec.get('image')!r} runs its own command only, and the manifest gives another: it would run "
-                f'on this machine. To allow that, write commands = "run" beside pattern = "{self.pattern}"; to run the '
-                f'image\'s own instead, commands = "ignored"',
+                f"image {spec.get('image')!r} runs its own command only, and the manifest sets another, which would run "
+                f'on this machine. To allow that, set commands = "run" for pattern = "{self.pattern}"; to run the '
+                f'image\'s own command instead, set commands = "ignored"',
             )
         if not found:
             raise NotStarted("CreateContainerError", f"image {spec.get('image')!r}: no command specified")
@@ -134,9 +134,9 @@ def read_images(path: Path) -> Images:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InvalidImages(f"{path}: wanted a file of images, found none") from None
+        raise InvalidImages(f"{path}: expected an images file, found none") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidImages(f"{path}: wanted a file of images: {error}") from None
+        raise InvalidImages(f"{path}: expected an images file: {error}") from None
     return parse_images(text, str(path), path.absolute().parent)
 
 
@@ -178,22 +178,22 @@ def _faults(entries: Sequence[Image]) -> Iterator[str]:
     for number, entry in enumerate(entries, 1):
         where = f"image {number} ({entry.pattern or 'no pattern'})"
         if not entry.pattern.strip():
-            yield f"{where}: pattern: wanted the name of an image, found nothing"
+            yield f"{where}: pattern: expected an image name, found nothing"
         elif seen.setdefault(entry.pattern, number) != number:
-            yield f"{where}: pattern: is that of image {seen[entry.pattern]}, which always comes first"
+            yield f"{where}: pattern: same as image {seen[entry.pattern]}, which always matches first"
         if not entry.command and entry.commands != "run":
-            yield f'{where}: command: wanted a program and its arguments (or commands = "run"), found none'
+            yield f'{where}: command: expected a program and its arguments (or commands = "run"), found none'
         for word in entry.command:
             for name in _PLACEHOLDER.findall(word):
                 if name not in _PLACEHOLDERS:
-                    yield f"{where}: command: wanted {{python}} or {{port}}, found {{{name}}}"
+                    yield f"{where}: command: expected {{python}} or {{port}}, found {{{name}}}"
         for name in entry.env:
             if not name or "=" in name:
-                yield f"{where}: env: wanted a variable's name, found {name!r}"
+                yield f"{where}: env: expected a variable name, found {name!r}"
         for field in ("directory", "rootfs"):
             place = getattr(entry, field)
             if place and not Path(place).is_dir():
-                yield f"{where}: {field}: wanted a folder, found none at {place}"
+                yield f"{where}: {field}: expected a folder, found none at {place}"
 
 
 def _filled(word: str, port: int | None) -> str:
@@ -201,7 +201,7 @@ def _filled(word: str, port: int | None) -> str:
         if found[1] == "python":
             return sys.executable
         if port is None:
-            raise NotStarted("CreateContainerError", f"{word!r}: wanted a containerPort in the manifest, found none")
+            raise NotStarted("CreateContainerError", f"{word!r}: expected a containerPort in the manifest, found none")
         return str(port)
 
     return _PLACEHOLDER.sub(value, word)

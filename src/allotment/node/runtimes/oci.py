@@ -69,8 +69,8 @@ class OciRuntime:
         """Start a container. Raises NotStarted."""
         image = self._images.take(sandbox.spec)
         if not image.rootfs:
-            told = f"write a folder as its rootfs beside pattern = {image.pattern!r} in {self._images.source}"
-            raise NotStarted("ErrImagePull", f"image {sandbox.spec.get('image')!r} has no file system here: {told}")
+            told = f"set rootfs to a folder for pattern = {image.pattern!r} in {self._images.source}"
+            raise NotStarted("ErrImagePull", f"image {sandbox.spec.get('image')!r} has no root file system here: {told}")
         port = next((port["containerPort"] for port in sandbox.spec.get("ports") or ()), None)
         words = image.words(sandbox.spec, sandbox.words, port, walled=True)
         await self._remove_left_over()
@@ -165,7 +165,7 @@ class OciRunning:
             raise
         if self._pid() is None:
             code, said = self.ended.result(), self._held or b""
-            message = said.decode(errors="replace").strip() or f"{words[0]} ended with code {code}"
+            message = said.decode(errors="replace").strip() or f"{words[0]} exited with code {code}"
             raise NotStarted("RunContainerError", f"OCI runtime: {message}")
         held, self._held = self._held, None
         if held:
@@ -210,7 +210,7 @@ class OciRunning:
         """Connect to a port of the container's loopback. Raises OSError."""
         pid = self._pid()
         if pid is None or self.ended.done():
-            raise ConnectionRefusedError(f"port {port}: the container does not run")
+            raise ConnectionRefusedError(f"port {port}: the container is not running")
         connected = await _in_network_of(pid, port)
         return StreamConnection(*await asyncio.open_connection(sock=connected))
 

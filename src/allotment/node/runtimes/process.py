@@ -143,7 +143,7 @@ class ProcessRuntime:
             if _found(words[0], environment, directory) is None:
                 raise NotStarted("RunContainerError", _not_found(words[0]))
             if notes := [*_notes(sandbox.edits, places), *_withheld(sandbox, image)]:
-                told = f"allotment: a process of this machine, without walls: {'; '.join(notes)}\n"
+                told = f"allotment: runs as a process of this machine, without isolation: {'; '.join(notes)}\n"
                 await output(told.encode())
             order = Order(words, environment, directory)
             child = await Child.start(order)
@@ -222,7 +222,7 @@ class ProcessRunning:
     ) -> int:
         """Run a command in the same environment and folder, until it or the container ends."""
         if self._image.commands != "run":
-            told = f'commands of one\'s own run on this machine: not without commands = "run" for {self._image.pattern}'
+            told = f'the command would run on this machine: set commands = "run" for {self._image.pattern} to allow it'
             await stderr(f"exec: {told}\n".encode())
             return _REFUSED_CODE
         words = [_translated(word, self._places) for word in words]
@@ -248,7 +248,7 @@ class ProcessRunning:
         try:
             return StreamConnection(*await asyncio.open_connection(_HERE, here))
         except OSError as error:
-            told = f"port {port}: nobody listens on {_HERE}:{here}, which the program was told in PORT"
+            told = f"port {port}: no process listens on {_HERE}:{here}, which is set in PORT"
             raise ConnectionRefusedError(f"{told}: {error.strerror or error}") from None
 
     async def _life(self, output: Write) -> int:
@@ -320,7 +320,7 @@ def _withheld(sandbox: Sandbox, image: Image) -> Iterator[str]:
     """What the manifest sets, and may not set here."""
     names = [each["name"] for each in sandbox.spec.get("env") or () if _is_withheld(each["name"], image)]
     if names:
-        yield f'not set without commands = "run" for {image.pattern}: {", ".join(names)}'
+        yield f'variables not set, because {image.pattern} lacks commands = "run": {", ".join(names)}'
 
 
 def _directory(spec: Tree, image: Image, places: Mapping[str, str], folder: Path) -> Path:
@@ -346,6 +346,6 @@ def _notes(edits: ContainerEdits, places: Mapping[str, str]) -> Iterator[str]:
         if path != source:
             yield f"{path} is at {source}"
     if edits.hooks:
-        yield f"hooks are not run: {len(edits.hooks)}"
+        yield f"CDI hooks not run: {len(edits.hooks)}"
     if edits.net_devices:
-        yield f"network interfaces stay where they are: {', '.join(n.host_interface_name for n in edits.net_devices)}"
+        yield f"network interfaces not moved: {', '.join(n.host_interface_name for n in edits.net_devices)}"

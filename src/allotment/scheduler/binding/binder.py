@@ -12,7 +12,7 @@ the devices. That also applies to claims that an earlier scheduler wrote for the
 
 from __future__ import annotations
 
-from allotment.cluster.cached_item import numbered
+from allotment.cluster.cached_item import revision_number
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -119,7 +119,7 @@ class Binder:
         if chosen.extended is not None:
             key, revision = await self._make_extended(pod, *chosen.extended)
             written.append((key, True))
-        if revision and numbered(revision) < before:
+        if revision and revision_number(revision) < before:
             raise BindError(f"{PRE_BIND}the cluster was restored from a backup; its claims have not been read yet")
         await self._settle(pod, chosen, written, revision)
         for claim in chosen.already_allocated:

@@ -11,7 +11,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
-from allotment.cluster.shutdown import Left, Stopping
+from allotment.cluster.shutdown import ShutdownStarted, Shutdown
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
@@ -33,7 +33,7 @@ class BindingConditionWaiter:
         features: Features,
         clock: Clock,
         recorder: Recorder,
-        stopping: Stopping,
+        stopping: Shutdown,
         idle_bindings: IdleBindings,
         timeout: float,
     ) -> None:
@@ -53,7 +53,7 @@ class BindingConditionWaiter:
             watcher.set()
 
     async def wait(self, pod: QueuedPod, chosen: NodeAssignment) -> None:
-        """Wait until the devices of all claims are ready. Raises BindError, and Left on shutdown."""
+        """Wait until the devices of all claims are ready. Raises BindError, and ShutdownStarted on shutdown."""
         keys = [*(claim.key for claim, _ in chosen.allocations), *(claim.key for claim in chosen.already_allocated)]
         keys = [key for key in keys if device_readiness.has_conditions(self._tree(key))]
         if not keys or not self._conditions:
@@ -70,7 +70,7 @@ class BindingConditionWaiter:
         watcher = asyncio.Event()
         self._watchers[key].add(watcher)
         try:
-            with self._stopping.telling(watcher.set):
+            with self._stopping.callback(watcher.set):
                 while True:
                     watcher.clear()
                     state = device_readiness.of(self._tree(key))
@@ -83,8 +83,8 @@ class BindingConditionWaiter:
                     if left <= 0:
                         self._give_up(key)
                         raise BindError(f"{PRE_BIND}device binding timeout: claim={key.name}")
-                    if self._stopping.begun:
-                        raise Left
+                    if self._stopping.started:
+                        raise ShutdownStarted
                     alarm = self._clock.later(left, watcher.set)
                     try:
                         await watcher.wait()

@@ -57,7 +57,7 @@ class ClaimWriter:
     async def create(self, tree: Tree, namespace: str) -> CachedClaim:
         """Create a claim. Raises StatusError and Unreachable."""
         made = await self._client.create(CLAIMS, tree, namespace)
-        self._claim_cache.noted(made)
+        self._claim_cache.record_write(made)
         return CachedClaim(made, self._ledger.spec(made.get("spec") or {}))
 
     async def write(self, claim: CachedClaim, pod: QueuedPod, allocation: Tree | None) -> str:
@@ -96,7 +96,7 @@ class ClaimWriter:
             except Unreachable:
                 await self._clock.sleep(0.5)
             again = True
-        self._claim_cache.noted(tree)
+        self._claim_cache.record_write(tree)
         return str(tree["metadata"].get("resourceVersion", ""))
 
     def _is_done(self, claim: CachedClaim, tree: Tree, pod: QueuedPod, allocation: Tree | None) -> bool:
@@ -202,7 +202,7 @@ class ClaimWriter:
                 status = change(tree.get("status") or {})
                 if status is None or tree["metadata"].get("uid", "") != known.uid:
                     return True
-                self._claim_cache.noted(
+                self._claim_cache.record_write(
                     await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status")
                 )
                 return True

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.instrumentation import Observing
-from allotment.cluster.shutdown import Left
+from allotment.cluster.instrumentation import Instrumentation
+from allotment.cluster.shutdown import ShutdownStarted
 from allotment.node_fit.nodes import NodeCache
 from allotment.node_fit.pod_requirements import PodRequirementsCache
 from allotment.scheduler.attempt import NodeAssignment
@@ -44,7 +44,7 @@ class BindingCycle:
         monitor: CoexistenceMonitor,
         pods: Cache[Any],
         demands: PodRequirementsCache,
-        observing: Observing,
+        observing: Instrumentation,
         events: PendingEvents,
         start: StartTask,
         wait_reported: Callable[[str], Awaitable[None]],
@@ -84,7 +84,7 @@ class BindingCycle:
                     await self._wait_reported(pod.uid)
                     await self._binder.bind(pod, chosen)
                     work.result = "bound"
-                except Left:
+                except ShutdownStarted:
                     work.result = "left"  # it stays assumed until another scheduler continues
                     return
         except BindError as error:

@@ -110,12 +110,12 @@ class ContestedClaims:
         name = self._existing_replacement(pod, entry)
         if not name:
             made = await self._client.create(CLAIMS, fresh, claim.key.namespace)
-            self._claims.noted(made)
+            self._claims.record_write(made)
             name = made["metadata"]["name"]
         await self.detach(claim)
         status = {"resourceClaimStatuses": [{"name": entry, "resourceClaimName": name}]}
         patch = {"metadata": {"uid": pod.uid}, "status": status}
-        self._pods.noted(
+        self._pods.record_write(
             await self._client.patch(
                 PODS, pod.key.name, patch, pod.key.namespace, kind="strategic", subresource="status"
             )
@@ -146,11 +146,11 @@ class ContestedClaims:
             try:
                 if not is_contested_tree(tree):
                     tree = await self._client.update(CLAIMS, {**tree, "metadata": _detached_metadata(tree["metadata"])})
-                    self._claims.noted(tree)
+                    self._claims.record_write(tree)
                 if (tree.get("status") or {}).get("reservedFor"):
                     status = {name: value for name, value in tree["status"].items() if name != "reservedFor"}
                     tree = await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status")
-                    self._claims.noted(tree)
+                    self._claims.record_write(tree)
                 return
             except StatusError as error:
                 if error.code != 409 or attempt == _TRIES - 1:

@@ -12,11 +12,11 @@ import logging
 import time
 from typing import Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.instrumentation import Done, Observing
+from allotment.cluster.instrumentation import WorkRecord, Instrumentation
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.trees import Tree
@@ -35,7 +35,7 @@ class ContestedPodEvictor:
     """Evicts this scheduler's pods, or reports why not."""
 
     def __init__(
-        self, client: Client, clock: Clock, recorder: Recorder, observing: Observing, contested: ContestedClaims
+        self, client: Client, clock: Clock, recorder: Recorder, observing: Instrumentation, contested: ContestedClaims
     ) -> None:
         self._client = client
         self._clock = clock
@@ -44,7 +44,7 @@ class ContestedPodEvictor:
         self._contested = contested
         self._in_progress: set[str] = set()
 
-    async def evict(self, pod: Item[Tree], claim: CachedClaim, text: str) -> None:
+    async def evict(self, pod: CachedItem[Tree], claim: CachedClaim, text: str) -> None:
         """Delete a pod that has not started; ``text`` names the device, its claim and the other holder."""
         if pod.uid in self._in_progress:
             return
@@ -59,8 +59,8 @@ class ContestedPodEvictor:
         what = "the pod has not started and is evicted" if gone else "the pod has started and keeps running"
         _log.error("pod %s/%s: %s; %s", pod.namespace, pod.name, text, what)
         self._recorder.event(pod.tree, "Warning", REASON, f"{text}; {what}", "Yielding")
-        self._observing.tell(
-            Done(
+        self._observing.record(
+            WorkRecord(
                 "contested", pod.uid, time.time(), time.perf_counter() - start_time, "given up" if gone else "kept",
                 {"text": text},
             )
@@ -76,7 +76,7 @@ class ContestedPodEvictor:
             return True
         return live["metadata"].get("uid") == claim.uid and devices_of(live) == devices_of(claim.tree)
 
-    async def _delete(self, pod: Item[Tree], claim: CachedClaim, text: str) -> bool:
+    async def _delete(self, pod: CachedItem[Tree], claim: CachedClaim, text: str) -> bool:
         for _ in range(_TRIES):
             try:
                 tree = await self._client.get(PODS, pod.name, pod.namespace)

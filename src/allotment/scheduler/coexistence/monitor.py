@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import Clock
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
@@ -21,7 +21,7 @@ from allotment.scheduler.coexistence.contention import Contest, contests
 from allotment.scheduler.coexistence.other_schedulers import ACTIVITY_WINDOW, OtherSchedulers
 from allotment.scheduler.coexistence.stabilization import SettlingPeriod
 
-Evict = Callable[[Item[Tree], CachedClaim, str], None]
+Evict = Callable[[CachedItem[Tree], CachedClaim, str], None]
 
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -59,7 +59,7 @@ class CoexistenceMonitor:
         for key in [key for key, claim in self._ledger.known.items() if claim.allocation and self._is_own_claim(claim)]:
             self.check(key)
 
-    def pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def pod_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         """Process an added, changed or deleted pod."""
         self._others.pod_changed(old, new)
 
@@ -101,13 +101,13 @@ class CoexistenceMonitor:
             self._evict(pod, known, f"device {contest.device} of claim {claim} was also allocated to claim {other}")
         return bool(pods)
 
-    def _users(self, claim: CachedClaim) -> Iterable[Item[Tree]]:
+    def _users(self, claim: CachedClaim) -> Iterable[CachedItem[Tree]]:
         for user in claim.users:
             item = self._pods.item(claim.key.namespace, user["name"])
             if item is not None and item.uid == user["uid"]:
                 yield item
 
-    def _is_own_pod(self, pod: Item[Tree]) -> bool:
+    def _is_own_pod(self, pod: CachedItem[Tree]) -> bool:
         return bool(pod.spec.get("schedulerName", _DEFAULT_SCHEDULER) == self._name)
 
     def _is_own_claim(self, claim: CachedClaim) -> bool:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import Clock
 from allotment.model.trees import Tree
 from allotment.scheduler.claim_ledger import CachedClaim
@@ -65,7 +65,7 @@ class OtherSchedulers:
         slowest = max(slowest, max((now - since for since in self._open.values()), default=0.0))
         return min(max(MIN_SETTLING, _SAFETY_FACTOR * slowest), MAX_SETTLING)
 
-    def pod_changed(self, old: Item[Tree] | None, new: Item[Tree] | None) -> None:
+    def pod_changed(self, old: CachedItem[Tree] | None, new: CachedItem[Tree] | None) -> None:
         """Process an added, changed or deleted pod."""
         item = new or old
         assert item is not None

@@ -23,7 +23,7 @@ from typing import Any
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
-from allotment.cluster.shutdown import Left, Stopping
+from allotment.cluster.shutdown import ShutdownStarted, Shutdown
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.scheduler.coexistence.contention import Contest, contests
@@ -35,7 +35,7 @@ class SettlingPeriod:
     """Decisions that are written and may still be reverted."""
 
     def __init__(
-        self, claims: Cache[Any], inventory: Inventory, others: OtherSchedulers, clock: Clock, stopping: Stopping,
+        self, claims: Cache[Any], inventory: Inventory, others: OtherSchedulers, clock: Clock, stopping: Shutdown,
         idle_bindings: IdleBindings,
     ) -> None:  # fmt: skip
         self._claims = claims
@@ -49,14 +49,14 @@ class SettlingPeriod:
     async def settle(self, claims: Iterable[ObjectKey], revision: str, node: str) -> tuple[ObjectKey, Contest] | None:
         """Wait until claims have settled; return a contested one and its contest, or None.
 
-        ``revision``: resourceVersion of the last one written. Raises Left on shutdown: the next scheduler finds the
+        ``revision``: resourceVersion of the last one written. Raises ShutdownStarted on shutdown: the next scheduler finds the
         claims as they are and lets them settle.
         """
         keys = tuple(claims)
         changed = asyncio.Event()
-        with self._idle_bindings.idle(), self._stopping.telling(changed.set):
+        with self._idle_bindings.idle(), self._stopping.callback(changed.set):
             try:
-                await self._claims.reached(revision)
+                await self._claims.wait_for_revision(revision)
                 started = self._clock.seconds()
                 self._waiting.update(dict.fromkeys(keys, changed))
                 while True:
@@ -66,8 +66,8 @@ class SettlingPeriod:
                     left = started + self._others.settling_seconds() - self._clock.seconds()
                     if left <= 0:
                         return None
-                    if self._stopping.begun:
-                        raise Left
+                    if self._stopping.started:
+                        raise ShutdownStarted
                     changed.clear()
                     alarm = self._clock.later(left, changed.set)
                     try:

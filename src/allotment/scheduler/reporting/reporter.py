@@ -211,7 +211,7 @@ class StatusReporter:
         except Unreachable as error:
             _log.info("status of pod %s: %s", key, error)
             return False
-        self._pods.noted(tree)
+        self._pods.record_write(tree)
         return True
 
     # --- reasons ---------------------------------------------------------------------------------------------------

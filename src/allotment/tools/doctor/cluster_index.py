@@ -90,17 +90,17 @@ class ClusterIndex:
     @cached_property
     def classes(self) -> Mapping[str, DeviceClass]:
         """Classes by name."""
-        return {one.metadata.name: one for one in self.of(DeviceClass)}
+        return {class_.metadata.name: class_ for class_ in self.of(DeviceClass)}
 
     @cached_property
     def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
         """Claims by namespace and name."""
-        return {one.key: one for one in self.of(ResourceClaim)}
+        return {claim.key: claim for claim in self.of(ResourceClaim)}
 
     @cached_property
     def templates(self) -> Mapping[ObjectKey, ResourceClaimTemplate]:
         """Templates by namespace and name."""
-        return {one.key: one for one in self.of(ResourceClaimTemplate)}
+        return {template.key: template for template in self.of(ResourceClaimTemplate)}
 
     @cached_property
     def rules(self) -> Sequence[DeviceTaintRule]:
@@ -155,8 +155,8 @@ class ClusterIndex:
     def slices_by_pool(self) -> Mapping[PoolID, Sequence[ResourceSlice]]:
         """All slices of each pool, on all nodes."""
         found: defaultdict[PoolID, list[ResourceSlice]] = defaultdict(list)
-        for one in self.slices:
-            found[PoolID(one.spec.driver, one.spec.pool.name)].append(one)
+        for slice_ in self.slices:
+            found[PoolID(slice_.spec.driver, slice_.spec.pool.name)].append(slice_)
         return found
 
     @cached_property
@@ -187,17 +187,17 @@ class ClusterIndex:
     def devices(self) -> Mapping[DeviceID, PublishedDevice]:
         """The published devices by ID."""
         return {
-            DeviceID(one.spec.driver, one.spec.pool.name, device.name): PublishedDevice(device, one)
-            for one in self.newest
-            for device in one.spec.devices or ()
+            DeviceID(slice_.spec.driver, slice_.spec.pool.name, device.name): PublishedDevice(device, slice_)
+            for slice_ in self.newest
+            for device in slice_.spec.devices or ()
         }
 
     @cached_property
     def drivers(self) -> Mapping[str, Sequence[str]]:
         """The nodes with slices of each driver; empty for drivers without node-local slices."""
         found: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for one in self.slices:
-            found[one.spec.driver].update({one.spec.node_name: None} if one.spec.node_name else {})
+        for slice_ in self.slices:
+            found[slice_.spec.driver].update({slice_.spec.node_name: None} if slice_.spec.node_name else {})
         return {driver: tuple(nodes) for driver, nodes in sorted(found.items())}
 
     @cached_property
@@ -221,7 +221,7 @@ class ClusterIndex:
     @cached_property
     def matches(self) -> Mapping[str, ClassMatches]:
         """The devices that each class selects."""
-        return {name: matches(one, self.inventory, self.features) for name, one in self.classes.items()}
+        return {name: matches(class_, self.inventory, self.features) for name, class_ in self.classes.items()}
 
     @cached_property
     def results(self) -> Mapping[DeviceID, Sequence[tuple[ResourceClaim, DeviceRequestAllocationResult]]]:
@@ -279,9 +279,9 @@ class ClusterIndex:
             return {}
         found = {f"deviceclass.resource.kubernetes.io/{name}": name for name in self.classes}
         return found | {
-            one.spec.extended_resource_name: name
-            for name, one in self.classes.items()
-            if one.spec.extended_resource_name
+            class_.spec.extended_resource_name: name
+            for name, class_ in self.classes.items()
+            if class_.spec.extended_resource_name
         }
 
     def requests_devices(self, pod: Pod) -> bool:

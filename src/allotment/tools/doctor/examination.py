@@ -35,7 +35,7 @@ def verdict(found: ClusterSnapshot, findings: Sequence[ClusterFinding]) -> str:
     if not findings:
         return f"No problems found{where}."
     bad = Counter(finding.severity for finding in findings)
-    return f"{listed(counted(bad[one], one) for one in SEVERITIES if bad[one])}{where}."
+    return f"{listed(counted(bad[severity], severity) for severity in SEVERITIES if bad[severity])}{where}."
 
 
 #: Maximum number of findings of one check and severity.

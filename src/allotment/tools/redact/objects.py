@@ -87,8 +87,8 @@ def _metadata(names: Pseudonyms, metadata: Tree, kind: str = "") -> Tree:
     owners = metadata.get("ownerReferences")
     if owners:
         found["ownerReferences"] = [
-            {**one, "name": names.of(_NAME_KINDS.get(one.get("kind", ""), "owner"), one.get("name", ""))}
-            for one in owners
+            {**item, "name": names.of(_NAME_KINDS.get(item.get("kind", ""), "owner"), item.get("name", ""))}
+            for item in owners
         ]
     return found
 
@@ -101,9 +101,9 @@ def _node(names: Pseudonyms, tree: Tree) -> Tree:
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
     kept = only(spec, ("unschedulable",))
     if spec.get("taints"):
-        kept["taints"] = [keyed(names, one) for one in spec["taints"]]
+        kept["taints"] = [keyed(names, item) for item in spec["taints"]]
     state = only(status, ("capacity", "allocatable", "declaredFeatures"))
-    state["conditions"] = [condition(names, one) for one in status.get("conditions") or ()]
+    state["conditions"] = [condition(names, item) for item in status.get("conditions") or ()]
     state["nodeInfo"] = only(status.get("nodeInfo") or {}, ("kubeletVersion", "architecture", "operatingSystem"))
     return {"spec": kept, "status": state}
 
@@ -146,9 +146,9 @@ def _pod_group(names: Pseudonyms, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
     kept = only(spec, ("schedulingPolicy", "priority"))
     if spec.get("resourceClaims"):
-        kept["resourceClaims"] = [claim_entry(names, one) for one in spec["resourceClaims"]]
+        kept["resourceClaims"] = [claim_entry(names, item) for item in spec["resourceClaims"]]
     made = (tree.get("status") or {}).get("resourceClaimStatuses") or ()
-    return {"spec": kept, "status": {"resourceClaimStatuses": [claim_entry(names, one) for one in made]}}
+    return {"spec": kept, "status": {"resourceClaimStatuses": [claim_entry(names, item) for item in made]}}
 
 
 def _slice(names: Pseudonyms, tree: Tree) -> Tree:
@@ -157,7 +157,7 @@ def _slice(names: Pseudonyms, tree: Tree) -> Tree:
     if spec.get("nodeName"):
         kept["nodeName"] = names.of("node", spec["nodeName"])
     if spec.get("devices"):
-        kept["devices"] = [_device(names, one) for one in kept["devices"]]
+        kept["devices"] = [_device(names, item) for item in kept["devices"]]
     return {"spec": kept}
 
 
@@ -176,20 +176,20 @@ def _claim(names: Pseudonyms, tree: Tree) -> Tree:
     allocation = status.get("allocation")
     if allocation:
         devices = dict(allocation.get("devices") or {})
-        devices["results"] = [_in_pool(names, one) for one in devices.get("results") or ()]
+        devices["results"] = [_in_pool(names, item) for item in devices.get("results") or ()]
         kept["allocation"] = {**names.selectors(allocation), "devices": _without_parameters(devices)}
     if status.get("reservedFor"):
         kept["reservedFor"] = [
-            {**one, "name": names.of(_USERS.get(one.get("resource", ""), "owner"), one.get("name", ""))}
-            for one in status["reservedFor"]
+            {**item, "name": names.of(_USERS.get(item.get("resource", ""), "owner"), item.get("name", ""))}
+            for item in status["reservedFor"]
         ]
     if status.get("devices"):
         kept["devices"] = [
             {
-                **_in_pool(names, only(one, ("driver", "pool", "device", "shareID"))),
-                "conditions": [condition(names, each) for each in one.get("conditions") or ()],
+                **_in_pool(names, only(item, ("driver", "pool", "device", "shareID"))),
+                "conditions": [condition(names, each) for each in item.get("conditions") or ()],
             }
-            for one in status["devices"]
+            for item in status["devices"]
         ]
     return {"spec": _claim_spec(tree.get("spec") or {}), "status": kept}
 
@@ -202,14 +202,14 @@ def _without_parameters(tree: Tree) -> Tree:
     """The tree with only apiVersion and kind of opaque driver parameters, which may contain anything."""
     if not tree.get("config"):
         return tree
-    return {**tree, "config": [_config(one) for one in tree["config"]]}
+    return {**tree, "config": [_config(item) for item in tree["config"]]}
 
 
-def _config(one: Tree) -> Tree:
-    opaque = one.get("opaque")
+def _config(item: Tree) -> Tree:
+    opaque = item.get("opaque")
     if not opaque:
-        return one
-    return {**one, "opaque": {**opaque, "parameters": only(opaque.get("parameters") or {}, ("apiVersion", "kind"))}}
+        return item
+    return {**item, "opaque": {**opaque, "parameters": only(opaque.get("parameters") or {}, ("apiVersion", "kind"))}}
 
 
 def _claim_template(names: Pseudonyms, tree: Tree) -> Tree:
@@ -227,7 +227,7 @@ def _taint_rule(names: Pseudonyms, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
     selector = spec.get("deviceSelector")
     kept = {**spec, "deviceSelector": _in_pool(names, selector)} if selector else dict(spec)
-    conditions = [condition(names, one) for one in (tree.get("status") or {}).get("conditions") or ()]
+    conditions = [condition(names, item) for item in (tree.get("status") or {}).get("conditions") or ()]
     return {"spec": kept, "status": {"conditions": conditions}}
 
 

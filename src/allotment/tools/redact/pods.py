@@ -24,7 +24,7 @@ def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
     names.keep("lease", spec.get("schedulerName") or "")  # the Lease of the scheduler has this name
     for field in ("initContainers", "containers"):
         if spec.get(field):
-            found[field] = [_container(names, one) for one in spec[field]]
+            found[field] = [_container(names, item) for item in spec[field]]
     if spec.get("nodeName"):
         found["nodeName"] = names.of("node", spec["nodeName"])
     if spec.get("priorityClassName"):
@@ -37,9 +37,9 @@ def pod_spec(names: Pseudonyms, spec: Tree) -> Tree:
         if spec.get(field):
             found[field] = names.selectors(spec[field])
     if spec.get("tolerations"):
-        found["tolerations"] = [keyed(names, one) for one in spec["tolerations"]]
+        found["tolerations"] = [keyed(names, item) for item in spec["tolerations"]]
     if spec.get("resourceClaims"):
-        found["resourceClaims"] = [claim_entry(names, one) for one in spec["resourceClaims"]]
+        found["resourceClaims"] = [claim_entry(names, item) for item in spec["resourceClaims"]]
     for volume in spec.get("volumes") or ():
         # Volumes are removed, but a message of a scheduler may name one.
         names.of("volume", (volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
@@ -54,15 +54,15 @@ def _container(names: Pseudonyms, container: Tree) -> Tree:
     found: Tree = {"name": names.of("container", container.get("name", ""))}
     if container.get("image"):
         found["image"] = names.of("image", container["image"])
-    ports = [only(one, ("containerPort", "hostPort", "protocol")) for one in container.get("ports") or ()]
+    ports = [only(item, ("containerPort", "hostPort", "protocol")) for item in container.get("ports") or ()]
     if ports:
         found["ports"] = ports
     return {**found, **only(container, ("resources", "restartPolicy"))}
 
 
-def keyed(names: Pseudonyms, one: Tree) -> Tree:
+def keyed(names: Pseudonyms, item: Tree) -> Tree:
     """A taint or toleration of a node, with its value redacted like that of a label."""
-    return {**one, "value": names.value(str(one.get("key", "")), one["value"])} if one.get("value") else dict(one)
+    return {**item, "value": names.value(str(item.get("key", "")), item["value"])} if item.get("value") else dict(item)
 
 
 def claim_entry(names: Pseudonyms, entry: Tree) -> Tree:
@@ -78,19 +78,19 @@ def pod_status(names: Pseudonyms, status: Tree) -> Tree:
     """The status of a pod, with the message of its scheduler."""
     found = only(status, (*_STATUS, *_AMOUNTS))
     if status.get("conditions"):
-        found["conditions"] = [condition(names, one) for one in status["conditions"]]
+        found["conditions"] = [condition(names, item) for item in status["conditions"]]
     if status.get("nominatedNodeName"):
         found["nominatedNodeName"] = names.of("node", status["nominatedNodeName"])
     if status.get("resourceClaimStatuses"):
-        found["resourceClaimStatuses"] = [claim_entry(names, one) for one in status["resourceClaimStatuses"]]
+        found["resourceClaimStatuses"] = [claim_entry(names, item) for item in status["resourceClaimStatuses"]]
     for field in ("initContainerStatuses", "containerStatuses"):
         if status.get(field):
-            found[field] = [_container_status(names, one) for one in status[field]]
+            found[field] = [_container_status(names, item) for item in status[field]]
     extended = status.get("extendedResourceClaimStatus")
     if extended:
         mappings = [
-            {**one, "containerName": names.of("container", one.get("containerName", ""))}
-            for one in extended.get("requestMappings") or ()
+            {**item, "containerName": names.of("container", item.get("containerName", ""))}
+            for item in extended.get("requestMappings") or ()
         ]
         claim = names.of("claim", extended.get("resourceClaimName", ""))
         found["extendedResourceClaimStatus"] = {"resourceClaimName": claim, "requestMappings": mappings}
@@ -106,15 +106,15 @@ def _container_status(names: Pseudonyms, status: Tree) -> Tree:
         found["state"] = {"waiting": only(waiting, ("reason",))}
     if status.get("allocatedResourcesStatus"):
         found["allocatedResourcesStatus"] = [
-            {"resources": [only(each, ("health",)) for each in one.get("resources") or ()]}
-            for one in status["allocatedResourcesStatus"]
+            {"resources": [only(each, ("health",)) for each in item.get("resources") or ()]}
+            for item in status["allocatedResourcesStatus"]
         ]
     return found
 
 
-def condition(names: Pseudonyms, one: Tree) -> Tree:
+def condition(names: Pseudonyms, item: Tree) -> Tree:
     """A condition; only the message of PodScheduled is kept, because its possible names are known."""
-    found = only(one, _CONDITION)
-    if one.get("type") == "PodScheduled" and one.get("message"):
-        found["message"] = redact_message(names, str(one["message"]))
+    found = only(item, _CONDITION)
+    if item.get("type") == "PodScheduled" and item.get("message"):
+        found["message"] = redact_message(names, str(item["message"]))
     return found

@@ -113,21 +113,21 @@ class Pseudonyms:
             if key == "matchLabels" and isinstance(inner, dict):
                 found[key] = self.labels(inner)
             elif key in ("matchExpressions", "matchFields") and isinstance(inner, list):
-                found[key] = [self._requirement(one, field=key == "matchFields") for one in inner]
+                found[key] = [self._requirement(item, field=key == "matchFields") for item in inner]
             elif key == "namespaces" and isinstance(inner, list):
-                found[key] = [self.of("namespace", one) for one in inner]
+                found[key] = [self.of("namespace", item) for item in inner]
             else:
                 found[key] = self.selectors(inner)
         return found
 
-    def _requirement(self, one: Tree, field: bool) -> Tree:
-        key = str(one.get("key", ""))
-        values = one.get("values")
+    def _requirement(self, item: Tree, field: bool) -> Tree:
+        key = str(item.get("key", ""))
+        values = item.get("values")
         if not values:
-            return dict(one)
+            return dict(item)
         if field and key == "metadata.name":
-            return {**one, "values": [self.of("node", each) for each in values]}
-        return {**one, "values": [self.value(key, each) for each in values]}
+            return {**item, "values": [self.of("node", each) for each in values]}
+        return {**item, "values": [self.value(key, each) for each in values]}
 
 
 def _driver(kind: str, name: str) -> str:

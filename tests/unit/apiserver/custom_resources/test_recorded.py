@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from allotment.model.trees import Tree
-from tests.unit.apiserver.served import Said, Served
+from tests.unit.apiserver.served import DecodedResponse, Served
 
 IGNORED_FIELDS = {"uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "managedFields"}
 #: Names of requests whose responses differ, and the reason.
@@ -53,9 +53,9 @@ def comparable(body: Any, row: Tree) -> Any:
     )
 
 
-async def send(served: Served, row: Tree) -> Said:
+async def send(served: Served, row: Tree) -> DecodedResponse:
     headers = {"user_agent": "test/1"} | ({"accept": row["accept"]} if "accept" in row else {})
-    return await served.say(row["method"], row["path"], row.get("send"), row.get("type", ""), **headers)
+    return await served.request(row["method"], row["path"], row.get("send"), row.get("type", ""), **headers)
 
 
 def test_custom_resources_match_the_recorded_responses() -> None:

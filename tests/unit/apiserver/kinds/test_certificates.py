@@ -99,7 +99,7 @@ def test_approving_and_signing_require_a_permission_for_the_signer(
         await served.post(PATH, request())
         here = f"{PATH}/Any%20Name/{subresource}"
         media, body = {"content-type": MERGE}, json.dumps({"status": done}).encode()
-        answer = await served.ask("PATCH", here, body, media, peer=Peer("ann", ()))
+        answer = await served.send("PATCH", here, body, media, peer=Peer("ann", ()))
         assert isinstance(answer, Response)
         assert answer.code == (200 if allowed else 403)
         if not allowed:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.model.trees import Tree
-from tests.unit.apiserver.served import CLAIMS, PODS, Said, Served, pod
+from tests.unit.apiserver.served import CLAIMS, PODS, DecodedResponse, Served, pod
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 POOLS = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
@@ -17,19 +17,19 @@ CLAIM: Tree = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "met
 NOT_SERVED = "the server could not find the requested resource"
 
 
-def send(method: str, path: str, body: Any, *before: tuple[str, Tree]) -> Said:
+def send(method: str, path: str, body: Any, *before: tuple[str, Tree]) -> DecodedResponse:
     """The response to one write; ``before`` are objects created first."""
 
-    async def scenario() -> Said:
+    async def scenario() -> DecodedResponse:
         served = await Served().started()
         for collection, tree in before:
             assert (await served.post(collection, tree)).code == 201
-        return await served.say(method, path, body, "application/json")
+        return await served.request(method, path, body, "application/json")
 
     return asyncio.run(scenario())
 
 
-def post(path: str, body: Any) -> Said:
+def post(path: str, body: Any) -> DecodedResponse:
     return send("POST", path, body)
 
 

@@ -91,7 +91,7 @@ def test_1_37_matches_the_recorded_responses(recording: str, shared: Callable[[s
         for row in rows:
             request, recorded = row["request"], row["response"]
             media = request.get("headers", {}).get("Content-Type", "application/json")
-            response = await served.say(request["method"], request["path"], request.get("body"), media)
+            response = await served.request(request["method"], request["path"], request.get("body"), media)
             assert response.code == recorded["code"], (row["name"], response.body)
             if response.code >= 400:
                 assert response.message == recorded["body"]["message"], row["name"]

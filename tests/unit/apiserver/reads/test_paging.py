@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.reads import paging
-from tests.unit.apiserver.served import MAPS, Said, Served, config_map
+from tests.unit.apiserver.served import MAPS, DecodedResponse, Served, config_map
 
 
-def _names(said: Said) -> list[str]:
-    return [item["metadata"]["name"] for item in said.body["items"]]
+def _names(response: DecodedResponse) -> list[str]:
+    return [item["metadata"]["name"] for item in response.body["items"]]
 
 
 async def _stocked(count: int = 7) -> Served:
@@ -24,52 +24,52 @@ async def _stocked(count: int = 7) -> Served:
 
 
 def test_items_do_not_say_what_they_are() -> None:
-    async def told() -> None:
-        said = await (await _stocked(1)).get(MAPS)
-        assert list(said.body) == ["kind", "apiVersion", "metadata", "items"]
-        assert said.body["kind"] == "ConfigMapList"
-        assert list(said.body["items"][0]) == ["metadata"]
+    async def scenario() -> None:
+        response = await (await _stocked(1)).get(MAPS)
+        assert list(response.body) == ["kind", "apiVersion", "metadata", "items"]
+        assert response.body["kind"] == "ConfigMapList"
+        assert list(response.body["items"][0]) == ["metadata"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 @given(st.integers(1, 8), st.booleans())
 def test_pages_together_are_the_list_as_it_was(limit: int, everywhere: bool) -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await _stocked()
         path = "/api/v1/configmaps" if everywhere else MAPS
         whole = _names(await served.get(path))
         found: list[str] = []
         token = ""
         while True:
-            said = await served.get(f"{path}?limit={limit}&continue={token}")
-            found += _names(said)
-            token = said.body["metadata"].get("continue", "")
-            assert said.body["metadata"].get("remainingItemCount", 0) == len(whole) - len(found)
+            response = await served.get(f"{path}?limit={limit}&continue={token}")
+            found += _names(response)
+            token = response.body["metadata"].get("continue", "")
+            assert response.body["metadata"].get("remainingItemCount", 0) == len(whole) - len(found)
             if not token:
                 break
             await served.delete(f"{MAPS}/{whole[-1]}")
             await served.post(MAPS, config_map("m0a"))
         assert found == whole
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_page_of_a_selection_does_not_count_the_rest() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await _stocked()
-        said = await served.get(f"{MAPS}?limit=2&labelSelector=odd%3D0")
-        assert _names(said) == ["m0", "m2"]
-        assert "remainingItemCount" not in said.body["metadata"]
-        token = said.body["metadata"]["continue"]
-        said = await served.get(f"{MAPS}?limit=5&labelSelector=odd%3D0&continue={token}")
-        assert _names(said) == ["m4", "m6"]
+        response = await served.get(f"{MAPS}?limit=2&labelSelector=odd%3D0")
+        assert _names(response) == ["m0", "m2"]
+        assert "remainingItemCount" not in response.body["metadata"]
+        token = response.body["metadata"]["continue"]
+        response = await served.get(f"{MAPS}?limit=5&labelSelector=odd%3D0&continue={token}")
+        assert _names(response) == ["m4", "m6"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_moment_of_the_past() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await _stocked(2)
         then = (await served.get(MAPS)).body["metadata"]["resourceVersion"]
         await served.delete(f"{MAPS}/m0")
@@ -80,11 +80,11 @@ def test_a_moment_of_the_past() -> None:
         gone = await served.get(f"{MAPS}?resourceVersion={then}&resourceVersionMatch=Exact")
         assert (gone.code, gone.body["reason"]) == (410, "Expired")
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_an_old_token_offers_to_go_on_with_what_is_there() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await _stocked(4)
         token = (await served.get(f"{MAPS}?limit=2")).body["metadata"]["continue"]
         await served.delete(f"{MAPS}/m2")
@@ -94,21 +94,21 @@ def test_an_old_token_offers_to_go_on_with_what_is_there() -> None:
         rest = await served.get(f"{MAPS}?limit=2&continue={gone.body['metadata']['continue']}")
         assert _names(rest) == ["m3"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_revision_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "_PATIENCE", 0.02)
     monkeypatch.setattr(paging, "_STEP", 0.01)
 
-    async def told() -> None:
+    async def scenario() -> None:
         served = await _stocked(1)
         for path in (MAPS, f"{MAPS}/m0"):
-            said = await served.get(f"{path}?resourceVersion=99999")
-            assert (said.code, said.body["reason"]) == (504, "Timeout")
-            assert ("retry-after", "1") in said.headers
+            response = await served.get(f"{path}?resourceVersion=99999")
+            assert (response.code, response.body["reason"]) == (504, "Timeout")
+            assert ("retry-after", "1") in response.headers
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 _TOKEN = "invalid continue token: continue key is not valid"
@@ -132,8 +132,8 @@ _PARSING = 'strconv.ParseUint: parsing "abc": invalid syntax'
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked(query: str, code: int, message: str) -> None:
-    async def told() -> None:
-        said = await (await _stocked(1)).get(f"{MAPS}?{query}")
-        assert (said.code, said.message) == (code, message)
+    async def scenario() -> None:
+        response = await (await _stocked(1)).get(f"{MAPS}?{query}")
+        assert (response.code, response.message) == (code, message)
 
-    asyncio.run(told())
+    asyncio.run(scenario())

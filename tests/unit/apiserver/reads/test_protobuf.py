@@ -67,7 +67,7 @@ def frames(pieces: bytes) -> list[tuple[str, bytes]]:
 
 
 async def asked(served: Served, path: str, accept: str, method: str = "GET") -> Response:
-    answer = await served.ask(method, path, headers={"accept": accept})
+    answer = await served.send(method, path, headers={"accept": accept})
     assert isinstance(answer, Response)
     return answer
 
@@ -83,7 +83,7 @@ def media(answer: Response | Streaming) -> str:
 
 @pytest.mark.parametrize("accept", [PROTOBUF, f"{PROTOBUF},application/json", f"{PROTOBUF}, */*"])
 def test_an_object_says_the_same_in_both(accept: str) -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(PODS, pod("a"))
         answer = await asked(served, f"{PODS}/a", accept)
@@ -91,11 +91,11 @@ def test_an_object_says_the_same_in_both(accept: str) -> None:
         assert decode(answer.body) == (await served.get(f"{PODS}/a")).body
         assert (await asked(served, f"{PODS}/a", accept)).body == answer.body
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_list_holds_its_objects() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         for name in "abc":
             await served.post(MAPS, config_map(name, key=name))
@@ -108,11 +108,11 @@ def test_a_list_holds_its_objects() -> None:
         alone = [opened((await asked(served, f"{MAPS}/{name}", PROTOBUF)).body)[2] for name in "ab"]
         assert items == [(2, message) for message in alone]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_watch_is_frames() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a", key="1"))
         path = f"{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -125,11 +125,11 @@ def test_a_watch_is_frames() -> None:
         assert bookmark["kind"] == "ConfigMap"
         assert bookmark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_watch_of_the_past_ends_with_a_status() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
         served.store.compact(served.store.revision)
@@ -137,11 +137,11 @@ def test_a_watch_of_the_past_ends_with_a_status() -> None:
         ((sort, body),) = frames(pieces)
         assert (sort, decode(body)["reason"]) == ("ERROR", "Expired")
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_metadata_alone_of_any_kind() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         assert (await served.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS)).code == 201
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "size": 3}
@@ -159,11 +159,11 @@ def test_metadata_alone_of_any_kind() -> None:
         _, pieces = await watched(served, f"{WIDGET_PATH}?watch=1&timeoutSeconds=1", PARTIAL)
         assert frames(pieces) == [("ADDED", answer.body)]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_tables_and_kinds_of_users_are_never_protobuf() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS)
         table = f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1"
@@ -176,11 +176,11 @@ def test_tables_and_kinds_of_users_are_never_protobuf() -> None:
         assert decode(refused.body)["message"].startswith("only the following media types are accepted: ")
         assert json.loads((await asked(served, WIDGET_PATH, f"{PROTOBUF}, */*")).body)["kind"] == "WidgetList"
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_refusals_and_outcomes_are_protobuf_too() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         missing = await asked(served, f"{MAPS}/nope", PROTOBUF)
         assert (missing.code, media(missing)) == (404, PROTOBUF)
@@ -190,4 +190,4 @@ def test_refusals_and_outcomes_are_protobuf_too() -> None:
         gone = await asked(served, f"{MAPS}/a", PROTOBUF, "DELETE")
         assert decode(gone.body)["status"] == "Success"
 
-    asyncio.run(told())
+    asyncio.run(scenario())

@@ -23,7 +23,7 @@ async def _changed(served: Served) -> None:
 
 
 def test_changes_after_a_revision() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         since = served.store.revision
         await served.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
@@ -34,11 +34,11 @@ def test_changes_after_a_revision() -> None:
         revisions = [int(event["object"]["metadata"]["resourceVersion"]) for event in past]
         assert revisions == sorted(set(revisions))
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_what_comes_while_watching() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         stream = await served.watch(f"{MAPS}?watch=true&resourceVersion={served.store.revision}")
         reading = asyncio.create_task(events(stream, 4))
@@ -46,11 +46,11 @@ def test_what_comes_while_watching() -> None:
         await _changed(served)
         assert [kind for kind, _ in _shown(await reading)] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_what_leaves_a_selection_is_deleted_as_it_was() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         since = served.store.revision
         await _changed(served)
@@ -61,23 +61,23 @@ def test_what_leaves_a_selection_is_deleted_as_it_was() -> None:
         revisions = [int(event["object"]["metadata"]["resourceVersion"]) for event in found]
         assert revisions == sorted(set(revisions))
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("query", ["watch=1", "watch=1&resourceVersion=0"])
 def test_without_a_revision_what_is_there_comes_first(query: str) -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
         await served.post(MAPS, config_map("b"))
         found = await events(await served.watch(f"{MAPS}?{query}"), 2)
         assert _shown(found) == [("ADDED", "a"), ("ADDED", "b")]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_the_end_of_the_beginning_is_marked() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a"))
         query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -94,13 +94,13 @@ def test_the_end_of_the_beginning_is_marked() -> None:
             },
         }
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_bookmarks_move_a_quiet_watch_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_BOOKMARKS", 0.01)
 
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         since = served.store.revision
         stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={since}&allowWatchBookmarks=true")
@@ -109,11 +109,11 @@ def test_bookmarks_move_a_quiet_watch_on(monkeypatch: pytest.MonkeyPatch) -> Non
         assert found["type"] == "BOOKMARK"
         assert int(found["object"]["metadata"]["resourceVersion"]) == served.store.revision
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_revision_that_is_forgotten() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await _changed(served)
         served.store.compact(served.store.revision)
@@ -122,13 +122,13 @@ def test_a_revision_that_is_forgotten() -> None:
         assert (found["object"]["code"], found["object"]["reason"]) == (410, "Expired")
         assert found["object"]["message"] == f"too old resource version: 2 ({served.store.revision})"
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_reader_who_lags_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_BUFFER", 3)
 
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={served.store.revision}")
         for number in range(9):
@@ -139,11 +139,11 @@ def test_a_reader_who_lags_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         rest = await events(await served.watch(f"{MAPS}?watch=1&resourceVersion={again}"), 6)
         assert _shown(rest)[0] == ("ADDED", "m3")
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_reader_holds_no_more_than_the_history() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={served.store.revision}")
         await served.post(MAPS, config_map("a"))
@@ -152,22 +152,22 @@ def test_a_reader_holds_no_more_than_the_history() -> None:
         found = await events(stream, 100)
         assert _shown(found) == [("ADDED", "a")]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_watch_that_wants_no_beginning_goes_on_from_its_revision() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         since = served.store.revision
         await served.post(MAPS, config_map("a"))
         query = f"watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={since}"
         assert _shown(await events(await served.watch(f"{MAPS}?{query}"), 1)) == [("ADDED", "a")]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_a_watch_ends_in_its_time_and_is_forgotten() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         watched = served.store._subscribers  # what is left behind shows nowhere else
         stream = await served.watch(f"{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={served.store.revision}")
@@ -175,11 +175,11 @@ def test_a_watch_ends_in_its_time_and_is_forgotten() -> None:
         assert await events(stream, 1) == []
         assert not watched["configmaps"]
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_every_watch_is_given_the_same_line() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         path = f"{MAPS}?watch=1&resourceVersion={served.store.revision}"
         streams = [await served.watch(path) for _ in range(2)]
@@ -190,11 +190,11 @@ def test_every_watch_is_given_the_same_line() -> None:
         for stream in streams:
             await closed(stream)
 
-    asyncio.run(told())
+    asyncio.run(scenario())
 
 
 def test_other_forms() -> None:
-    async def told() -> None:
+    async def scenario() -> None:
         served = await Served().started()
         await served.post(MAPS, config_map("a", k="v"))
         await served.post(MAPS, config_map("b", k="v"))
@@ -208,4 +208,4 @@ def test_other_forms() -> None:
         assert list(found["object"]) == ["kind", "apiVersion", "metadata"]
         assert (await served.get(f"{MAPS}?watch=1", accept="application/yaml")).code == 406
 
-    asyncio.run(told())
+    asyncio.run(scenario())

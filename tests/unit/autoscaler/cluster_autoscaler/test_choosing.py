@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.autoscaler.cluster_autoscaler.expander import Cheapest
-from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup, groups_of, wanted
-from allotment.autoscaler.cluster_autoscaler.node_templates import Growths
-from allotment.autoscaler.cluster_autoscaler.option_evaluation import Growth, Judged, best, judge, uid_of
-from allotment.autoscaler.cluster_autoscaler.option_evaluation import judged as judged_all
+from allotment.autoscaler.cluster_autoscaler.expander import CheapestExpander
+from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup, groups_of, parse_nodes
+from allotment.autoscaler.cluster_autoscaler.node_templates import GroupTemplates
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import GroupTemplate, EvaluatedOption, best, evaluate, uid_of
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import evaluate_all as judged_all
 from allotment.cluster.caches import Caches
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.externalgrpc import errors
@@ -38,7 +38,7 @@ MEMORY = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('%s')) >= 
 
 
 def group(text: str) -> NodeGroup:
-    (found,) = groups_of(catalog(), [wanted(f"0:9:{text}")], PlanLimits(zones=("us-east-1a",)))
+    (found,) = groups_of(catalog(), [parse_nodes(f"0:9:{text}")], PlanLimits(zones=("us-east-1a",)))
     return found
 
 
@@ -53,9 +53,9 @@ def node_of(group: NodeGroup, name: str = "next") -> Tree:
     return tree
 
 
-def growth(group: NodeGroup, *, price: Decimal | None = None, known: bool = True) -> Growth:
+def growth(group: NodeGroup, *, price: Decimal | None = None, known: bool = True) -> GroupTemplate:
     slices = group.template("next", "1.36").slices if known else None
-    return Growth(node_of(group), slices, price if price is not None else group.price)
+    return GroupTemplate(node_of(group), slices, price if price is not None else group.price)
 
 
 def pod(name: str, cpu: str = "1", claim: str = "", **spec: Any) -> Tree:
@@ -83,10 +83,10 @@ def template(name: str, *expressions: str, count: int = 1) -> Tree:
     }
 
 
-def judged(pods: Sequence[Tree], nodes: int, growth: Growth, *others: Tree) -> Judged:
+def judged(pods: Sequence[Tree], nodes: int, growth: GroupTemplate, *others: Tree) -> EvaluatedOption:
     house = SimulatedCluster([*CLASS_TREES, *others, *pods], FEATURES)
     before = house.mark()
-    found = judge(house, ExpansionOption("g", nodes, "", tuple(pods)), growth, lambda: True)
+    found = evaluate(house, ExpansionOption("g", nodes, "", tuple(pods)), growth, lambda: True)
     assert house.mark() == before
     assert "next-0" not in house.nodes
     return found
@@ -95,7 +95,7 @@ def judged(pods: Sequence[Tree], nodes: int, growth: Growth, *others: Tree) -> J
 def test_pods_without_claims_are_served_by_room() -> None:
     # An m6i.xlarge has less than four cores for pods.
     found = judged([pod(f"p{n}", cpu="2") for n in range(3)], 2, growth(M6I))
-    assert (found.served, found.asked, found.cost) == (2, 3, 2 * M6I.price)
+    assert (found.served, found.pods, found.cost) == (2, 3, 2 * M6I.price)
     assert "default/p2" in found.why
     assert judged([pod(f"p{n}", cpu="2") for n in range(3)], 3, growth(M6I)).served == 3
 
@@ -161,8 +161,8 @@ def test_what_cannot_be_told_is_not_told() -> None:
     # Without claims nobody needs to know.
     assert judged([pod("p")], 1, growth(G5, known=False)).served == 1
     house = SimulatedCluster([pod("p")], FEATURES)
-    assert judge(house, ExpansionOption("g", 1, "", (pod("p"),)), growth(M6I), lambda: False).served is None
-    assert judge(house, ExpansionOption("g", 1), growth(M6I), lambda: True).served is None
+    assert evaluate(house, ExpansionOption("g", 1, "", (pod("p"),)), growth(M6I), lambda: False).served is None
+    assert evaluate(house, ExpansionOption("g", 1), growth(M6I), lambda: True).served is None
 
 
 def test_a_template_that_is_missing_serves_nobody() -> None:
@@ -190,15 +190,15 @@ def test_leaving_out_changes_nothing(groups: list[tuple[NodeGroup, int]], count:
     pods = [pod(f"p{n}", claim="big") for n in range(count)]
     house = SimulatedCluster([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
     options = [(ExpansionOption(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in groups]
-    every = [judge(house, option, grows, lambda: True) for option, grows in options]
+    every = [evaluate(house, option, grows, lambda: True) for option, grows in options]
     assert set(best(every)) == set(best(tuple(judged_all(house, options, lambda: True))))
 
 
 # --- the best --------------------------------------------------------------------------------------------------------
 
 
-def of(group: str, served: int | None, cost: str | None, nodes: int = 1) -> Judged:
-    return Judged(group, nodes, 4, served, Decimal(cost) if cost is not None else None)
+def of(group: str, served: int | None, cost: str | None, nodes: int = 1) -> EvaluatedOption:
+    return EvaluatedOption(group, nodes, 4, served, Decimal(cost) if cost is not None else None)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def of(group: str, served: int | None, cost: str | None, nodes: int = 1) -> Judg
         ([], []),
     ],
 )
-def test_the_best(options: list[Judged], chosen: list[str]) -> None:
+def test_the_best(options: list[EvaluatedOption], chosen: list[str]) -> None:
     assert list(best(options)) == chosen
 
 
@@ -227,7 +227,7 @@ choices = st.builds(
 
 
 @given(st.lists(choices, max_size=6, unique_by=lambda one: one.group))
-def test_nothing_that_serves_is_cheaper_by_pod_than_the_best(options: list[Judged]) -> None:
+def test_nothing_that_serves_is_cheaper_by_pod_than_the_best(options: list[EvaluatedOption]) -> None:
     chosen = best(options)
     by_group = {one.group: one for one in options}
     assert set(chosen) <= set(by_group)
@@ -247,7 +247,7 @@ def slices_on(group: NodeGroup, node: str) -> list[Tree]:
 
 
 def test_a_group_of_ours_has_its_template_and_its_price() -> None:
-    found = Growths([G5], catalog(), (), (), "1.36").of(G5.id, node_of(G5))
+    found = GroupTemplates([G5], catalog(), (), (), "1.36").of(G5.id, node_of(G5))
     assert found.price == G5.price
     assert found.slices == G5.template("next", "1.36").slices
 
@@ -255,7 +255,7 @@ def test_a_group_of_ours_has_its_template_and_its_price() -> None:
 def test_a_node_that_is_alive_is_the_truth() -> None:
     alive, published = node_of(G6, "alive"), slices_on(G6, "alive")
     published[0]["spec"]["devices"].clear()
-    found = Growths([G6], catalog(), [alive], published, "1.36").of(G6.id, node_of(G6))
+    found = GroupTemplates([G6], catalog(), [alive], published, "1.36").of(G6.id, node_of(G6))
     assert found.slices is not None
     (one,) = found.slices
     assert (one.spec.node_name, one.spec.pool.name, one.spec.devices) == ("next", "next", ())
@@ -263,8 +263,8 @@ def test_a_node_that_is_alive_is_the_truth() -> None:
 
 def test_groups_of_other_clouds_have_the_catalogues_price_and_a_living_nodes_devices() -> None:
     theirs = node_of(G5)
-    assert Growths((), catalog(), (), (), "1.36").of("asg-1", theirs) == Growth(theirs, None, G5.price)
-    found = Growths((), catalog(), [node_of(G5, "alive")], slices_on(G5, "alive"), "1.36").of("asg-1", theirs)
+    assert GroupTemplates((), catalog(), (), (), "1.36").of("asg-1", theirs) == GroupTemplate(theirs, None, G5.price)
+    found = GroupTemplates((), catalog(), [node_of(G5, "alive")], slices_on(G5, "alive"), "1.36").of("asg-1", theirs)
     assert found.slices is not None
     assert found.slices[0].spec.node_name == "next"
 
@@ -273,12 +273,12 @@ def test_groups_of_other_clouds_have_the_catalogues_price_and_a_living_nodes_dev
 def test_spot_is_known_by_its_label(label: dict[str, str]) -> None:
     instance = next(one for one in catalog() if one.price("spot") and not one.unusable)
     node = {"metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": instance.name, **label}}}
-    assert Growths((), catalog(), (), (), "1.36").of("g", node).price == instance.price("spot")
+    assert GroupTemplates((), catalog(), (), (), "1.36").of("g", node).price == instance.price("spot")
 
 
 def test_a_type_that_nobody_knows_has_no_price() -> None:
     node = {"metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": "x9.huge"}}}
-    assert Growths((), catalog(), (), (), "1.36").of("g", node) == Growth(node, None, None)
+    assert GroupTemplates((), catalog(), (), (), "1.36").of("g", node) == GroupTemplate(node, None, None)
 
 
 # --- over a cluster --------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ async def asked(
     for resource, tree in objects:
         await client.create(resource, tree, tree["metadata"].get("namespace", ""))
     caches = Caches(client, clock=IdleClock(), random=Random(1))
-    chooser = Cheapest(caches, [M6I, G4DN, G5, G6], catalog(), FEATURES, **{"seconds": inf, **more})
+    chooser = CheapestExpander(caches, [M6I, G4DN, G5, G6], catalog(), FEATURES, **{"seconds": inf, **more})
     running = asyncio.create_task(caches.run())
     try:
         return await chooser.best_options(options, nodes)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.cluster_autoscaler.cloud_provider import USUAL, Cloud, Settings
-from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in, groups_of, wanted
+from allotment.autoscaler.cluster_autoscaler.cloud_provider import DEFAULT_SETTINGS, Cloud, CloudSettings
+from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in, groups_of, parse_nodes
 from allotment.autoscaler.provider import MachineState, MachineStatus, NoCapacity, OrderRejected
 from allotment.cluster.errors import Unreachable
 from allotment.externalgrpc import errors
@@ -27,7 +27,7 @@ from allotment.tools.plan.report import PlannedMachine
 P = ParamSpec("P")
 
 EAST = PlanLimits(zones=("us-east-1a",))
-G5, MIG = groups_of(catalog(), [wanted("1:4:aws/g5.xlarge"), wanted("0:2:aws/p4d.24xlarge/static-mig=1g.5gb:7")], EAST)
+G5, MIG = groups_of(catalog(), [parse_nodes("1:4:aws/g5.xlarge"), parse_nodes("0:2:aws/p4d.24xlarge/static-mig=1g.5gb:7")], EAST)
 
 
 def played(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -71,7 +71,7 @@ class Provider:
 class World:
     """A cloud provider, its provider, and the cluster's nodes with their providerIDs."""
 
-    def __init__(self, settings: Settings = USUAL) -> None:
+    def __init__(self, settings: CloudSettings = DEFAULT_SETTINGS) -> None:
         self.provider = Provider()
         self.nodes: dict[str, str] = {}
         self.settings = settings
@@ -113,7 +113,7 @@ async def test_a_mode_goes_along_with_the_order() -> None:
 async def test_not_more_than_the_most() -> None:
     world = World()
     await world.cloud.increase_size(G5.id, 3)
-    with pytest.raises(errors.InvalidArgumentError, match="wanted 5, at most 4"):
+    with pytest.raises(errors.InvalidArgumentError, match="requested 5, at most 4"):
         await world.cloud.increase_size(G5.id, 2)
     assert await world.cloud.target_size(G5.id) == 3
 
@@ -195,7 +195,7 @@ async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
     world.provider.put(G5, "running", "ip-0")
     failed = world.provider.put(G5, "failed")
     world.nodes["ip-0"] = "id-0"
-    with pytest.raises(errors.FailedPreconditionError, match="0 machines would be left"):
+    with pytest.raises(errors.FailedPreconditionError, match="0 machines of .* would remain"):
         await world.cloud.delete_nodes(G5.id, [NodeRef("id-0", "ip-0")])
     id = f"allotment://{failed}"
     await world.cloud.delete_nodes(G5.id, [NodeRef(id, id)])
@@ -208,7 +208,7 @@ async def test_of_nodes_of_several_groups_none_is_given_back() -> None:
     world.provider.put(G5, "running", "ip-0")
     world.provider.put(MIG, "running", "ip-1")
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
-    with pytest.raises(errors.InvalidArgumentError, match="ip-0 is not of"):
+    with pytest.raises(errors.InvalidArgumentError, match="ip-0 does not belong to"):
         await world.cloud.delete_nodes(MIG.id, [NodeRef("id-1", "ip-1"), NodeRef("id-0", "ip-0")])
     assert len(world.provider.machines) == 2
 
@@ -246,7 +246,7 @@ async def test_only_what_has_not_come_is_taken_back() -> None:
     starting = world.provider.put(G5, "starting")
     world.provider.put(G5, "ordered")
     world.nodes |= {"ip-0": "id-0", "ip-1": ""}
-    with pytest.raises(errors.FailedPreconditionError, match="2 have not come yet"):
+    with pytest.raises(errors.FailedPreconditionError, match="only 2 machines have no node yet"):
         await world.cloud.decrease_target_size(G5.id, 3)
     await world.cloud.decrease_target_size(G5.id, 1)
     assert list(world.provider.machines) == [here, registered, starting]
@@ -299,7 +299,7 @@ async def test_devices_have_more_time_to_come() -> None:
     minutes = 60 * 10**9
     usual = NodeGroupOptions(0.5, 0.5, False, False, 10 * minutes, 20 * minutes, 15 * minutes)
     assert await World().cloud.options(G5.id, usual) is None
-    patient = World(Settings(provisioning=1800.0)).cloud
+    patient = World(CloudSettings(provisioning=1800.0)).cloud
     assert await patient.options(G5.id, usual) == usual._replace(provisioning=30 * minutes)
     assert await patient.options(G5.id, usual._replace(provisioning=60 * minutes)) is None
 
@@ -327,7 +327,7 @@ async def test_no_node_of_ours_has_the_label_of_device_plugins() -> None:
 async def test_a_group_that_is_not_there() -> None:
     cloud = World().cloud
     for call in (cloud.target_size, cloud.instances, cloud.template_node):
-        with pytest.raises(errors.NotFoundError, match="no node group 'x'"):
+        with pytest.raises(errors.NotFoundError, match="node group 'x' not found"):
             await call("x")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.autoscaler.cluster_autoscaler.node_groups import BadNodes, NodeGroup, Wanted, group_in, groups_of, wanted
+from allotment.autoscaler.cluster_autoscaler.node_groups import InvalidNodeGroups, NodeGroup, NodeGroupSpec, group_in, groups_of, parse_nodes
 from allotment.fleet.catalog import catalog
 from allotment.tools.plan.limits import PlanLimits
 
@@ -16,7 +16,7 @@ EAST = PlanLimits(zones=("us-east-1a",))
 
 
 def groups(*texts: str, limits: PlanLimits = EAST) -> tuple[NodeGroup, ...]:
-    return groups_of(catalog(), [wanted(text) for text in texts], limits)
+    return groups_of(catalog(), [parse_nodes(text) for text in texts], limits)
 
 
 def test_a_group_for_each_type_and_zone() -> None:
@@ -57,34 +57,34 @@ def test_of_two_wishes_for_one_group_the_first_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("aws/g5.xlarge", "wanted MIN:MAX:PROVIDER/TYPE"),
-        ("0:x:aws/g5.xlarge", "wanted MIN:MAX:PROVIDER/TYPE"),
-        ("0:3:g5.xlarge", "wanted MIN:MAX:PROVIDER/TYPE"),
-        ("3:1:aws/g5.xlarge", "wanted MIN up to MAX, found 3:1"),
-        ("0:9999999999:aws/g5.xlarge", "wanted MIN up to MAX"),
-        ("0:1:aws/g5.xlrge", "no type in the catalogue is called aws/g5.xlrge"),
+        ("aws/g5.xlarge", "expected MIN:MAX:PROVIDER/TYPE"),
+        ("0:x:aws/g5.xlarge", "expected MIN:MAX:PROVIDER/TYPE"),
+        ("0:3:g5.xlarge", "expected MIN:MAX:PROVIDER/TYPE"),
+        ("3:1:aws/g5.xlarge", "expected MIN up to MAX, found 3:1"),
+        ("0:9999999999:aws/g5.xlarge", "expected MIN up to MAX"),
+        ("0:1:aws/g5.xlrge", "no instance type in the catalogue matches aws/g5.xlrge"),
         ("0:1:aws/g5.xlarge/static-mig=1g.5gb:7", "static-mig"),
     ],
 )
 def test_what_makes_no_group_is_told(text: str, told: str) -> None:
-    with pytest.raises(BadNodes, match=told):
+    with pytest.raises(InvalidNodeGroups, match=told):
         groups(text)
 
 
 def test_a_misspelt_type_has_a_hint() -> None:
-    with pytest.raises(BadNodes) as told:
+    with pytest.raises(InvalidNodeGroups) as told:
         groups("0:1:aws/g5.xlrge")
     assert "aws/g5.xlarge" in told.value.hint
 
 
 def test_a_type_without_a_price_makes_no_group() -> None:
     unknown = next(one for one in catalog() if not one.prices)
-    with pytest.raises(BadNodes, match="makes no node group"):
+    with pytest.raises(InvalidNodeGroups, match="makes no node group"):
         groups(f"0:1:{unknown.key}", limits=PlanLimits())
 
 
 def test_texts() -> None:
-    assert wanted("0:4:gcp/*") == Wanted(0, 4, "gcp/*")
+    assert parse_nodes("0:4:gcp/*") == NodeGroupSpec(0, 4, "gcp/*")
 
 
 @given(st.integers(), st.sampled_from(groups("0:3:aws/*", "0:3:aws/p4d.24xlarge/dynamic-mig")))

@@ -148,7 +148,7 @@ def test_rows_that_are_wrong_are_named_and_the_rest_is_used(allot: Allot, own: P
     ran = allot("catalog", "list", "us/", "--catalog", str(own))
     assert ran.code == 1
     assert names(ran.out) == ["us/rack"]
-    assert f"{own}:3:29: bad-cell: on_demand_usd_per_hour: wanted USD per hour, above 0" in ran.err
+    assert f"{own}:3:29: bad-cell: on_demand_usd_per_hour: expected USD per hour, above 0" in ran.err
     ran = allot("catalog", "show", "rack", "--catalog", str(own), "-o", "yaml")
     assert yaml.safe_load(ran.out)["zones"] == ["cellar"]
     assert ran.code == 1

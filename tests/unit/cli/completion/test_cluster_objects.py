@@ -116,10 +116,10 @@ def test_nobody_is_asked_for_a_password_while_typing(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(json.dumps(config))
     story = """
-from allotment.cli.completion import objects
+from allotment.cli.completion import cluster_objects
 from allotment.cli.main import complete
 
-objects.TIMEOUT_SECONDS = 60
+cluster_objects.TIMEOUT_SECONDS = 60
 complete()
 """
     ran = subprocess.run(

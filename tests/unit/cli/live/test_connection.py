@@ -13,7 +13,7 @@ from allotment.cli.live import connection
 from allotment.cli.live.connection import way_to
 from allotment.cli.output.errors import Failure, Mistake
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.lab.state import Register, Status
 from tests.unit.cli.conftest import Allot
 
@@ -153,11 +153,15 @@ def test_a_plugin_that_fails_is_no_silence_of_the_server(
     ("code", "message", "told"),
     [
         (401, "Unauthorized", "error: You must be logged in to the server (Unauthorized)"),
-        (403, 'forbidden: User "system:anonymous" cannot get path "/api"', "its user has no credentials"),
+        (
+            403,
+            'forbidden: User "system:anonymous" cannot get path "/api"',
+            "context mine has no credentials for its user",
+        ),
     ],
 )
 def test_whom_the_server_does_not_know_hears_what_to_look_at(code: int, message: str, told: str) -> None:
-    way = Target("https://example.invalid", context="mine")
+    way = ClusterTarget("https://example.invalid", context="mine")
     with pytest.raises(Failure) as failed, connection.cluster_errors(way):
         raise StatusError({"code": code, "message": message, "reason": "Forbidden"})
     assert told in f"{failed.value} {failed.value.hint}"
@@ -170,7 +174,7 @@ def test_a_certificate_of_somebody_else_is_named_so() -> None:
     error = Unreachable("GET https://example.invalid/api: [SSL …] (_ssl.c:1006)")
     error.__cause__ = OSError("cannot connect")
     error.__cause__.__cause__ = distrust
-    way = Target("https://example.invalid", context="mine")
+    way = ClusterTarget("https://example.invalid", context="mine")
     with pytest.raises(Mistake, match="trusted: self-signed certificate") as failed, connection.cluster_errors(way):
         raise error
     assert "certificate-authority-data" in failed.value.hint

@@ -24,9 +24,7 @@ def test_providers_and_files_in_one_word_or_in_several(tmp_path: Path) -> None:
     assert "home/box" in [one.key for one in together.catalog.types]
 
 
-@pytest.mark.parametrize(
-    ("word", "hint"), [("asw", "did you mean aws?"), ("aws,zz", "files must end in .csv")]
-)
+@pytest.mark.parametrize(("word", "hint"), [("asw", "did you mean aws?"), ("aws,zz", "files must end in .csv")])
 def test_a_provider_that_nobody_knows(word: str, hint: str) -> None:
     with pytest.raises(Mistake, match="--catalog: no provider") as refused:
         offered([word])

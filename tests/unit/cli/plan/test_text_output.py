@@ -32,7 +32,7 @@ def test_the_first_line_answers() -> None:
     assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven optimal)"
     assert told(ProvisioningPlan()).splitlines() == ["No pod or claim is pending: no machine is needed."]
     assert told(ProvisioningPlan(existing=mixed_plan().existing)).splitlines()[0] == "No machine is needed"
-    assert told(ProvisioningPlan(unserved=mixed_plan().unserved)).splitlines()[0] == "No machine serves them"
+    assert told(ProvisioningPlan(unserved=mixed_plan().unserved)).splitlines()[0] == "No machine fits the pods"
 
 
 def test_machines_stand_with_their_pods_and_devices() -> None:
@@ -149,7 +149,9 @@ def test_a_bound_that_is_not_known_is_null() -> None:
 
 
 def test_empty_fields_are_there_too() -> None:
-    data = data_of(plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1"))
+    data = data_of(
+        plan_of_machines([machine("n", "aws/g5.xlarge", "a10g", "1.006", placement("a", "n", "gpu-0"))], "1")
+    )
     (one,) = data["machines"]
     assert (one["taints"], one["layout"]) == ([], [])
     assert one["seats"][0]["claims"][0]["devices"][0]["share"] == {}

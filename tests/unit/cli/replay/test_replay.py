@@ -183,7 +183,7 @@ def test_rows_that_cannot_be_read_are_named_one_by_one(allot: Allot, trace: tupl
     Path(pods).write_text(PODS + "p-3,many,1,0,0\np-0,1,1,0,0\n")
     ran = allot("replay", pods, "--nodes", nodes)
     assert ran.code == 2
-    assert f"{pods}:5:5: bad-row: cpu_milli: wanted a number, found 'many'" in ran.err
+    assert f"{pods}:5:5: bad-row: cpu_milli: expected a number, found 'many'" in ran.err
     assert f"{pods}:6:1: bad-row: 'p-0' is there twice: wanted each name once" in ran.err
     assert ran.err.splitlines()[-1] == "Found 2 errors."
 
@@ -195,7 +195,7 @@ def test_prices_of_ones_own_that_cannot_be_read_are_named_and_nothing_is_run(
     own.write_text("provider,instance_type,on_demand_usd_per_hour\naws,p4d.24xlarge,-1\n")
     ran = allot("replay", trace[0], "--nodes", trace[1], "--catalog", str(own))
     assert (ran.code, ran.out) == (2, "")
-    assert f"{own}:2:18: bad-cell: on_demand_usd_per_hour: wanted USD per hour" in ran.err
+    assert f"{own}:2:18: bad-cell: on_demand_usd_per_hour: expected USD per hour" in ran.err
 
 
 def test_a_model_that_no_table_has_is_priced_by_its_name(allot: Allot, tmp_path: Path) -> None:

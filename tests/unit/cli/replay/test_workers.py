@@ -34,7 +34,7 @@ def test_a_process_that_is_killed_is_told_and_the_others_are_ended() -> None:
             if child.pid is not None:
                 os.kill(child.pid, signal.SIGKILL)
 
-    with pytest.raises(WorkerLost, match="it was killed, or memory ran out"):
+    with pytest.raises(WorkerLost, match="a worker process was killed or ran out of memory"):
         list(made(question(), JOBS, 2, kill))
     assert not active_children()
 

@@ -10,16 +10,16 @@ import pytest
 from allotment.cluster.client import Resource
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of
-from allotment.cluster.inspection.snapshot import DEVICES, WORKLOADS, Snapshot, Wanted, served, take
+from allotment.cluster.inspection.snapshot import DEVICES, WORKLOADS, Snapshot, SnapshotResource, served_resources, take_snapshot
 from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
 
-RULES = Wanted("resource.k8s.io", "devicetaintrules")
+RULES = SnapshotResource("resource.k8s.io", "devicetaintrules")
 READ = "this release of Allotment reads v1, v1beta2 and v1alpha3"
 
 
-def taken(client: ReleaseClient, *wanted: Wanted) -> Snapshot:
+def taken(client: ReleaseClient, *wanted: SnapshotResource) -> Snapshot:
     async def story() -> Snapshot:
-        return await take(client, await discover(client), wanted)
+        return await take_snapshot(client, await discover(client), wanted)
 
     return asyncio.run(story())
 
@@ -36,7 +36,7 @@ def test_taint_rules_are_read_in_the_newest_version_that_a_release_serves(
     releases: Mapping[str, Served], versions: Mapping[str, list[str]]
 ) -> None:
     async def found(release: str) -> list[str]:
-        return [resource.version for resource, _ in served(await discover(ReleaseClient(releases[release])), [RULES])]
+        return [resource.version for resource, _ in served_resources(await discover(ReleaseClient(releases[release])), [RULES])]
 
     assert {release: asyncio.run(found(release)) for release in releases} == versions
 

@@ -22,7 +22,7 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.http_server import Server, server_context
@@ -84,7 +84,7 @@ def test_whoever_is_told_when_to_come_back_does_so_whatever_was_asked(asked: str
 
 def test_who_asks_when_it_is_closed_opens_nothing() -> None:
     async def story() -> None:
-        client = HttpClient(Target("http://127.0.0.1:9"))
+        client = HttpClient(ClusterTarget("http://127.0.0.1:9"))
         await client.close()
         with pytest.raises(Unreachable, match="not sent: the client was closed"):
             await client.get(NODES, "n1")
@@ -99,7 +99,7 @@ def test_patience_ends() -> None:
 
         serving = Server(lost)
         port = await serving.listen("127.0.0.1", 0)
-        async with HttpClient(Target(f"http://127.0.0.1:{port}"), patience_seconds=0.6) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), retry_seconds=0.6) as client:
             began = time.monotonic()
             with pytest.raises(StatusError) as raised:
                 await client.get(NODES, "n1")
@@ -157,7 +157,7 @@ def test_a_connection_that_breaks_off_is_made_again_where_that_is_safe() -> None
     async def story() -> None:
         async with AsyncExitStack() as stack:
             port, heads = await stack.enter_async_context(breaking(False, True, True, False, True))
-            client = await stack.enter_async_context(HttpClient(Target(f"http://127.0.0.1:{port}")))
+            client = await stack.enter_async_context(HttpClient(ClusterTarget(f"http://127.0.0.1:{port}")))
             await client.get(NODES, "n1")
             await client.patch(NODES, "n1", PINNED)
             with pytest.raises(Unreachable, match=r"POST http://127\.0\.0\.1:\d+/api/v1/nodes"):
@@ -178,7 +178,7 @@ def test_a_server_that_is_restarted_is_waited_for_and_one_that_never_was_is_not(
         port = kept.getsockname()[1]
         first = Server(node)
         await first.listen("127.0.0.1", port)
-        async with HttpClient(Target(f"http://127.0.0.1:{port}"), patience_seconds=50) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), retry_seconds=50) as client:
             await client.get(NODES, "n1")
             await first.stop(1)
             # Nothing can have reached it: even what must not be done twice waits.
@@ -189,7 +189,7 @@ def test_a_server_that_is_restarted_is_waited_for_and_one_that_never_was_is_not(
             await second.listen("127.0.0.1", port)
             assert (await asking)["metadata"]["name"] == "POST"
             await second.stop(1)
-        async with HttpClient(Target(f"http://127.0.0.1:{port}"), patience_seconds=3600) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), retry_seconds=3600) as client:
             with pytest.raises(Unreachable):
                 await client.get(NODES, "n1")
         kept.close()
@@ -227,8 +227,8 @@ def test_a_server_that_shakes_no_hands_for_a_while_is_waited_for(
         port = kept.getsockname()[1]
         first, second = Server(node), Server(node)
         await first.listen("127.0.0.1", port, server_context(*made.server, made.authority))
-        target = Target(f"https://127.0.0.1:{port}", authority=made.authority.read_bytes())
-        async with HttpClient(target, patience_seconds=300) as client:
+        target = ClusterTarget(f"https://127.0.0.1:{port}", authority=made.authority.read_bytes())
+        async with HttpClient(target, retry_seconds=300) as client:
             await until(met)
             await first.stop(1)
             async with await asyncio.start_server(silent, "127.0.0.1", port):
@@ -252,7 +252,7 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
     async def story() -> None:
         listener = await asyncio.start_server(silent, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
-        async with HttpClient(Target(f"http://127.0.0.1:{port}"), timeout_seconds=0.2) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), timeout_seconds=0.2) as client:
             with pytest.raises(Unreachable, match="no answer in time"):
                 await client.get(NODES, "n1")
         listener.close()
@@ -297,7 +297,7 @@ def test_a_cache_goes_on_where_its_server_stopped() -> None:
 
         serving = Server(serve)
         port = await serving.listen("127.0.0.1", 0)
-        async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}")) as client:
             cache: Cache[Tree] = Cache(client, NODES, clock=Clock(100), random=Random(1))
             running = asyncio.create_task(cache.run())
             await until(lambda: cache.item("", "c"))
@@ -376,7 +376,7 @@ def test_through_a_proxy_with_tls_from_end_to_end(
 
         serving = Server(who)
         port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
-        target = Target(
+        target = ClusterTarget(
             f"https://cluster.example.com:{port}", authority=made.authority.read_bytes(), server_name="kubernetes",
             certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes(),
         )  # fmt: skip
@@ -415,7 +415,7 @@ def test_a_proxy_that_is_not_spoken_to_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HTTPS_PROXY", "socks5://jane:secret@127.0.0.1:1080")
 
     async def story() -> None:
-        async with HttpClient(Target("https://cluster.example.com")) as client:
+        async with HttpClient(ClusterTarget("https://cluster.example.com")) as client:
             with pytest.raises(Unreachable, match=r"expected an http:// or https:// proxy, found socks5://") as raised:
                 await client.get(NODES, "n1")
             assert "secret" not in str(raised.value)
@@ -428,7 +428,7 @@ def test_through_a_proxy_without_tls() -> None:
         serving = Server(Scripted(answer({"kind": "Node"})))
         port = await serving.listen("127.0.0.1", 0)
         async with proxy() as (at, asked):
-            target = Target(f"http://cluster.example.com:{port}", proxy=f"http://127.0.0.1:{at}")
+            target = ClusterTarget(f"http://cluster.example.com:{port}", proxy=f"http://127.0.0.1:{at}")
             async with HttpClient(target) as client:
                 assert await client.get(NODES, "n1") == {"kind": "Node"}
             assert asked == [f"GET http://cluster.example.com:{port}/api/v1/nodes/n1 HTTP/1.1"]
@@ -455,8 +455,8 @@ def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> No
     async def story() -> None:
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
-        target = Target(f"http://127.0.0.1:{port}")
-        async with HttpClient(target, patience_seconds=0.2, barred=lambda: next(bars)) as client:
+        target = ClusterTarget(f"http://127.0.0.1:{port}")
+        async with HttpClient(target, retry_seconds=0.2, write_block=lambda: next(bars)) as client:
             await _asked_while_another_leads(client, asked)
         await serving.stop(1)
 
@@ -480,10 +480,10 @@ def test_what_is_barred_by_the_time_that_its_connection_is_there_is_not_sent(
         shown.sni_callback = greeted
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0, shown)
-        target = Target(
+        target = ClusterTarget(
             f"https://127.0.0.1:{port}", authority=made.authority.read_bytes(), server_name="kubernetes", token="t"
         )
-        async with HttpClient(target, patience_seconds=0, barred=lambda: bar[0]) as client:
+        async with HttpClient(target, retry_seconds=0, write_block=lambda: bar[0]) as client:
             await _asked_while_another_leads(client, asked)
         await serving.stop(1)
 

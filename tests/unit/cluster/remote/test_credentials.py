@@ -18,7 +18,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote import credential_plugins, credentials
 from allotment.cluster.remote.credentials import Credentials
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Plugin, Target
+from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.http_server import Server, server_context
@@ -27,12 +27,12 @@ from tests.unit.cluster.remote.test_http_client import Scripted, answer, refusal
 V1 = "client.authentication.k8s.io/v1"
 
 
-def script(folder: Path, text: str, **more: Any) -> Plugin:
+def script(folder: Path, text: str, **more: Any) -> CredentialPlugin:
     """A plugin that appends a line to ``runs`` each time and then does as told."""
     path = folder / "login"
     path.write_text(f"#!/bin/sh\necho run >> {folder}/runs\n{text}\n")
     path.chmod(0o755)
-    return Plugin(str(path), (), (), more.pop("api_version", V1), **more)
+    return CredentialPlugin(str(path), (), (), more.pop("api_version", V1), **more)
 
 
 def credential(ends: datetime | None = None, api_version: str = V1, **status: str) -> str:
@@ -123,7 +123,7 @@ def test_a_plugin_that_hangs_is_ended_with_all_that_it_began(
     async def story() -> None:
         async with asyncio.timeout(200):
             with pytest.raises(Unreachable, match="did not exit within"):
-                await credential_plugins.credential(script(tmp_path, hangs), Target("https://c"))
+                await credential_plugins.credential(script(tmp_path, hangs), ClusterTarget("https://c"))
 
     asyncio.run(story())
 
@@ -192,7 +192,7 @@ def test_a_certificate_in_files_is_read_again(tmp_path: Path, monkeypatch: pytes
         become(made.admin)
         serving = Server(who)
         port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
-        target = Target(
+        target = ClusterTarget(
             f"https://127.0.0.1:{port}", authority=made.authority.read_bytes(), certificate_file=certificate,
             key_file=key,
         )  # fmt: skip
@@ -221,7 +221,7 @@ def test_an_authority_in_a_file_is_read_again(tmp_path: Path, monkeypatch: pytes
         shown = server_context(*before.server, before.authority)
         serving = Server(Scripted(*[answer({}, 200, ("Connection", "close"))] * 3))
         port = await serving.listen("127.0.0.1", 0, shown)
-        target = Target(
+        target = ClusterTarget(
             f"https://127.0.0.1:{port}", authority=authority.read_bytes(), authority_file=authority, token="t"
         )
         async with HttpClient(target) as client:
@@ -243,7 +243,7 @@ def test_no_key_is_written_to_a_disk_which_need_not_be_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = certificates.ensure(tmp_path, datetime.now(UTC), ["kubernetes"])
-    target = Target("https://c", certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes())
+    target = ClusterTarget("https://c", certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes())
 
     def read_only(*_: object, **__: object) -> tuple[int, str]:
         raise FileNotFoundError("No usable temporary directory found")
@@ -264,7 +264,7 @@ def test_a_plugin_may_make_a_certificate(tmp_path: Path) -> None:
     async def story() -> None:
         serving = Server(who)
         port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
-        target = Target(
+        target = ClusterTarget(
             f"https://127.0.0.1:{port}", authority=made.authority.read_bytes(), plugin=script(tmp_path, mine)
         )
         async with HttpClient(target) as client:

@@ -16,9 +16,9 @@ from allotment.apiserver.http_messages import Answer, Request, Response, Streami
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.gc_tuning import paused
-from allotment.cluster.remote.connection import LATER_SECONDS, Barred
+from allotment.cluster.remote.connection import LATER_SECONDS, WriteBlock
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Plugin, Target
+from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
 from allotment.lab import certificates
 from allotment.lab.http_server import Server, server_context
 from allotment.model.trees import Tree
@@ -54,16 +54,16 @@ class Scripted:
 
 def talk(
     server: Scripted, story: Callable[[HttpClient], Awaitable[Any]], *, patience: float = 0,
-    later: float = LATER_SECONDS, barred: Barred | None = None, **more: Any,
+    later: float = LATER_SECONDS, barred: WriteBlock | None = None, **more: Any,
 ) -> None:  # fmt: skip
     """Let a client talk to a server of plain HTTP."""
 
     async def main() -> None:
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
-        target = Target(f"http://127.0.0.1:{port}", **more)
+        target = ClusterTarget(f"http://127.0.0.1:{port}", **more)
         async with HttpClient(
-            target, "tests", patience_seconds=patience, later_seconds=later, barred=barred
+            target, "tests", retry_seconds=patience, later_seconds=later, write_block=barred
         ) as client:  # fmt: skip
             await story(client)
         await serving.stop(1)
@@ -72,7 +72,7 @@ def talk(
 
 
 def test_it_is_a_client() -> None:
-    client: Client = HttpClient(Target("http://nowhere"))
+    client: Client = HttpClient(ClusterTarget("http://nowhere"))
     assert callable(client.watch)
 
 
@@ -254,7 +254,7 @@ def test_a_name_with_odd_characters_stays_one_name() -> None:
 
 def test_no_answer_is_unreachable_and_says_what_was_tried() -> None:
     async def story() -> None:
-        async with HttpClient(Target("http://127.0.0.1:1")) as client:
+        async with HttpClient(ClusterTarget("http://127.0.0.1:1")) as client:
             with pytest.raises(Unreachable, match=r"GET http://127\.0\.0\.1:1/api/v1/nodes/n1: "):
                 await client.get(NODES, "n1")
             with pytest.raises(Unreachable):
@@ -262,7 +262,7 @@ def test_no_answer_is_unreachable_and_says_what_was_tried() -> None:
         server = Scripted(Response(200, JSON, b"<html>"))
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
-        async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}")) as client:
             with pytest.raises(Unreachable, match="expected a JSON object, found '<html>'"):
                 await client.get(NODES, "n1")
         await serving.stop(1)
@@ -312,7 +312,7 @@ def test_a_watch_whose_server_hangs_ends_so_that_another_is_asked_for(monkeypatc
     async def story() -> None:
         listener = await asyncio.start_server(hang, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
-        async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}")) as client:
             assert [event.type async for event in client.watch(NODES, revision="1")] == ["ADDED"]
         listener.close()
         await listener.wait_closed()
@@ -331,7 +331,7 @@ def test_a_watch_that_breaks_off_is_unreachable() -> None:
     async def story() -> None:
         listener = await asyncio.start_server(break_off, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
-        async with HttpClient(Target(f"http://127.0.0.1:{port}")) as client:
+        async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}")) as client:
             watch = client.watch(NODES, revision="1")
             assert (await anext(watch)).type == "ADDED"
             with pytest.raises(Unreachable):
@@ -360,11 +360,11 @@ def test_tokens_passwords_and_impersonation_are_sent(tmp_path: Path) -> None:
         assert server.asked[0].headers["impersonate-user"] == "jane"
 
 
-def plugin(folder: Path, script: str) -> Plugin:
+def plugin(folder: Path, script: str) -> CredentialPlugin:
     path = folder / "login"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return Plugin(str(path), ("world",), (("GREETING", "hello"),), "client.authentication.k8s.io/v1", "install it")
+    return CredentialPlugin(str(path), ("world",), (("GREETING", "hello"),), "client.authentication.k8s.io/v1", "install it")
 
 
 def test_a_plugin_makes_a_token_and_makes_another_when_it_is_refused(tmp_path: Path) -> None:
@@ -404,7 +404,7 @@ def test_a_plugin_that_is_not_there_says_how_to_get_it() -> None:
         with pytest.raises(Unreachable, match=r"cannot be started: No such file or directory\. install it"):
             await client.get(NODES, "n1")
 
-    talk(Scripted(), story, plugin=Plugin("/not/there", (), (), "client.authentication.k8s.io/v1", "install it"))
+    talk(Scripted(), story, plugin=CredentialPlugin("/not/there", (), (), "client.authentication.k8s.io/v1", "install it"))
 
 
 def test_tls_with_a_client_certificate_and_a_server_name(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_tls_with_a_client_certificate_and_a_server_name(tmp_path: Path) -> None
     async def story() -> None:
         serving = Server(who)
         port = await serving.listen("127.0.0.1", 0, server_context(*made.server, made.authority))
-        target = Target(f"https://127.0.0.1:{port}", authority=authority)
+        target = ClusterTarget(f"https://127.0.0.1:{port}", authority=authority)
         mine = target._replace(certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes())
         for given, name in [
             (target, ""),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.remote import kubeconfig
-from allotment.cluster.remote.kubeconfig import UnusableKubeconfig
+from allotment.cluster.remote.kubeconfig import KubeconfigError
 
 FIRST = """
 apiVersion: v1
@@ -45,7 +45,7 @@ def two(tmp_path: Path) -> list[Path]:
 
 def test_the_current_context_with_files_beside_the_configuration(two: list[Path]) -> None:
     found = kubeconfig.target(two)
-    assert found == kubeconfig.Target(
+    assert found == kubeconfig.ClusterTarget(
         server="https://one:6443", context="dev", namespace="shop", authority=b"AUTHORITY", server_name="kubernetes",
         proxy="http://proxy:3128", certificate=b"CERT", key=b"KEY", key_file=two[0].parent / "pki/admin.key",
         authority_file=two[0].parent / "pki/ca.crt",
@@ -75,7 +75,7 @@ users:
            env: [{name: A, value: b}], provideClusterInfo: true, installHint: get it}
 """
     path = written(tmp_path, text)
-    assert kubeconfig.target([path]).plugin == kubeconfig.Plugin(
+    assert kubeconfig.target([path]).plugin == kubeconfig.CredentialPlugin(
         str(tmp_path / "bin/login"), ("--for", "me"), (("A", "b"),), "client.authentication.k8s.io/v1", "get it", True
     )
 
@@ -129,7 +129,7 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(UnusableKubeconfig) as raised:
+    with pytest.raises(KubeconfigError) as raised:
         kubeconfig.target([path])
     assert str(raised.value).startswith(str(tmp_path))
     assert told in str(raised.value)
@@ -165,7 +165,7 @@ def test_what_is_said_of_an_impersonated_user_fits_into_a_header(tmp_path: Path)
 
 
 def test_no_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(UnusableKubeconfig, match=r"looked for .*/none; set --kubeconfig or KUBECONFIG"):
+    with pytest.raises(KubeconfigError, match=r"looked for .*/none; set --kubeconfig or KUBECONFIG"):
         kubeconfig.target([tmp_path / "none"])
 
 
@@ -176,7 +176,7 @@ def test_in_a_pod_the_service_account_is_the_way(tmp_path: Path) -> None:
     written(tmp_path, "PEM", "ca.crt")
     written(tmp_path, "jobs\n", "namespace")
     assert kubeconfig.in_cluster({}, tmp_path) is None
-    assert kubeconfig.in_cluster(environment, tmp_path) == kubeconfig.Target(
+    assert kubeconfig.in_cluster(environment, tmp_path) == kubeconfig.ClusterTarget(
         server="https://[fd00::1]:443", namespace="jobs", authority=b"PEM", authority_file=tmp_path / "ca.crt",
         token_file=tmp_path / "token",
     )  # fmt: skip
@@ -192,7 +192,7 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def test_who_names_a_file_is_not_taken_elsewhere(tmp_path: Path, pod: dict[str, str]) -> None:
     assert kubeconfig.target(environment={**pod, "KUBECONFIG": "/not/there"}).server == "https://10.0.0.1:443"
-    with pytest.raises(kubeconfig.NoKubeconfig, match=r"looked for .*/none"):
+    with pytest.raises(kubeconfig.KubeconfigNotFound, match=r"looked for .*/none"):
         kubeconfig.target([tmp_path / "none"], environment=pod)
 
 
@@ -202,7 +202,7 @@ def test_nobody_needs_a_home(pod: dict[str, str], monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Path, "home", homeless)
     assert kubeconfig.target(environment=pod).server == "https://10.0.0.1:443"
-    with pytest.raises(kubeconfig.NoKubeconfig, match=r"looked for ~/.kube/config"):
+    with pytest.raises(kubeconfig.KubeconfigNotFound, match=r"looked for ~/.kube/config"):
         kubeconfig.target(environment={})
 
 

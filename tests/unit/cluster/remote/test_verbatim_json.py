@@ -12,7 +12,7 @@ from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import Target
+from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.remote.verbatim_json import PROTOBUF, as_stored, encoded
 from allotment.lab.http_server import Server
 
@@ -74,7 +74,7 @@ def updated(server: Careful, tree: dict[str, Any], subresource: str = "") -> dic
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
         try:
-            async with HttpClient(Target(f"http://127.0.0.1:{port}"), patience_seconds=0) as client:
+            async with HttpClient(ClusterTarget(f"http://127.0.0.1:{port}"), retry_seconds=0) as client:
                 return await client.update(CLAIMS, tree, subresource=subresource)
         finally:
             await serving.stop(1)

@@ -12,7 +12,7 @@ import pytest
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError, UnknownVersions
 from allotment.cluster.remote import version_negotiation
-from allotment.cluster.remote.version_negotiation import Negotiated, NotServed, Versions
+from allotment.cluster.remote.version_negotiation import NegotiatingClient, DeviceApiNotServed, ServedVersions
 from allotment.cluster.resources import CLAIMS, POD_GROUPS, PODS, POOL_STATUS_REQUESTS, TAINT_RULES
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
@@ -52,8 +52,8 @@ class Older(MemoryClient):
 def test_what_goes_out_is_of_the_clusters_version_and_what_comes_back_of_ours() -> None:
     async def story() -> None:
         cluster = Older("v1beta1", "v1alpha3")
-        client = Negotiated(cluster)
-        await client.versions.ask()
+        client = NegotiatingClient(cluster)
+        await client.versions.check_device_api()
         there = CLAIMS._replace(version="v1beta1")
         made = await client.create(CLAIMS, CLAIM, "n")
         assert (made["apiVersion"], made["spec"]) == ("resource.k8s.io/v1", CLAIM["spec"])
@@ -78,8 +78,8 @@ def test_what_goes_out_is_of_the_clusters_version_and_what_comes_back_of_ours() 
 def test_a_cluster_that_has_what_programs_speak_is_spoken_to_as_it_is() -> None:
     async def story() -> None:
         cluster = Older("v1beta1", "v1")
-        client = Negotiated(cluster)
-        await client.versions.ask()
+        client = NegotiatingClient(cluster)
+        await client.versions.check_device_api()
         made = await client.create(CLAIMS, CLAIM, "n")
         assert await client.get(CLAIMS, "a", "n") is cluster.objects[CLAIMS, "n", "a"] is made
 
@@ -89,7 +89,7 @@ def test_a_cluster_that_has_what_programs_speak_is_spoken_to_as_it_is() -> None:
 def test_it_is_asked_once_and_only_by_those_who_want_devices() -> None:
     async def story() -> None:
         cluster = Older("v1beta2")
-        client = Negotiated(cluster)
+        client = NegotiatingClient(cluster)
         await client.list(PODS)
         assert cluster.asked == []
         await asyncio.gather(*(client.list(CLAIMS) for _ in range(3)))
@@ -101,8 +101,8 @@ def test_it_is_asked_once_and_only_by_those_who_want_devices() -> None:
 @pytest.mark.parametrize(("served", "found"), [((), "none"), (("v1alpha3",), "v1alpha3")])
 def test_a_cluster_without_devices_is_told_so(served: tuple[str, ...], found: str) -> None:
     async def story() -> None:
-        with pytest.raises(NotServed) as raised:
-            await Versions(Older(*served)).ask()
+        with pytest.raises(DeviceApiNotServed) as raised:
+            await ServedVersions(Older(*served)).check_device_api()
         said = f"expected v1, v1beta2 or v1beta1, found {found}. It is enabled by default from 1.34"
         assert said in str(raised.value)
         assert raised.value.code == 404
@@ -115,8 +115,8 @@ def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.Monk
 
     async def story() -> None:
         cluster = Older("v1beta1")
-        client = Negotiated(cluster)
-        await client.versions.ask()
+        client = NegotiatingClient(cluster)
+        await client.versions.check_device_api()
         assert (await client.list(CLAIMS)).items == []
         cluster.served = ("v1",)
         await cluster.create(CLAIMS, CLAIM, "n")
@@ -134,8 +134,8 @@ def test_a_watch_of_a_version_that_is_gone_ends_and_forgets_nothing(monkeypatch:
 
     async def story() -> None:
         cluster = Older("v1beta1")
-        client = Negotiated(cluster)
-        await client.versions.ask()
+        client = NegotiatingClient(cluster)
+        await client.versions.check_device_api()
         cluster.served = ("v1",)
         cluster.refuse = [refusal(404, "NotFound")]
         assert [event async for event in client.watch(CLAIMS, revision="0")] == []
@@ -168,7 +168,7 @@ def test_taint_rules_are_read_and_written_in_the_newest_version_that_a_release_s
 ) -> None:
     async def story() -> None:
         cluster = ReleaseClient(served)
-        client = Negotiated(cluster)
+        client = NegotiatingClient(cluster)
         cluster.put(TAINT_RULES._replace(version=version), RULE)
         (rule,) = (await client.list(TAINT_RULES)).items
         assert (rule["apiVersion"], rule["spec"]) == (TAINT_RULES.api_version, RULE["spec"])
@@ -186,7 +186,7 @@ def test_taint_rules_are_read_and_written_in_the_newest_version_that_a_release_s
 def test_a_release_that_serves_no_taint_rules_has_none(release: str, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         with pytest.raises(StatusError) as raised:
-            await Negotiated(ReleaseClient(BY_DEFAULT[release])).list(TAINT_RULES)
+            await NegotiatingClient(ReleaseClient(BY_DEFAULT[release])).list(TAINT_RULES)
         assert raised.value.code == 404
 
     asyncio.run(story())
@@ -197,7 +197,7 @@ def test_a_kind_that_is_served_in_unknown_versions_only_is_an_error_and_never_no
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:
-        client = Negotiated(ReleaseClient(LATER))
+        client = NegotiatingClient(ReleaseClient(LATER))
         calls = (
             lambda: client.list(TAINT_RULES), lambda: client.get(TAINT_RULES, "broken"),
             lambda: client.patch(TAINT_RULES, "broken", {}), lambda: anext(client.watch(TAINT_RULES, revision="0")),
@@ -218,7 +218,7 @@ def test_claims_in_unknown_versions_only_are_told_from_no_claims() -> None:
         with pytest.raises(
             UnknownVersions, match=r"resourceclaims\.resource\.k8s\.io cannot be read: served only in v2;"
         ):
-            await Versions(ReleaseClient({"resource.k8s.io/v2": ("resourceclaims",)})).ask()
+            await ServedVersions(ReleaseClient({"resource.k8s.io/v2": ("resourceclaims",)})).check_device_api()
 
     asyncio.run(story())
 
@@ -228,7 +228,7 @@ def test_claims_in_unknown_versions_only_are_told_from_no_claims() -> None:
 )  # fmt: skip
 def test_pod_groups_are_read_in_the_versions_that_are_known(release: str, readable: bool | None) -> None:
     async def story() -> None:
-        client = Negotiated(ReleaseClient(ALL[release]))
+        client = NegotiatingClient(ReleaseClient(ALL[release]))
         if readable:
             assert (await client.list(POD_GROUPS)).items == []
             assert (await client.list(POOL_STATUS_REQUESTS)).items == []
@@ -246,7 +246,7 @@ def test_an_object_is_not_gone_because_its_version_is(monkeypatch: pytest.Monkey
 
     async def story() -> None:
         cluster = ReleaseClient(ALL["1.36"])
-        client = Negotiated(cluster)
+        client = NegotiatingClient(cluster)
         cluster.put(POD_GROUPS, {"metadata": {"name": "g", "namespace": "n"}})
         cluster.put(TAINT_RULES, RULE)
         assert await client.get(POD_GROUPS, "g", "n")
@@ -266,11 +266,11 @@ def test_kinds_of_which_programs_know_one_version_are_told_from_none_as_well() -
 
     async def story() -> None:
         with pytest.raises(StatusError) as raised:
-            await Negotiated(ReleaseClient(BY_DEFAULT["1.37"])).list(node_claims)
+            await NegotiatingClient(ReleaseClient(BY_DEFAULT["1.37"])).list(node_claims)
         assert raised.value.code == 404
         older = ReleaseClient({"karpenter.sh/v1beta1": ("nodeclaims",)})
         with pytest.raises(UnknownVersions, match="served only in v1beta1; this release of Allotment reads v1"):
-            await Negotiated(older).list(node_claims)
+            await NegotiatingClient(older).list(node_claims)
 
     asyncio.run(story())
 
@@ -280,7 +280,7 @@ def test_a_server_that_is_upgraded_next_is_asked_again(monkeypatch: pytest.Monke
 
     async def story() -> None:
         cluster = ReleaseClient(LATER)
-        client = Negotiated(cluster)
+        client = NegotiatingClient(cluster)
         with pytest.raises(UnknownVersions):
             await client.list(TAINT_RULES)
         cluster.served = BY_DEFAULT["1.37"]
@@ -300,7 +300,7 @@ def test_a_version_that_vanishes_while_it_is_asked_about_serves_nothing() -> Non
 
     async def story() -> None:
         cluster = TwoServers(ALL["1.36"])
-        client = Negotiated(cluster)
+        client = NegotiatingClient(cluster)
         cluster.put(TAINT_RULES._replace(version="v1alpha3"), RULE)
         assert len((await client.list(TAINT_RULES)).items) == 1
 

@@ -74,7 +74,7 @@ def test_a_memory_limit_is_whole_mebibytes(written: str | int, limit: int) -> No
 @pytest.mark.parametrize("written", ["0", "1Ki", "1048575", "-5Gi"])
 def test_a_memory_limit_below_one_mebibyte_is_rejected(written: str) -> None:
     for field in ({"defaultPinnedDeviceMemoryLimit": written}, {"defaultPerDevicePinnedMemoryLimit": {"0": written}}):
-        assert "wanted at least 1Mi" in refusal("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": field})
+        assert "expected at least 1Mi" in refusal("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": field})
 
 
 @given(st.integers(MIB, 1 << 50))

@@ -41,13 +41,13 @@ def test_a_price_of_nothing_is_unknown(price: str) -> None:
         ("us,box,8,64,1,l4,1,$2", f"own.csv:2:20: spot_usd_per_hour: {USD}, found '$2'"),
         ("us,box,8,0,1,l4,1,", "own.csv:2:10: memory_gib: expected GiB, above 0 and at most 65536, found '0'"),
         ("us,box,-8,64,1,l4,1,", "own.csv:2:8: vcpu: expected vCPUs, above 0 and at most 4096, found '-8'"),
-        ("us,box,8,64,73,l4,1,", "own.csv:2:13: gpu_count: expected how many GPUs, 0 to 72, found '73'"),
-        ("us,box,8,64,1.5,l4,1,", "own.csv:2:13: gpu_count: expected how many GPUs, 0 to 72, found '1.5'"),
-        ("us,box,8,64,0,l4,1,", "own.csv:2:15: gpu: found 'l4', and no gpu_count"),
+        ("us,box,8,64,73,l4,1,", "own.csv:2:13: gpu_count: expected number of GPUs, 0 to 72, found '73'"),
+        ("us,box,8,64,1.5,l4,1,", "own.csv:2:13: gpu_count: expected number of GPUs, 0 to 72, found '1.5'"),
+        ("us,box,8,64,0,l4,1,", "own.csv:2:15: gpu: found 'l4' without gpu_count"),
         ("us,box,8,64,1,l5,1,", "own.csv:2:15: gpu: unknown hardware 'l5': expected an accelerator"),
-        ("US East,box,8,64,1,l4,1,", "own.csv:2:1: provider: expected a provider, in lower-case letters, digits and -,"),
-        ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: expected the name of a type, as its cloud says it, found ''"),
-        ('us,"box,8,64,1,l4,1,', "own.csv:2:1: a quote is opened and not closed"),
+        ("US East,box,8,64,1,l4,1,", "own.csv:2:1: provider: expected a provider, in lower-case letters, digits and -"),
+        ("us,,8,64,1,l4,1,", "own.csv:2:4: instance_type: expected the instance type name of the cloud, found ''"),
+        ('us,"box,8,64,1,l4,1,', "own.csv:2:1: quote is not closed"),
         ("us,box,8,64,1,l4,1,,extra", "own.csv:2:21: expected 8 cells, found 9"),
     ],
 )  # fmt: skip
@@ -66,13 +66,13 @@ def test_everything_wrong_with_a_row_is_named_at_once() -> None:
 
 def test_more_for_pods_than_there_is() -> None:
     _, problems = found("us,box,8,64,9000,64", head="provider,instance_type,vcpu,memory_gib,alloc_vcpu_milli,pods")
-    assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 for pods, more than the 8000 that it has"]
+    assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 for pods is more than the 8000 of the type"]
 
 
 def test_columns_that_nobody_reads_and_columns_that_are_missing() -> None:
     names, problems = found("us,box,1", head="provider,instance_type,price")
     assert names == ["box"]
-    assert problems[0].startswith("own.csv:1:24: column 'price' is not known and not read")
+    assert problems[0].startswith("own.csv:1:24: column 'price' is unknown and ignored")
     names, problems = found("box", head="region")
     assert names == []
     assert len([one for one in problems if "expected a column" in one]) == 2
@@ -84,7 +84,11 @@ def test_columns_that_nobody_reads_and_columns_that_are_missing() -> None:
     [
         ("provider;instance_type;vcpu", "us;box;8", "own.csv:1:9: expected commas between the columns, found ';'"),
         ("provider\tinstance_type", "us\tbox", "own.csv:1:9: expected commas between the columns, found '\\t'"),
-        ("us,box,14.50", "us,bow,2", "own.csv:1:1: expected a first line that names the columns, found 'us, box, 14.50'"),
+        (
+            "us,box,14.50",
+            "us,bow,2",
+            "own.csv:1:1: expected a header line with column names, found 'us, box, 14.50'",
+        ),
         ("provider,provider,instance_type", "us,us,box", "own.csv:1:1: expected a column provider, found it twice"),
     ],
 )
@@ -111,7 +115,7 @@ def test_a_column_that_stands_there_twice_is_not_read() -> None:
 def test_a_type_stands_once() -> None:
     names, problems = found("us,box,8,64,1,l4,1,", "us,box,8,64,1,l4,2,")
     assert names == ["box"]
-    assert problems[0].startswith("own.csv:3:1: us/box is listed twice: first in line 2")
+    assert problems[0].startswith("own.csv:3:1: us/box is listed twice, first in line 2")
 
 
 def test_blank_lines_comments_and_a_byte_order_mark() -> None:

@@ -138,7 +138,7 @@ def test_a_node_without_gpus_has_no_slices(sold: Type) -> None:
 
 
 def test_a_layout_that_does_not_go_on_the_gpu_is_refused(sold: Type) -> None:
-    with pytest.raises(FleetError, match="holds at most 7"):
+    with pytest.raises(FleetError, match="fits at most 7"):
         template_of(sold("aws/p4d.24xlarge"), "static-mig=1g.5gb:8", "n")
     with pytest.raises(FleetError, match="has no MIG"):
         template_of(sold("aws/g5.xlarge"), "dynamic-mig", "n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from allotment.cluster.resources import CLAIMS
-from allotment.cluster.shutdown import Stopping
+from allotment.cluster.shutdown import Shutdown
 from tests.unit.cluster import idle
 from tests.unit.scheduler.coexistence.test_coexistence import foreign_pending_pod
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
@@ -16,15 +16,15 @@ READY = {
 }  # fmt: skip
 
 
-async def _stopped(lab: World, stopping: Stopping) -> None:
-    stopping.begin()
+async def _stopped(lab: World, stopping: Shutdown) -> None:
+    stopping.start()
     async with asyncio.timeout(2):
         await lab.ended.wait()
 
 
 def test_a_settling_pod_is_left_to_the_next_scheduler() -> None:
     async def scenario() -> None:
-        stopping = Stopping()
+        stopping = Shutdown()
         async with world(*CLUSTER, foreign_pending_pod(), settle=300, stopping=stopping) as first:
             await first.until(lambda: first.users("one") == ["p"])
             allocated = first.claim("one")["status"]["allocation"]
@@ -40,7 +40,7 @@ def test_a_settling_pod_is_left_to_the_next_scheduler() -> None:
 
 def test_a_pod_waiting_for_binding_conditions_is_left_to_the_next_scheduler() -> None:
     async def scenario() -> None:
-        stopping = Stopping()
+        stopping = Shutdown()
         slow = gpus("a", 1, bindsToNode=True, bindingConditions=["ready"])
         async with world(*CLUSTER, slow, stopping=stopping) as first:
             await first.until(lambda: first.events("BindingConditionsPending"))
@@ -56,10 +56,10 @@ def test_a_pod_waiting_for_binding_conditions_is_left_to_the_next_scheduler() ->
 
 def test_a_binding_in_flight_finishes_before_shutdown() -> None:
     async def scenario() -> None:
-        stopping = Stopping()
+        stopping = Shutdown()
         async with world(*CLUSTER, stopping=stopping) as lab:
             # The claim is written: what follows takes no time.
-            lab.client.on_claim = lambda tree: stopping.begin()
+            lab.client.on_claim = lambda tree: stopping.start()
             async with asyncio.timeout(2):
                 await lab.ended.wait()
             assert lab.node_of("p") == "a"

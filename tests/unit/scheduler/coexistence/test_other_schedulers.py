@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.cluster.cached_item import Item
+from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.clock import Clock
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.trees import Tree
@@ -27,11 +27,11 @@ class _Clock(Clock):
         return self.at
 
 
-def _pod(name: str, scheduler: str = "other", node: str = "", **more: Any) -> Item[Tree]:
+def _pod(name: str, scheduler: str = "other", node: str = "", **more: Any) -> CachedItem[Tree]:
     spec = {"nodeName": node} if node else {}
     tree = pod(name, *more.pop("claims", ("c",)), schedulerName=scheduler, **spec, **more)[1]
     tree["metadata"] |= {"uid": name, "resourceVersion": "1"}
-    return Item(tree)
+    return CachedItem(tree)
 
 
 def _claim(user: str, **result: Any) -> CachedClaim:

@@ -1,4 +1,4 @@
-"""Pods that wait, with their claims, as values; and small catalogues."""
+"""Builders for pending pods with claims, nodes, and instance types."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def request(
     *expressions: str, of: str = GPU, count: int = 1, name: str = "gpu", capacity: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Tree:  # fmt: skip
-    """A request for devices of a class that satisfy expressions."""
+    """A request for devices of a class that match the expressions."""
     exactly: Tree = {"deviceClassName": of, "allocationMode": "ExactCount", "count": count, **more}
     if expressions:
-        exactly["selectors"] = [{"cel": {"expression": one}} for one in expressions]
+        exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
     if capacity:
         exactly["capacity"] = {"requests": dict(capacity)}
     return {"name": name, "exactly": exactly}
@@ -51,7 +51,7 @@ def pod(
     labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None,
     requests: Mapping[str, str] | None = None, **spec: Any,
 ) -> Pod:  # fmt: skip
-    """A pod with at most one claim, by name or from a template; ``spec`` in Kubernetes' words."""
+    """A pod with at most one claim, by name or from a template; ``spec``: further fields of the PodSpec."""
     entries: list[Tree] = []
     if template:
         entries.append({"name": "gpu", "resourceClaimTemplateName": template})
@@ -115,7 +115,7 @@ def node(
 
 
 def step_limit(count: int) -> KeepGoing:
-    """Goes on so many times, so that answers do not hang on the machine's speed."""
+    """A ``keep_going`` with a number of steps, so that results do not depend on the speed of the machine."""
     left = iter(range(count))
     return lambda: next(left, None) is not None
 
@@ -128,5 +128,5 @@ def make_plan(
 
 
 def planned_types(found: ProvisioningPlan) -> list[str]:
-    """The types that a plan buys."""
+    """The sorted types of a plan's machines."""
     return sorted(machine.instance for machine in found.machines)

@@ -1,4 +1,4 @@
-"""Clusters that run: nodes with devices, pods on them with the claims that they have."""
+"""A builder for running clusters: nodes with devices, and pods with their allocated claims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GPU = "gpu.nvidia.com"
 
 
 class RunningCluster:
-    """A cluster that is built up: every pod gets its devices when it is put on its node."""
+    """A cluster under construction: a pod added to a node gets its devices immediately."""
 
     def __init__(self) -> None:
         self.objects: list[Tree] = []
@@ -29,13 +29,13 @@ class RunningCluster:
         self._claims: dict[str, Tree] = {}
 
     def add_class(self, device_class: DeviceClass) -> None:
-        """A class, one more than the driver's."""
+        """Add a DeviceClass besides those of the driver."""
         tree = to_tree(device_class, "resource.k8s.io/v1", "DeviceClass")
         self.objects.append(tree)
         self._inventory.put_class(read_value(tree, DeviceClass))
 
     def node(self, name: str, hardware: str = "", *, cpu: str = "16", zone: str = "a", **spec: Any) -> Tree:
-        """A node, with devices as ``--fleet`` says them."""
+        """Add a node with devices in the syntax of ``--fleet``."""
         labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
         amounts = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
         tree = {
@@ -48,18 +48,18 @@ class RunningCluster:
         self.objects.append(tree)
         self._inventory.put_node(name, labels)
         if hardware:
-            for one in cluster_of(parse_fleet([f"{name}={hardware}"]), FEATURES.kube).slices:
-                self.publish(one)
+            for slice_ in cluster_of(parse_fleet([f"{name}={hardware}"]), FEATURES.kube).slices:
+                self.publish(slice_)
         return tree
 
     def publish(self, slice_: ResourceSlice) -> None:
-        """What a driver says of a node's devices."""
+        """Add a ResourceSlice."""
         tree = to_tree(slice_, "resource.k8s.io/v1", "ResourceSlice")
         self.objects.append(tree)
         self._inventory.put_slice(read_value(tree, ResourceSlice))
 
     def template(self, name: str, *requests: Tree) -> Tree:
-        """A template for claims."""
+        """Add a ResourceClaimTemplate."""
         tree = {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaimTemplate",
@@ -70,7 +70,7 @@ class RunningCluster:
         return tree
 
     def claim(self, name: str, *requests: Tree) -> Tree:
-        """A claim with a name of its own."""
+        """Add a named ResourceClaim."""
         return self._put_claim(name, {"devices": {"requests": list(requests or (request(),))}})
 
     def pod(
@@ -78,7 +78,7 @@ class RunningCluster:
         owner: str = "ReplicaSet", labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None,
         **spec: Any,
     ) -> Tree:  # fmt: skip
-        """A pod, on its node if it has one, with its devices."""
+        """Add a pod, on its node if it has one, with its devices."""
         uid = f"pod-{name}"
         metadata: Tree = {
             "name": name, "namespace": "default", "uid": uid, "labels": labels or {}, "annotations": annotations or {},
@@ -91,11 +91,11 @@ class RunningCluster:
         if node:
             status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         entries: list[Tree] = []
-        for given in filter(None, (template,)):
-            entries.append({"name": "gpu", "resourceClaimTemplateName": given["metadata"]["name"]})
+        for used in filter(None, (template,)):
+            entries.append({"name": "gpu", "resourceClaimTemplateName": used["metadata"]["name"]})
             status["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"{name}-gpu-x"}]
             owned = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
-            self._put_claim(f"{name}-gpu-x", given["spec"]["spec"], owned)
+            self._put_claim(f"{name}-gpu-x", used["spec"]["spec"], owned)
             self._allocate(f"{name}-gpu-x", node, uid)
         if claim:
             entries.append({"name": "named", "resourceClaimName": claim})
@@ -116,7 +116,7 @@ class RunningCluster:
         return tree
 
     def disruption_budget(self, name: str, labels: dict[str, str], **spec: Any) -> Tree:
-        """A PodDisruptionBudget that its controller has not looked at."""
+        """Add a PodDisruptionBudget without a status from its controller."""
         tree = {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -156,25 +156,25 @@ class RunningCluster:
 
 
 class NoDevicesError(Exception):
-    """The node has no devices left for a pod."""
+    """Raised if the node has no devices left for a pod."""
 
 
 def request(*selectors: str, class_name: str = GPU, count: int = 1, **more: Any) -> Tree:
     """A request for devices of a class."""
-    wanted: Tree = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": count, **more}
+    exactly: Tree = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": count, **more}
     if selectors:
-        wanted["selectors"] = [{"cel": {"expression": one}} for one in selectors]
-    return {"name": "gpu", "exactly": wanted}
+        exactly["selectors"] = [{"cel": {"expression": selector}} for selector in selectors]
+    return {"name": "gpu", "exactly": exactly}
 
 
 def anti_affinity(labels: dict[str, str], key: str = "kubernetes.io/hostname") -> Tree:
-    """Away from pods with these labels."""
+    """Required anti-affinity to pods with these labels."""
     term = {"labelSelector": {"matchLabels": labels}, "topologyKey": key}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def spread(labels: dict[str, str], key: str = "kubernetes.io/hostname") -> list[Tree]:
-    """Even over the values of a label."""
+    """A topology spread over the values of a label."""
     return [
         {
             "maxSkew": 1,
@@ -186,11 +186,11 @@ def spread(labels: dict[str, str], key: str = "kubernetes.io/hostname") -> list[
 
 
 def step_limit(steps: int = 10_000) -> Any:
-    """Time for so many steps."""
+    """A ``keep_going`` with a number of steps."""
     left = iter(range(steps))
     return lambda: next(left, None) is not None
 
 
 def node_names(values: Iterable[Any]) -> list[str]:
-    """The nodes of removals or of those that stay."""
+    """The node names of removals or kept nodes."""
     return [value.node for value in values]

@@ -1,4 +1,4 @@
-"""Plans made by hand, for screens and pictures."""
+"""Hand-written plans for tests of output and charts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def placement(
     pod: str, node: str, *devices: str, owner: str = "", share: str = "", cpu: int = 2000, claim: str = "",
     namespace: str = "default", memory: int = 8 * GI,
 ) -> PodPlacement:  # fmt: skip
-    """A pod with devices of one claim; ``share``: of the memory of each."""
+    """The placement of a pod with devices of one claim; ``share``: of the memory of each."""
     amounts = {"memory": share} if share else {}
-    given = tuple(
+    allocated = tuple(
         DeviceAllocation(request="gpu", driver="gpu.nvidia.com", pool=node, device=device, share=amounts)
         for device in devices
     )
-    claims = (ClaimAllocation(name=claim or f"{namespace}/{pod}-gpu", devices=given),) if given else ()
+    claims = (ClaimAllocation(name=claim or f"{namespace}/{pod}-gpu", devices=allocated),) if allocated else ()
     key = ObjectKey(namespace, pod)
     return PodPlacement(pod=key, node=node, owner=owner, claims=claims, cpu_milli=cpu, memory=memory)
 
@@ -47,13 +47,13 @@ def machine(
 
 
 def plan_of_machines(machines: Sequence[PlannedMachine], bound_share: str = "0.985", **more: Any) -> ProvisioningPlan:
-    """``share_of_bound``: the bound as a fraction of the total."""
-    total = sum((one.usd_per_hour for one in machines), Decimal(0))
+    """A plan of these machines. ``bound_share``: the bound as a fraction of the total."""
+    total = sum((each.usd_per_hour for each in machines), Decimal(0))
     return ProvisioningPlan(machines=tuple(machines), total=total, bound=total * Decimal(bound_share), **more)
 
 
 def mixed_plan() -> ProvisioningPlan:
-    """Whole GPUs, MIG, shares, a node that is there, a pod without a place, reasons, a concession."""
+    """A plan with whole GPUs, MIG, shares, an existing node, an unserved pod, verdicts and a relaxation."""
     owner = "StatefulSet default/notebook"
     notebooks = [placement(f"notebook-{n}", "a2-1", f"gpu-0-mig-1g5gb-19-{n}", owner=owner, cpu=1000) for n in range(5)]
     first, second = (f"gpu-{n}" for n in range(3)), (f"gpu-{n}" for n in range(3, 6))
@@ -80,11 +80,12 @@ def mixed_plan() -> ProvisioningPlan:
             TypeVerdict(instance="aws/p4d.24xlarge", code="", text="", per_hour=Decimal("21.957642"), holds=2),
             TypeVerdict(instance="aws/p4de.24xlarge", code="", text="", per_hour=Decimal("27.44705"), holds=2),
             TypeVerdict(
-                instance="aws/g5.12xlarge", code="too-few-devices", text="4 GPUs, 6 asked", per_hour=Decimal("5.672")
+                instance="aws/g5.12xlarge", code="too-few-devices", text="4 GPUs; 6 requested",
+                per_hour=Decimal("5.672"),
             ),
             TypeVerdict(
                 instance="gcp/g2-standard-48", code="selector-matches-nothing",
-                text="L4 is Ada Lovelace, Ampere asked", per_hour=Decimal("4.0"), borderline=True,
+                text="L4 is Ada Lovelace; Ampere requested", per_hour=Decimal("4.0"), borderline=True,
             ),
             TypeVerdict(instance="aws/p5e.48xlarge", code="price-unknown", text="its price is unknown"),
         ),
@@ -93,25 +94,25 @@ def mixed_plan() -> ProvisioningPlan:
         pod=ObjectKey("default", "huge-0"), owner="Job default/huge", code="never", text="no type has 16 H200",
         nearest=("aws/p5en.48xlarge",),
     )  # fmt: skip
-    total = sum((one.usd_per_hour for one in machines), Decimal(0))
-    concession = Relaxation(
+    total = sum((each.usd_per_hour for each in machines), Decimal(0))
+    relaxation = Relaxation(
         what="Turing also allowed", object="ResourceClaimTemplate default/train", path="spec.spec.devices.requests[0]",
         total=total - 12, saves=Decimal(12),
     )  # fmt: skip
     return plan_of_machines(
         machines, existing=(placement("old-1", "node-7", "gpu-3"),), unserved=(huge,), choices=(train,),
-        relaxations=(concession,), notes=("prices as of 2026-07-20",),
+        relaxations=(relaxation,), notes=("prices as of 2026-07-20",),
     )  # fmt: skip
 
 
 def plan_with_groups(machines: int, groups: int) -> ProvisioningPlan:
-    """A plan of so many machines of so many sorts."""
-    found = []
+    """A plan with this number of machines in this number of groups."""
+    result = []
     for number in range(machines):
         kind, node = number % groups, f"n-{number}"
-        given = [
+        placements = [
             placement(f"w{kind}-{number}-{gpu}", node, f"gpu-{gpu}", owner=f"Job default/w{kind}", cpu=500)
             for gpu in range(1 + kind % 8)
         ]
-        found.append(machine(node, f"aws/type-{kind}", "8xh100", str(1 + kind), *given))
-    return plan_of_machines(found, "0.95")
+        result.append(machine(node, f"aws/type-{kind}", "8xh100", str(1 + kind), *placements))
+    return plan_of_machines(result, "0.95")

@@ -1,4 +1,4 @@
-"""A plan played through the real scheduler's rules, on nodes that publish what real drivers would: no symbols."""
+"""Verifies a plan with the scheduler, on nodes that publish the slices of real drivers."""
 
 from __future__ import annotations
 
@@ -36,16 +36,17 @@ class _NoGroups:
         return ""
 
 
-#: Who of those that found no node is tried again, and when: all of them each time that another pod was bound, or all of
-#: them when every pod has had its turn.
-RETRY_ORDERS: Final = ("at once", "at last")
+#: When pods without a node are retried: each time that another pod is bound, or after all pods were tried.
+RETRY_ORDERS: Final = ("after-each", "at-end")
 
 
-def scheduling_differences(values: Sequence[Object], plan: ProvisioningPlan, catalog: Iterable[InstanceType], features: Features) -> list[str]:
-    """Planned pods that the scheduler does not bind where the plan says, and what it does instead.
+def scheduling_differences(
+    values: Sequence[Object], plan: ProvisioningPlan, catalog: Iterable[InstanceType], features: Features
+) -> list[str]:
+    """The pods whose node differs between the plan and the scheduler, as texts.
 
-    All pods that wait are tried in their turn, those of no plan too, but for those of which nobody can know. Whoever
-    found no node is tried again; a plan holds in both `ORDERS`. It promises nothing of pods that it says hang on these.
+    All pending pods are scheduled in order, including unserved ones, except those whose placement the plan reports as
+    unpredictable. Pods without a node are retried; a plan must hold in both `RETRY_ORDERS`.
     """
     types = tuple(catalog)
     return [text for order in RETRY_ORDERS for text in _differences(values, plan, types, features, order)]
@@ -76,45 +77,47 @@ def _differences(
         ledger.put(_tree(claim))
     groups = cast(PodGroups, _NoGroups())
     attempts = SchedulingAlgorithm(machines, ledger, Allocator(inventory), features, {}, groups)
-    expected = {seat.pod: seat.node for seat in (*plan.existing, *(s for m in plan.machines for s in m.seats))}
-    untold = {one.pod for one in plan.unserved if one.code in ("gang", "run-time-only", "order")}
+    expected = {
+        placement.pod: placement.node for placement in (*plan.existing, *(s for m in plan.machines for s in m.seats))
+    }
+    unpredictable = {pod.pod for pod in plan.unserved if pod.code in ("gang", "run-time-only", "order")}
     demands = PodRequirementsCache()
-    left: list[PendingPod] = []
+    remaining: list[PendingPod] = []
     found: dict[ObjectKey, str] = {}
 
-    def take(waiting: PendingPod) -> bool:
-        tree = _pod(waiting, expected.get(waiting.key, ""))
+    def schedule(pending_pod: PendingPod) -> bool:
+        tree = _pod(pending_pod, expected.get(pending_pod.key, ""))
         place = _schedule(attempts, QueuedPod(tree, demands.of(tree["spec"])))
         if place:
-            found[waiting.key] = place
+            found[pending_pod.key] = place
         return bool(place)
 
-    def again() -> None:
-        """The first of those that are left that finds a node, again and again."""
-        while (lucky := next((one for one in left if take(one)), None)) is not None:
-            left.remove(lucky)
+    def retry() -> None:
+        """Retry the remaining pods until none of them finds a node."""
+        while (placed := next((pod for pod in remaining if schedule(pod)), None)) is not None:
+            remaining.remove(placed)
 
-    for waiting in demand.pending:
-        if waiting.key in untold or (waiting.key not in expected and _depends_on_topology(waiting)):
+    for pending_pod in demand.pending:
+        if pending_pod.key in unpredictable or (pending_pod.key not in expected and _depends_on_topology(pending_pod)):
             continue
-        for claim in waiting.claims.pending:
+        for claim in pending_pod.claims.pending:
             if claim.key not in ledger.known:
-                ledger.put(_tree(claim, waiting))
-        if not take(waiting):
-            left.append(waiting)
-        elif order == "at once":
-            again()
-    again()
+                ledger.put(_tree(claim, pending_pod))
+        if not schedule(pending_pod):
+            remaining.append(pending_pod)
+        elif order == "after-each":
+            retry()
+    retry()
     return [
-        f"{one.key}: planned on {expected.get(one.key)!r}, the scheduler, trying again {order}, says {place!r}"
-        for one in demand.pending
-        if (place := found.get(one.key)) != expected.get(one.key)
+        f"{pod.key}: planned on {expected.get(pod.key)!r}, scheduled on {node!r} with retry order {order}"
+        for pod in demand.pending
+        if (node := found.get(pod.key)) != expected.get(pod.key)
     ]
 
 
-def _depends_on_topology(waiting: PendingPod) -> bool:
-    """Whether its claims ask for what nobody knows of a machine before it runs."""
-    constraints = [one for claim in waiting.claims.pending for one in claim.spec.devices.constraints]
+def _depends_on_topology(pending_pod: PendingPod) -> bool:
+    """Whether its claims depend on topology that is known only when a machine runs."""
+    constraints = [one for claim in pending_pod.claims.pending for one in claim.spec.devices.constraints]
     return any("pcieRoot" in (one.match_attribute or one.distinct_attribute or "") for one in constraints)
 
 
@@ -136,12 +139,12 @@ def _schedule(attempts: SchedulingAlgorithm, pod: QueuedPod) -> str:
     return outcome.node
 
 
-def _pod(waiting: PendingPod, node: str) -> Tree:
-    tree = to_tree(waiting.pod)
-    tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(waiting.key)
+def _pod(pending_pod: PendingPod, node: str) -> Tree:
+    tree = to_tree(pending_pod.pod)
+    tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(pending_pod.key)
     made = {
         claim.metadata.annotations.get("resource.kubernetes.io/pod-claim-name"): claim
-        for claim in waiting.claims.pending
+        for claim in pending_pod.claims.pending
     }
     statuses = [
         {"name": entry, "resourceClaimName": claim.metadata.name} for entry, claim in made.items() if entry is not None
@@ -150,12 +153,12 @@ def _pod(waiting: PendingPod, node: str) -> Tree:
     return tree
 
 
-def _tree(claim: ResourceClaim, waiting: PendingPod | None = None) -> Tree:
+def _tree(claim: ResourceClaim, pending_pod: PendingPod | None = None) -> Tree:
     tree = to_tree(claim)
     tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(claim.key)
     for owner in tree["metadata"].get("ownerReferences") or ():
-        if waiting is not None:
-            owner["uid"] = waiting.pod.metadata.uid or str(waiting.key)
+        if pending_pod is not None:
+            owner["uid"] = pending_pod.pod.metadata.uid or str(pending_pod.key)
     return tree
 
 

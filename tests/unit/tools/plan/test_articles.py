@@ -1,4 +1,4 @@
-"""The questions that articles ask of an autoscaler, on the packaged catalogue: the answer of trying every type."""
+"""Typical autoscaler scenarios on the packaged catalog, compared with checking every type."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ SLICE = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
 
 
 def cheapest(claims: Sequence[ResourceClaim], provider: str, modes: Sequence[str] = ("",)) -> Decimal:
-    """By trying every type of a provider, one machine for all the claims."""
+    """The price of the cheapest type of a provider that holds all claims, by checking every type."""
     prices = []
-    for one in catalog():
-        price = one.price("on-demand")
-        if one.provider == provider and price and one.room and any(_holds(one, mode, claims) for mode in modes):
+    for type_ in catalog():
+        price = type_.price("on-demand")
+        if type_.provider == provider and price and type_.room and any(_holds(type_, mode, claims) for mode in modes):
             prices.append(price)
     return min(prices)
 
 
-def _holds(one: InstanceType, mode: str, claims: Sequence[ResourceClaim]) -> bool:
-    if one.unusable or one.arch != "amd64":
+def _holds(instance_type: InstanceType, mode: str, claims: Sequence[ResourceClaim]) -> bool:
+    if instance_type.unusable or instance_type.arch != "amd64":
         return False
     try:
-        made = template_of(one, mode, "node")
+        template = template_of(instance_type, mode, "node")
     except FleetError:
         return False
-    inventory = Inventory.of(FEATURES, nodes=[("node", {})], slices=made.slices, classes=CLASSES["nvidia"])
+    inventory = Inventory.of(FEATURES, nodes=[("node", {})], slices=template.slices, classes=CLASSES["nvidia"])
     for number, each in enumerate(claims):
         outcome = allocate(inventory, "node", [each])
         if not isinstance(outcome, Allocated):
@@ -61,7 +61,7 @@ def _holds(one: InstanceType, mode: str, claims: Sequence[ResourceClaim]) -> boo
         ("lambda", "lambda/gpu_1x_a6000", "1.09"),
     ],
 )
-def test_ampere_with_more_than_20gi(provider: str, key: str, usd: str) -> None:
+def test_ampere_with_more_than_20gi_gets_the_cheapest_type(provider: str, key: str, usd: str) -> None:
     values = [claim_template("gpu", request(AMPERE)), *pods(1, template="gpu")]
     found = make_plan(values, catalog(), PlanLimits(providers=(provider,)))
     assert [machine.instance for machine in found.machines] == [key]
@@ -79,12 +79,14 @@ def test_three_pods_share_one_gpu(provider: str, strategy: str) -> None:
     found = make_plan(values, catalog(), PlanLimits(providers=(provider,)))
     assert [len(machine.seats) for machine in found.machines] == [3]
     assert found.total == cheapest([shared], provider)
-    given = {device.device for seat in found.machines[0].seats for each in seat.claims for device in each.devices}
-    assert given == {"gpu-0"}
+    devices = {
+        device.device for placement in found.machines[0].seats for each in placement.claims for device in each.devices
+    }
+    assert devices == {"gpu-0"}
 
 
 @pytest.mark.parametrize(("provider", "usd"), [("aws", "21.957642"), ("gcp", "3.673385")])
-def test_seven_pieces_of_5gb(provider: str, usd: str) -> None:
+def test_seven_partitions_of_5gb_share_one_gpu(provider: str, usd: str) -> None:
     values = [claim_template("slice", request(SLICE, of=MIG)), *pods(7, template="slice", cpu="250m")]
     found = make_plan(values, catalog(), PlanLimits(providers=(provider,)))
     assert (
@@ -110,10 +112,10 @@ def test_seven_pieces_of_5gb(provider: str, usd: str) -> None:
         ("NVIDIA L40S", "44.9Gi", True),
     ],
 )
-def test_memory_is_what_the_driver_counts(model: str, amount: str, fits: bool) -> None:
-    wanted = request(
+def test_memory_is_the_figure_of_the_driver(model: str, amount: str, fits: bool) -> None:
+    requested = request(
         f'device.attributes["gpu.nvidia.com"].productName == "{model}"',
         f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{amount}")) >= 0',
     )
-    found = make_plan([claim_template("gpu", wanted), *pods(1, template="gpu")], catalog())
-    assert [one.code for one in found.unserved] == ([] if fits else ["never"])
+    found = make_plan([claim_template("gpu", requested), *pods(1, template="gpu")], catalog())
+    assert [pod.code for pod in found.unserved] == ([] if fits else ["never"])

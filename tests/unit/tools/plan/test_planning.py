@@ -1,4 +1,4 @@
-"""What is bought for whom: small catalogues, one question each."""
+"""Plans from small catalogs, one aspect each."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.unit.tools.plan.demands import (
     claim,
     claim_template,
     instance,
-    node,
     make_plan,
+    node,
     planned_types,
     pod,
     pods,
@@ -43,8 +43,10 @@ CATALOG = (T4, T4X4, A10G, H100, A100, A100X8, CPU)
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
 
 
-def sound_plan(values: Sequence[Object], catalog: tuple[InstanceType, ...] = CATALOG, limits: PlanLimits | None = None) -> ProvisioningPlan:
-    """A plan that the scheduler carries out."""
+def sound_plan(
+    values: Sequence[Object], catalog: tuple[InstanceType, ...] = CATALOG, limits: PlanLimits | None = None
+) -> ProvisioningPlan:
+    """A plan that is verified with the scheduler."""
     found = make_plan(values, catalog, limits)
     assert scheduling_differences(values, found, catalog, FEATURES) == []
     assert found.bound <= found.total
@@ -58,40 +60,40 @@ def test_a_pod_without_claims_goes_to_the_cheapest_machine() -> None:
     assert found.machines[0].seats[0].cpu_milli == 1000
 
 
-def test_the_cheapest_gpu_that_satisfies_the_claim() -> None:
+def test_the_cheapest_gpu_that_satisfies_a_claim_is_planned() -> None:
     found = sound_plan([claim_template("big", request(MEMORY.format("20Gi"))), pod("train", template="big")])
     assert planned_types(found) == ["cloud/a10g"]
-    (seat,) = found.machines[0].seats
-    assert [device.device for given in seat.claims for device in given.devices] == ["gpu-0"]
-    assert seat.claims[0].template == "big"
+    (placement,) = found.machines[0].seats
+    assert [device.device for claim_ in placement.claims for device in claim_.devices] == ["gpu-0"]
+    assert placement.claims[0].template == "big"
 
 
-def test_many_pods_share_the_larger_machine_where_that_costs_less() -> None:
+def test_pods_share_a_larger_machine_if_it_costs_less() -> None:
     found = sound_plan([claim_template("any", request()), *pods(4, template="any")])
     assert planned_types(found) == ["cloud/t4x4"]
 
 
-def test_a_named_claim_brings_all_its_pods_to_one_machine() -> None:
+def test_all_pods_of_a_named_claim_share_one_machine() -> None:
     found = sound_plan(
         [claim("shared", request()), *pods(3, claim="shared", cpu="6")],
         (T4, instance("t4-big", "t4", 1, "0.9", cpus=32)),
     )
     assert planned_types(found) == ["cloud/t4-big"]
-    before = [given.before for seat in found.machines[0].seats for given in seat.claims]
+    before = [claim_.before for placement in found.machines[0].seats for claim_ in placement.claims]
     assert before == [False, True, True]
 
 
-def test_what_is_there_is_used_first() -> None:
+def test_existing_nodes_are_used_first() -> None:
     cluster = cluster_of(parse_fleet(["old=2xt4"]))
     values: list[Object] = [
         node("old"), *cluster.slices, *cluster.classes, claim_template("any", request()), *pods(3, template="any"),
     ]  # fmt: skip
     found = sound_plan(values)
-    assert sorted(seat.pod.name for seat in found.existing) == ["pod-0", "pod-1"]
+    assert sorted(placement.pod.name for placement in found.existing) == ["pod-0", "pod-1"]
     assert planned_types(found) == ["cloud/t4"]
 
 
-def test_what_others_hold_is_not_there() -> None:
+def test_running_pods_reduce_the_capacity_of_existing_nodes() -> None:
     cluster = cluster_of(parse_fleet(["old=t4"]))
     resident = pod("running", cpu="15.5", nodeName="old")
     found = sound_plan([node("old"), *cluster.slices, *cluster.classes, resident, pod("new", cpu="1")])
@@ -99,7 +101,7 @@ def test_what_others_hold_is_not_there() -> None:
     assert planned_types(found) == ["cloud/cpu"]
 
 
-def test_a_layout_is_cut_for_seven_small_pieces() -> None:
+def test_seven_small_partitions_get_one_mig_layout() -> None:
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
     found = sound_plan([claim_template("slice", request(profile, of=MIG)), *pods(7, template="slice")])
     assert planned_types(found) == ["cloud/a100"]
@@ -107,7 +109,7 @@ def test_a_layout_is_cut_for_seven_small_pieces() -> None:
     assert found.machines[0].layout == (("1g.5gb",) * 7,)
 
 
-def test_a_gpu_that_is_cut_and_one_that_is_whole_stand_in_one_machine() -> None:
+def test_partitioned_and_whole_gpus_share_one_machine() -> None:
     profile = 'device.attributes["gpu.nvidia.com"].profile == "3g.20gb"'
     whole = 'device.attributes["gpu.nvidia.com"].productName.startsWith("NVIDIA A100")'
     values = [
@@ -119,7 +121,7 @@ def test_a_gpu_that_is_cut_and_one_that_is_whole_stand_in_one_machine() -> None:
     assert sorted(machine.layout) == [(), (), (), (), (), (), (), ("3g.20gb", "3g.20gb")]
 
 
-def test_pieces_of_several_sizes() -> None:
+def test_partitions_of_several_sizes_share_one_gpu() -> None:
     def of(profile: str) -> dict[str, object]:
         return request(f'device.attributes["gpu.nvidia.com"].profile == "{profile}"', of=MIG)
 
@@ -132,14 +134,14 @@ def test_pieces_of_several_sizes() -> None:
     assert sorted(found.machines[0].layout[0]) == ["1g.5gb", "2g.10gb", "4g.20gb"]
 
 
-def test_shares_of_a_gpu_where_a_claim_asks_for_an_amount() -> None:
+def test_a_capacity_request_gets_a_share_of_a_gpu() -> None:
     values = [claim_template("share", request(capacity={"memory": "4Gi"})), *pods(3, template="share")]
     found = sound_plan(values, (T4, T4X4))
     assert planned_types(found) == ["cloud/t4"]
     assert found.machines[0].form == "t4/consumable-shares=memory"
 
 
-def test_modes_that_are_allowed_by_name() -> None:
+def test_modes_can_be_allowed_by_name() -> None:
     values = [claim_template("share", request(capacity={"memory": "4Gi"})), *pods(3, template="share")]
     assert make_plan(values, (T4,), PlanLimits(modes=("shared",))).machines[0].form == "t4/shared"
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'
@@ -148,7 +150,7 @@ def test_modes_that_are_allowed_by_name() -> None:
     assert found.machines[0].form == "h100/dynamic-mig"
 
 
-def test_alternatives_take_what_costs_least() -> None:
+def test_the_cheapest_alternative_is_planned() -> None:
     big = {"name": "big", "deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1,
            "selectors": [{"cel": {"expression": MEMORY.format("70Gi")}}]}  # fmt: skip
     two = {"name": "two", "deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 2}
@@ -156,20 +158,20 @@ def test_alternatives_take_what_costs_least() -> None:
     assert planned_types(sound_plan(values)) == ["cloud/t4x4"]
 
 
-def test_anti_affinity_on_hosts_gives_each_its_own_machine() -> None:
+def test_anti_affinity_by_host_gives_each_pod_its_own_machine() -> None:
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
     found = sound_plan(pods(3, labels={"app": "db"}, affinity=apart))
     assert planned_types(found) == ["cloud/cpu"] * 3
 
 
-def test_host_ports_do_the_same() -> None:
+def test_pods_with_the_same_host_port_get_different_machines() -> None:
     container = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
     found = sound_plan([pod("a", containers=[container]), pod("b", containers=[container])])
     assert planned_types(found) == ["cloud/cpu"] * 2
 
 
-def test_spread_over_zones() -> None:
+def test_pods_are_spread_over_zones() -> None:
     spread = [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
     found = sound_plan(pods(7, labels={"app": "web"}, topologySpreadConstraints=spread))
@@ -177,14 +179,14 @@ def test_spread_over_zones() -> None:
     assert by_zone == [2, 2, 3]
 
 
-def test_spread_over_hosts() -> None:
+def test_pods_are_spread_over_hosts() -> None:
     spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"app": "web"}}}]  # fmt: skip
     found = sound_plan([*pods(3, labels={"app": "web"}, topologySpreadConstraints=spread), pod("other", cpu="15")])
-    assert all(sum(seat.pod.name != "other" for seat in machine.seats) <= 1 for machine in found.machines)
+    assert all(sum(placement.pod.name != "other" for placement in machine.seats) <= 1 for machine in found.machines)
 
 
-def test_one_zone_for_pods_that_want_to_be_near() -> None:
+def test_affinity_by_zone_gives_one_zone() -> None:
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
     values = [*pods(3, "db", labels={"app": "db"}, cpu="10"), *pods(3, "web", affinity=near, cpu="10")]
@@ -192,14 +194,14 @@ def test_one_zone_for_pods_that_want_to_be_near() -> None:
     assert len({machine.zone for machine in found.machines}) == 1
 
 
-def test_one_machine_for_pods_that_want_one_host() -> None:
+def test_affinity_by_host_gives_one_machine() -> None:
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}  # fmt: skip
     found = sound_plan(pods(3, labels={"app": "db"}, affinity=near, cpu="5"))
     assert len(found.machines) == 1
 
 
-def test_node_selectors_choose_type_and_zone() -> None:
+def test_node_selectors_determine_type_and_zone() -> None:
     values = [
         pod("a", nodeSelector={"node.kubernetes.io/instance-type": "h100"}),
         pod("b", cpu="16", nodeSelector={"topology.kubernetes.io/zone": "z2"}),
@@ -211,7 +213,7 @@ def test_node_selectors_choose_type_and_zone() -> None:
     }
 
 
-def test_spot_where_the_policy_and_the_pods_allow_it() -> None:
+def test_spot_machines_are_planned_if_limits_and_pods_allow_them() -> None:
     catalog = (instance("cpu", "", 0, "1.0", spot="0.3"),)
     assert make_plan([pod("a")], catalog).total == Decimal("1.0")
     found = make_plan([pod("a")], catalog, PlanLimits(capacity="cheapest"))
@@ -222,11 +224,13 @@ def test_spot_where_the_policy_and_the_pods_allow_it() -> None:
     assert sorted(machine.capacity_type for machine in half.machines) == ["on-demand", "on-demand", "spot", "spot"]
 
 
-def test_a_share_of_spot_is_of_all_machines_those_that_are_there_too() -> None:
+def test_the_spot_share_includes_existing_machines() -> None:
     catalog = (instance("cheap", "", 0, "1", spot="0.3"),)
 
-    def spot(count: int, *standing: int) -> int:
-        limits = PlanLimits(capacity="cheapest", spot_share=Decimal("0.5"), existing_machines=(standing[0], standing[1]))
+    def spot(count: int, *existing: int) -> int:
+        limits = PlanLimits(
+            capacity="cheapest", spot_share=Decimal("0.5"), existing_machines=(existing[0], existing[1])
+        )
         found = make_plan(pods(count, cpu="16"), catalog, limits)
         assert found.unserved == ()
         return sum(machine.capacity_type == "spot" for machine in found.machines)
@@ -238,7 +242,7 @@ def test_a_share_of_spot_is_of_all_machines_those_that_are_there_too() -> None:
     assert spot(4, 2, 2) == 1
 
 
-def test_gangs_start_whole_or_not_at_all() -> None:
+def test_gangs_are_planned_completely_or_not_at_all() -> None:
     gang = {"scheduling.x-k8s.io/pod-group": "g"}
     values = [
         claim_template("any", request()),
@@ -246,12 +250,12 @@ def test_gangs_start_whole_or_not_at_all() -> None:
         pod("alone", template="any"),
     ]
     found = make_plan(values, (T4,), PlanLimits(max_machines=2))
-    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["alone"]
-    assert {one.code for one in found.unserved} == {"gang"}
+    assert [placement.pod.name for machine in found.machines for placement in machine.seats] == ["alone"]
+    assert {pod.code for pod in found.unserved} == {"gang"}
     assert len(make_plan(values, (T4,), PlanLimits(max_machines=4)).machines) == 4
 
 
-def test_daemons_take_their_room_on_new_machines() -> None:
+def test_daemon_sets_reduce_the_capacity_of_new_machines() -> None:
     spec = {"containers": [{"name": "agent", "resources": {"requests": {"cpu": "1"}}}]}
     daemon = to_value(
         {"metadata": {"name": "agent", "namespace": "ml"}, "spec": {"template": {"spec": spec}}}, DaemonSet
@@ -260,39 +264,39 @@ def test_daemons_take_their_room_on_new_machines() -> None:
     assert make_plan([daemon, pod("a", cpu="16")], (CPU,)).unserved[0].code == "never"
 
 
-def test_extended_resources_that_classes_serve() -> None:
+def test_extended_resources_of_classes_get_devices() -> None:
     found = make_plan([pod("a", requests={"nvidia.com/gpu": "2"})], CATALOG)
     assert planned_types(found) == ["cloud/t4x4"]
-    (seat,) = found.machines[0].seats
-    assert [device.device for given in seat.claims for device in given.devices] == ["gpu-0", "gpu-1"]
+    (placement,) = found.machines[0].seats
+    assert [device.device for claim_ in placement.claims for device in claim_.devices] == ["gpu-0", "gpu-1"]
 
 
-def test_arm_is_for_pods_that_say_so() -> None:
+def test_arm_machines_need_a_selector_for_the_architecture() -> None:
     catalog = (instance("arm", "", 0, "0.05", arch="arm64"), CPU)
     assert planned_types(make_plan([pod("a")], catalog)) == ["cloud/cpu"]
     assert planned_types(make_plan([pod("a", nodeSelector={"kubernetes.io/arch": "arm64"})], catalog)) == ["cloud/arm"]
     assert make_plan([pod("a")], catalog[:1]).unserved[0].code == "architecture"
 
 
-def test_nodes_that_are_alike_are_told_apart_by_name_only() -> None:
+def test_equal_existing_nodes_are_used_one_by_one() -> None:
     cluster = cluster_of(parse_fleet(["a=2xt4", "b=2xt4", "c=2xt4"]))
     values: list[Object] = [
         *(node(name) for name in "abc"), *cluster.slices, *cluster.classes, claim_template("any", request(count=2)),
         *pods(3, template="any"),
     ]  # fmt: skip
     found = sound_plan(values)
-    assert sorted(seat.node for seat in found.existing) == ["a", "b", "c"]
+    assert sorted(placement.node for placement in found.existing) == ["a", "b", "c"]
     assert found.machines == ()
 
 
-def test_reasons_come_with_a_plan_when_they_are_wanted() -> None:
+def test_verdicts_are_included_on_request() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
-    told = plan(values, CATALOG, PlanLimits(), FEATURES, keep_going=step_limit(5)).choices
-    assert [verdict.instance for verdict in told[0].verdicts[:2]] == ["cloud/t4", "cloud/a10g"]
+    verdicts = plan(values, CATALOG, PlanLimits(), FEATURES, keep_going=step_limit(5)).choices
+    assert [verdict.instance for verdict in verdicts[0].verdicts[:2]] == ["cloud/t4", "cloud/a10g"]
     assert make_plan(values, CATALOG).choices == ()
 
 
-def test_all_gpus_are_those_that_others_have_not_filled() -> None:
+def test_mode_all_skips_full_shared_devices() -> None:
     every = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}}
     values = [
         claim_template("share", request(capacity={"memory": "2Gi"})), claim_template("all", every),
@@ -302,7 +306,7 @@ def test_all_gpus_are_those_that_others_have_not_filled() -> None:
     assert (found.total, found.bound) == (Decimal("8.0"), Decimal("8.0"))
 
 
-def test_a_claim_that_may_be_used_from_several_nodes_counts_once_in_the_bound() -> None:
+def test_a_claim_usable_from_several_nodes_counts_once_in_the_bound() -> None:
     shared = to_value(
         {
             "metadata": {"name": "net"},
@@ -317,7 +321,7 @@ def test_a_claim_that_may_be_used_from_several_nodes_counts_once_in_the_bound() 
     assert (found.total, found.bound) == (Decimal("0.5"), Decimal("0.5"))
 
 
-def test_machines_are_chosen_again_without_pods_that_shared_devices_do_not_suffice_for() -> None:
+def test_machines_are_planned_again_without_pods_that_lack_shared_devices() -> None:
     shared = to_value(
         {
             "metadata": {"name": "net"},

@@ -1,8 +1,8 @@
-"""Whatever waits: every planned pod is bound where the plan says, and the bound is below what was found.
+"""Random demands: the scheduler binds every planned pod to its planned node, and the bound never exceeds the cost.
 
-What is promised: all planned nodes are there, pods come in the scheduler's order, each knows its node, and who found
-none is tried again at once after every other, or at last after all. Then planned pods are where the plan says, and no
-other pod has a node, but for those of which the plan says that nothing can be promised of them (and they stay away).
+The guarantee holds if all planned nodes exist, pods are scheduled in order with their nominated node, and pods without
+a node are retried after each placement or after all pods. Then planned pods are on their nodes, and no other pod has a
+node, except pods that the plan reports as unpredictable (which this test leaves out).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.meta import Object
 from allotment.tools.plan.limits import PlanLimits
-from tests.unit.tools.plan.demands import FEATURES, MIG, claim, claim_template, instance, node, make_plan, pod, request
+from tests.unit.tools.plan.demands import FEATURES, MIG, claim, claim_template, instance, make_plan, node, pod, request
 from tests.unit.tools.plan.scheduler_verification import scheduling_differences
 
 CATALOG = (
@@ -96,7 +96,7 @@ def _specs(label: str) -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def pending_objects(draw: st.DrawFn) -> list[Object]:
-    """Up to four groups of pods, each with a claim of its own, a common one, or none."""
+    """Up to four groups of pods, each with own claims, a shared claim, or none."""
     values: list[Object] = []
     if draw(st.booleans()):
         form = draw(st.sampled_from(["2xt4", "a100-40gb/static-mig=3g.20gb:2", "a100-40gb/dynamic-mig", "t4/shared"]))
@@ -109,12 +109,12 @@ def pending_objects(draw: st.DrawFn) -> list[Object]:
         spec = draw(_specs(draw(st.sampled_from([label, "a"]))))
         each: dict[str, Any] = {"cpu": draw(st.sampled_from(["250m", "1", "3", "7"])), **spec}
         how = draw(st.sampled_from(["none", "template", "template", "template", "shared"]))
-        asked, bound = (draw(_requests()), draw(_constraints())) if how != "none" else ({}, [])
+        requested, constraints = (draw(_requests()), draw(_constraints())) if how != "none" else ({}, [])
         if how == "template":
-            values.append(claim_template(f"t{group}", asked, constraints=bound))
+            values.append(claim_template(f"t{group}", requested, constraints=constraints))
             each["template"] = f"t{group}"
         elif how == "shared":
-            values.append(claim(f"c{group}", asked, constraints=bound))
+            values.append(claim(f"c{group}", requested, constraints=constraints))
             each["claim"] = f"c{group}"
         values += [
             pod(f"g{group}-{number}", labels={"app": label}, **each) for number in range(draw(st.integers(1, 6)))
@@ -124,7 +124,8 @@ def pending_objects(draw: st.DrawFn) -> list[Object]:
 
 def _limits() -> st.SearchStrategy[PlanLimits]:
     return st.sampled_from([
-        PlanLimits(), PlanLimits(), PlanLimits(), PlanLimits(capacity="cheapest"), PlanLimits(max_machines=2), PlanLimits(budget=Decimal(3)),
+        PlanLimits(), PlanLimits(), PlanLimits(), PlanLimits(capacity="cheapest"), PlanLimits(max_machines=2),
+        PlanLimits(budget=Decimal(3)),
         PlanLimits(modes=("dynamic-mig",)), PlanLimits(modes=("static-mig", "shared")), PlanLimits(zones=("z1", "z2")),
         PlanLimits(capacity="cheapest", spot_share=Decimal("0.5")),
     ])  # fmt: skip
@@ -132,12 +133,14 @@ def _limits() -> st.SearchStrategy[PlanLimits]:
 
 @settings(max_examples=40)
 @given(values=pending_objects(), limits=_limits())
-def test_every_planned_pod_is_bound_where_the_plan_says(values: list[Object], limits: PlanLimits) -> None:
+def test_every_planned_pod_is_bound_to_its_planned_node(values: list[Object], limits: PlanLimits) -> None:
     found = make_plan(values, CATALOG, limits)
     assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert found.bound <= found.total
-    seated = [seat.pod for seat in (*found.existing, *(s for machine in found.machines for s in machine.seats))]
-    pods = sorted(str(key) for key in (*seated, *(one.pod for one in found.unserved)))
+    placed = [
+        placement.pod for placement in (*found.existing, *(s for machine in found.machines for s in machine.seats))
+    ]
+    pods = sorted(str(key) for key in (*placed, *(pod.pod for pod in found.unserved)))
     assert pods == sorted(f"ml/{value.metadata.name}" for value in values if type(value).__name__ == "Pod")
     assert limits.budget is None or found.total <= limits.budget
     assert limits.max_machines is None or len(found.machines) <= limits.max_machines

@@ -1,4 +1,4 @@
-"""Nodes whose search for devices is given up, in plans: other places are tried, and nothing is called impossible."""
+"""Plans with nodes whose device search reaches its limit: other nodes are used, and the fit is reported as unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.model.meta import Object
 from tests.unit.engine.hard_search import SLIM, devices_without_counters, gpu_slices
 from tests.unit.engine.objects import class_of
 from tests.unit.tools.plan.consolidation.test_search import consolidated, kept_code
-from tests.unit.tools.plan.demands import claim_template, node, make_plan, pod, request
+from tests.unit.tools.plan.demands import claim_template, make_plan, node, pod, request
 from tests.unit.tools.plan.running_cluster import RunningCluster, node_names
 from tests.unit.tools.plan.running_cluster import request as plain_request
 
@@ -22,7 +22,7 @@ GIVEN_UP = f"search for devices given up after {LIMIT} steps"
 @pytest.fixture(autouse=True)
 def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = partial(Allocator, step_limit=LIMIT)
-    for module in ("offering.stage", "seating.trial", "consolidating.rehousing"):
+    for module in ("offerings.hypothetical_nodes", "placement.trial", "consolidation.rescheduling"):
         monkeypatch.setattr(f"allotment.tools.plan.{module}.Allocator", limited)
 
 
@@ -30,23 +30,23 @@ def pending_objects(*nodes: Object) -> list[Object]:
     return [class_of(), *nodes, claim_template("eight", request(of="gpu", count=SLIM)), pod("p", template="eight")]
 
 
-def test_a_pod_is_planned_on_the_node_that_is_decided() -> None:
+def test_a_pod_is_planned_on_a_node_with_a_finished_search() -> None:
     found = make_plan(pending_objects(node("n1"), *gpu_slices("n1"), node("n2"), devices_without_counters("n2")), ())
-    assert [(seat.pod.name, seat.node) for seat in found.existing] == [("p", "n2")]
+    assert [(placement.pod.name, placement.node) for placement in found.existing] == [("p", "n2")]
     assert not found.unserved
 
 
-def test_a_pod_that_may_fit_is_not_called_impossible() -> None:
+def test_a_pod_that_may_fit_is_undecided() -> None:
     found = make_plan(pending_objects(node("n1"), *gpu_slices("n1")), ())
     (unserved,) = found.unserved
     assert (unserved.code, unserved.text) == (
-        "undecided", f"whether n1 will do is unknown: the search for devices was given up after {LIMIT} steps"
+        "undecided", f"it is unknown whether n1 fits: the search for devices stopped after {LIMIT} steps"
     )  # fmt: skip
     assert "the search for devices reached its limit on n1; the bound counts this as not fitting" in found.notes
 
 
-def running(*other: str) -> RunningCluster:
-    """A pod on ``leaving``; a node with the card, and others with as many devices as the pod has."""
+def cluster_with(*other: str) -> RunningCluster:
+    """A cluster with a pod on ``leaving``, a node with the card, and others with as many devices as the pod has."""
     cluster = RunningCluster()
     cluster.add_class(class_of())
     for name in ("card", "leaving", *other):
@@ -57,13 +57,13 @@ def running(*other: str) -> RunningCluster:
     return cluster
 
 
-def test_a_pod_moves_to_the_node_that_is_decided() -> None:
-    found = consolidated(running("other"), "leaving")
+def test_a_pod_moves_to_a_node_with_a_finished_search() -> None:
+    found = consolidated(cluster_with("other"), "leaving")
     assert node_names(found.remove) == ["leaving"]
     assert [(move.pod.name, move.target) for move in found.moves] == [("p", "other")]
 
 
-def test_a_node_stays_whose_pod_may_fit_elsewhere() -> None:
-    found = consolidated(running(), "leaving")
+def test_a_node_is_kept_if_the_fit_of_its_pod_elsewhere_is_undecided() -> None:
+    found = consolidated(cluster_with(), "leaving")
     assert kept_code(found, "leaving") == "no-place"
     assert GIVEN_UP in found.stays[0].text

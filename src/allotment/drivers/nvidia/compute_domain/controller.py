@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from allotment.cluster.cached_item import Item, by_uid
+from allotment.cluster.cached_item import CachedItem, by_uid
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import Context, follow
+from allotment.cluster.program import ProgramContext, run_queues
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.drivers.nvidia.compute_domain.names import (
@@ -30,13 +30,13 @@ from allotment.model.trees import Tree
 _CHANNEL_CONFIG: Final = "ComputeDomainChannelConfig"
 
 
-async def compute_domains(context: Context) -> None:
+async def compute_domains(context: ProgramContext) -> None:
     """Run the controller."""
     await _ComputeDomainController(context).run()
 
 
 class _ComputeDomainController:
-    def __init__(self, context: Context, namespace: str = DRIVER_NAMESPACE) -> None:
+    def __init__(self, context: ProgramContext, namespace: str = DRIVER_NAMESPACE) -> None:
         self._client = context.client_for("compute-domain-controller", "compute-domain-controller")
         self._recorder = context.recorder("compute-domain-controller")
         self._namespace = namespace
@@ -55,7 +55,7 @@ class _ComputeDomainController:
         )
 
     async def run(self) -> None:
-        await follow(
+        await run_queues(
             [self._queue],
             [
                 (self._nodes, self._on_labelled_change),
@@ -69,17 +69,17 @@ class _ComputeDomainController:
 
     # --- event handlers -----------------------------------------------------------------------------------------------
 
-    def _on_domain_change(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _on_domain_change(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         item = new or old
         assert item is not None
         self._queue.add(item.uid)
 
-    def _on_labelled_change(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _on_labelled_change(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         for item in (old, new):
             for uid in _domain_uids(item) if item is not None else ():
                 self._queue.add(uid)
 
-    def _on_claim_change(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _on_claim_change(self, old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
         self._on_labelled_change(old, new)
         for item in (old, new):
             for uid in _channels(item.tree) if item is not None else ():
@@ -99,23 +99,23 @@ class _ComputeDomainController:
         else:
             await self._update_status(domain)
 
-    async def _ensure_objects(self, domain: Item[Any]) -> None:
+    async def _ensure_objects(self, domain: CachedItem[Any]) -> None:
         """Create the domain's objects. The finalizer is added first, so that no object is left behind."""
         finalizers = domain.metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             metadata = {**domain.metadata, "finalizers": [*finalizers, FINALIZER]}
-            self._domains.noted(await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata}))
+            self._domains.record_write(await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata}))
         await self._ensure(domain, CLAIM_TEMPLATES, daemon_template(domain.tree, self._namespace))
         await self._ensure(domain, DAEMON_SETS, daemon_set(domain.tree, self._namespace))
         await self._ensure(domain, CLAIM_TEMPLATES, workload_template(domain.tree))
 
-    async def _ensure(self, domain: Item[Any], resource: Resource, tree: Tree) -> None:
+    async def _ensure(self, domain: CachedItem[Any], resource: Resource, tree: Tree) -> None:
         namespace, name = tree["metadata"]["namespace"], tree["metadata"]["name"]
         cache = self._daemon_sets if resource is DAEMON_SETS else self._templates
         cached = cache.item(namespace, name)
         if cached is None:
             try:
-                cache.noted(await self._create(resource, tree, namespace))
+                cache.record_write(await self._create(resource, tree, namespace))
                 return
             except StatusError as error:
                 if error.reason != "AlreadyExists":
@@ -149,12 +149,12 @@ class _ComputeDomainController:
         for node in suspects:
             if node.name not in used:
                 metadata = {"labels": {LABEL: None}, "resourceVersion": node.metadata["resourceVersion"]}
-                self._nodes.noted(await self._client.patch(NODES, node.name, {"metadata": metadata}))
+                self._nodes.record_write(await self._client.patch(NODES, node.name, {"metadata": metadata}))
 
     def _nodes_with_channels(self, uid: str) -> set[str]:
         return {node for claim in self._channels_of[uid] for node in _channel_nodes(claim.tree)}
 
-    async def _finalize(self, domain: Item[Any]) -> None:
+    async def _finalize(self, domain: CachedItem[Any]) -> None:
         """Delete the workload's template; after the last workload the daemons, and finally the finalizer."""
         finalizers = domain.metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
@@ -187,7 +187,7 @@ class _ComputeDomainController:
 
     # --- status -------------------------------------------------------------------------------------------------------
 
-    async def _update_status(self, domain: Item[Any]) -> None:
+    async def _update_status(self, domain: CachedItem[Any]) -> None:
         domain = self._domains.item(domain.namespace, domain.name) or domain
         nodes = self._members(domain)
         enough = len(nodes) >= max(1, domain.spec.get("numNodes") or 0)
@@ -195,9 +195,9 @@ class _ComputeDomainController:
         status = {"status": "Ready" if ready else "NotReady", "nodes": nodes}
         if {"nodes": [], **domain.status} != status:
             tree = {**domain.tree, "status": status}
-            self._domains.noted(await self._client.update(COMPUTE_DOMAINS, tree, subresource="status"))
+            self._domains.record_write(await self._client.update(COMPUTE_DOMAINS, tree, subresource="status"))
 
-    def _members(self, domain: Item[Any]) -> list[Tree]:
+    def _members(self, domain: CachedItem[Any]) -> list[Tree]:
         known = {node["name"]: node for node in domain.status.get("nodes") or ()}
         members: list[Tree] = []
         for pod in sorted(self._pods_of[domain.uid], key=lambda pod: str(pod.spec.get("nodeName"))):
@@ -213,7 +213,7 @@ class _ComputeDomainController:
         _assign_indexes(members)
         return members
 
-    def _clique(self, pod: Item[Any]) -> str:
+    def _clique(self, pod: CachedItem[Any]) -> str:
         """The node's clique in the fabric, from the status of the daemon's claim."""
         for status in pod.status.get("resourceClaimStatuses") or ():
             claim = self._claims.item(pod.namespace, status.get("resourceClaimName") or "")
@@ -237,12 +237,12 @@ def _assign_indexes(members: Iterable[Tree]) -> None:
             used.add(member["index"])
 
 
-def _is_ready(pod: Item[Any]) -> bool:
+def _is_ready(pod: CachedItem[Any]) -> bool:
     conditions = pod.status.get("conditions") or ()
     return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
-def _domain_uids(item: Item[Any]) -> tuple[str, ...]:
+def _domain_uids(item: CachedItem[Any]) -> tuple[str, ...]:
     uid = item.labels.get(LABEL)
     return (uid,) if uid else ()
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, NamedTuple, Protocol
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.cached_item import Item, by_uid
+from allotment.cluster.cached_item import CachedItem, by_uid
 from allotment.cluster.clock import Clock
 
 
@@ -51,7 +51,7 @@ class CachedDomains:
         changed = asyncio.Event()
         timed_out = False
 
-        def on_change(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        def on_change(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
             changed.set()
 
         def on_timeout() -> None:

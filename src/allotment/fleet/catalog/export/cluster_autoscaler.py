@@ -1,8 +1,8 @@
-"""For cluster-autoscaler: the template of a group's nodes, and of the slices that they will publish.
+"""Export to cluster-autoscaler: node templates of node groups, with the slices that the nodes publish.
 
-A provider answers ``NodeGroupTemplateNodeInfo`` with such a Node; with Cluster API the same facts stand as annotations
-on the MachineDeployment, which are on the Node here to be copied. cluster-autoscaler renames template and slices for
-every node that it simulates; slices that are not complete (``resourceSliceCount``) it would pass over.
+A provider answers ``NodeGroupTemplateNodeInfo`` with such a Node; with Cluster API the same facts are annotations
+of the MachineDeployment, which are set on the Node here for copying. cluster-autoscaler renames template and slices for
+every node that it simulates; it skips incomplete pools (``resourceSliceCount``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 def template_objects(
     types: Iterable[InstanceType], mode: str = "", capacity: CapacityType = "on-demand", kube: str = "1.36"
 ) -> tuple[Node | ResourceSlice, ...]:
-    """A Node and its slices for each type; symbols stand for what is known only once it runs."""
+    """Return a Node and its slices for each type; values that are only known at run time are symbols."""
     objects: list[Node | ResourceSlice] = []
     for one in types:
         name = object_name("template-node-for", one.key, "" if capacity == "on-demand" else capacity)
@@ -46,7 +46,7 @@ def _node(template: Template) -> Node:
         }
     drivers = list(dict.fromkeys(one.spec.driver for one in template.slices))
     if drivers:
-        # Cluster API's template knows whole GPUs only, of one kind.
+        # Cluster API's template supports only whole GPUs of one model.
         annotations |= {f"{_CAPACITY}dra-driver": drivers[0], f"{_CAPACITY}gpu-count": str(template.instance.gpus)}
     meta = ObjectMeta(name=node.metadata.name, labels=node.metadata.labels, annotations=annotations)
     return msgspec.structs.replace(node, metadata=meta)

@@ -1,8 +1,8 @@
-"""For Karpenter: a NodePool of the chosen types, and NodeOverlays that tell it their prices.
+"""Export to Karpenter: a NodePool of the chosen types, and NodeOverlays with their prices.
 
-Karpenter knows its cloud's list prices; an overlay (alpha, feature gate NodeOverlay) puts another price in their place,
-so negotiated ones count when it chooses. An overlay cannot carry slices: what a node will publish, Karpenter must be
-told in another way, or find out.
+Karpenter knows its cloud's list prices; an overlay (alpha, feature gate NodeOverlay) replaces the list price,
+so that Karpenter uses negotiated prices. An overlay cannot contain slices, so Karpenter learns a node's devices only
+from other sources.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from allotment.model.trees import Tree
 
 
 class NodeClass(NamedTuple):
-    """How a cloud's nodes are made: an object of the cloud's own kind, which is there already."""
+    """Reference to the cloud-specific node class object, which must exist."""
 
     group: str
     kind: str
     name: str = "default"
 
 
-#: The kinds of the clouds that have a Karpenter.
+#: Node class kinds by cloud with a Karpenter provider.
 NODE_CLASSES: Final[Mapping[str, NodeClass]] = {
     "aws": NodeClass("karpenter.k8s.aws", "EC2NodeClass"),
     "azure": NodeClass("karpenter.azure.com", "AKSNodeClass"),
@@ -34,7 +34,7 @@ NODE_CLASSES: Final[Mapping[str, NodeClass]] = {
 
 
 def karpenter_exclusion(instance: InstanceType, node_class: NodeClass | None = None) -> str:
-    """Why Karpenter cannot be told of a type; empty if it can."""
+    """Return why a type cannot be exported to Karpenter; empty if it can."""
     if node_class is None and instance.provider not in NODE_CLASSES:
         return f"no Karpenter for {instance.provider} is known: name its node class"
     if "+" in instance.name:
@@ -47,7 +47,7 @@ def karpenter_objects(
     capacities: Sequence[CapacityType] = ("on-demand", "spot"),
     node_class: NodeClass | None = None,
 ) -> tuple[Tree, ...]:
-    """A NodePool for each provider and one overlay for each price; types with ``why_not_karpenter`` are left out."""
+    """A NodePool for each provider and one overlay for each price; types with a `karpenter_exclusion` are omitted."""
     chosen = [one for one in types if not karpenter_exclusion(one, node_class)]
     chosen.sort(key=lambda one: one.provider)  # stable
     objects: list[Tree] = []

@@ -1,7 +1,7 @@
-"""For kwok: nodes that nobody runs, with the slices that their drivers would publish.
+"""Export to kwok: simulated nodes with the slices that their drivers would publish.
 
 kwok keeps a Node that has its annotation ready and its pods running, so a cluster of thousands fits on a laptop. The
-taint keeps pods away that did not ask for such a node.
+taint repels pods that do not tolerate simulated nodes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def kwok_objects(
     nodes: int = 1,
     kube: str = "1.36",
 ) -> tuple[Node | ResourceSlice, ...]:
-    """So many nodes of each type, spread over its zones, each with slices of its own."""
+    """Return the requested number of nodes of each type, spread over its zones, each with its own slices."""
     objects: list[Node | ResourceSlice] = []
     for one in types:
         for number in range(1, nodes + 1):

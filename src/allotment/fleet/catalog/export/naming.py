@@ -1,4 +1,4 @@
-"""Names of objects made of the names of instance types, which clouds write with capitals, dots and underscores."""
+"""Object names derived from instance type names, which may contain capitals, dots and underscores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OTHERS = re.compile(r"[^a-z0-9]+")
 
 
 def object_name(*words: str) -> str:
-    """A DNS label of these words.
+    """Return a DNS label made of the given parts.
 
     >>> object_name("azure/Standard_NC4as_T4_v3", "spot")
     'azure-standard-nc4as-t4-v3-spot'

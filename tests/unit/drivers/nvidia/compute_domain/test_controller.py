@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from allotment.cluster.client import Resource
-from allotment.cluster.program import Context
+from allotment.cluster.program import ProgramContext
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS
 from allotment.drivers.driver import AllocatedClaim, AllocatedDevice
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
@@ -215,7 +215,7 @@ def test_the_label_of_a_deleted_domain_is_removed() -> None:
 # --- with drivers ---------------------------------------------------------------------------------------------------
 
 
-async def daemons(context: Context) -> None:
+async def daemons(context: ProgramContext) -> None:
     """Simulate DaemonSet controller, scheduler and kubelet: a ready pod on each labelled node."""
     client, nodes = context.client_for("test"), context.caches.trees(NODES)
     assert isinstance(client, MemoryClient)
@@ -227,9 +227,9 @@ async def daemons(context: Context) -> None:
 
 @pytest.mark.parametrize("names", [("n1",), ("n1", "n2", "n3")])
 def test_channels_of_all_nodes_become_ready_together(names: tuple[str, ...]) -> None:
-    held: list[Context] = []
+    held: list[ProgramContext] = []
 
-    async def hold(context: Context) -> None:
+    async def hold(context: ProgramContext) -> None:
         held.append(context)
         context.caches.trees(COMPUTE_DOMAINS)
         await asyncio.get_running_loop().create_future()
@@ -261,9 +261,9 @@ def test_channels_of_all_nodes_become_ready_together(names: tuple[str, ...]) -> 
 
 
 def test_waiting_for_a_node_times_out() -> None:
-    held: list[Context] = []
+    held: list[ProgramContext] = []
 
-    async def hold(context: Context) -> None:
+    async def hold(context: ProgramContext) -> None:
         context.caches.trees(COMPUTE_DOMAINS)
         held.append(context)
         await asyncio.get_running_loop().create_future()

@@ -141,7 +141,7 @@ def test_a_claim_without_parameters_is_rejected_with_a_hint() -> None:
     assert caught.value.permanent
     with pytest.raises(ClaimError, match="domainID: wanted"):
         config("ComputeDomainChannelConfig", n)
-    with pytest.raises(ClaimError, match="domainID: wanted the uid"):
+    with pytest.raises(ClaimError, match="domainID: expected the uid"):
         channel(n, "")
 
 

@@ -1,4 +1,4 @@
-"""Consolidation by replacing: m nodes give way to n cheaper ones, and whatever is proposed holds together."""
+"""Consolidation with replacement: nodes are replaced by cheaper ones, and every proposal is feasible."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from tests.unit.tools.plan.running_cluster import (
 )
 
 ANY = ConsolidationPolicy(budgets=(DisruptionBudget(nodes="100%"),))
-#: Of whatever type: only the node and the slices are looked at.
+#: Any type: only the node and the slices of a template are used.
 ANY_TYPE = catalog()[0]
-#: What may be bought: hardware and price.
+#: Offered machines: hardware and price.
 OFFERS = {"one": ("1xt4", "0.5"), "four": ("4xt4", "1.8"), "pieces": ("1xa100-40gb/static-mig=1g.5gb:7", "3")}
 
 
 def planner(*kinds: str) -> Callable[..., ProvisioningPlan]:
-    """One that buys machines of these kinds, in turn, until there is one for each pod that waits; it checks nothing."""
+    """A plan function that returns machines of these kinds without checking that the pods fit."""
 
     def plan(
         values: Iterable[Object], types: Sequence[InstanceType], limits: PlanLimits, features: Features, *,
@@ -66,33 +66,37 @@ def planner(*kinds: str) -> Callable[..., ProvisioningPlan]:
             )  # fmt: skip
         if not machines:
             key = ObjectKey("default", pods[0].metadata.name)
-            return ProvisioningPlan(unserved=(UnservedPod(pod=key, owner="", code="never", text="nothing is sold"),))
-        return ProvisioningPlan(machines=tuple(machines), total=sum((one.usd_per_hour for one in machines), Decimal(0)))
+            return ProvisioningPlan(
+                unserved=(UnservedPod(pod=key, owner="", code="never", text="no machines are offered"),)
+            )
+        return ProvisioningPlan(
+            machines=tuple(machines), total=sum((machine.usd_per_hour for machine in machines), Decimal(0))
+        )
 
     return plan
 
 
 def template_of_machine(machine: PlannedMachine, /) -> Template:
-    """What the shop sends."""
-    shop = RunningCluster()
-    node = shop.node(machine.node, machine.form, cpu="8", zone=machine.zone)
-    slices = tuple(read_value(tree, ResourceSlice) for tree in shop.objects if tree["kind"] == "ResourceSlice")
+    """The template of an offered machine."""
+    cluster = RunningCluster()
+    node = cluster.node(machine.node, machine.form, cpu="8", zone=machine.zone)
+    slices = tuple(read_value(tree, ResourceSlice) for tree in cluster.objects if tree["kind"] == "ResourceSlice")
     return Template(ANY_TYPE, machine.form, read_value(node, Node), slices, frozenset())
 
 
 def consolidated(
     cluster: RunningCluster, prices: dict[str, str], *kinds: str, policy: ConsolidationPolicy = ANY, steps: int = 10_000
 ) -> Consolidation:
-    """What could go of these nodes, where these kinds would be bought."""
-    ours = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node, price in prices.items()]
+    """The consolidation of these nodes, with machines of these kinds as the replacement."""
+    owned = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node, price in prices.items()]
     replacing = ReplacementOptions(planner(*kinds), (), PlanLimits(), template_of_machine)
     return consolidate(
-        cluster.objects, ours, policy, FEATURES, keep_going=step_limit(steps), replacing=replacing if kinds else None
+        cluster.objects, owned, policy, FEATURES, keep_going=step_limit(steps), replacing=replacing if kinds else None
     )
 
 
 def cluster_of_gpus(**nodes: str) -> RunningCluster:
-    """Nodes by hardware, each with one pod on one GPU."""
+    """A cluster of nodes by hardware, each with one pod on one GPU."""
     cluster = RunningCluster()
     gpu = cluster.template("gpu")
     for name, hardware in nodes.items():
@@ -101,7 +105,7 @@ def cluster_of_gpus(**nodes: str) -> RunningCluster:
     return cluster
 
 
-def test_one_large_node_gives_way_to_a_small_one() -> None:
+def test_one_large_node_is_replaced_by_a_small_one() -> None:
     found = consolidated(cluster_of_gpus(big="8xt4"), {"big": "4"}, "one")
     assert node_names(found.remove) == ["big"]
     assert [machine.instance for machine in found.add] == ["shop/one"]
@@ -110,7 +114,7 @@ def test_one_large_node_gives_way_to_a_small_one() -> None:
     assert found.remove[0].reason == "Underutilized"
 
 
-def test_one_node_gives_way_to_many() -> None:
+def test_one_node_is_replaced_by_many() -> None:
     cluster = cluster_of_gpus(big="8xt4")
     cluster.pod("second", "big", template=next(t for t in cluster.objects if t["kind"] == "ResourceClaimTemplate"))
     found = consolidated(cluster, {"big": "4"}, "one", "one")
@@ -119,7 +123,7 @@ def test_one_node_gives_way_to_many() -> None:
     assert found.saves == Decimal(3)
 
 
-def test_many_give_way_to_one() -> None:
+def test_many_nodes_are_replaced_by_one() -> None:
     nodes = dict.fromkeys(("a", "b", "c"), "1xt4")
     found = consolidated(cluster_of_gpus(**nodes), dict.fromkeys(nodes, "1"), "four")
     assert node_names(found.remove) == ["a", "b", "c"]
@@ -127,31 +131,31 @@ def test_many_give_way_to_one() -> None:
     assert found.saves == Decimal("1.2")
 
 
-def test_a_plan_that_does_not_hold_is_not_believed() -> None:
+def test_an_infeasible_plan_is_rejected() -> None:
     found = consolidated(cluster_of_gpus(a="1xa100-40gb"), {"a": "9"}, "pieces")
     assert found.remove == ()
     assert "cannot allocate all claims" in found.stays[0].text
 
 
-def test_what_hardly_costs_less_is_not_worth_it() -> None:
+def test_a_small_relative_saving_is_not_proposed() -> None:
     found = consolidated(cluster_of_gpus(a="2xt4"), {"a": "0.55"}, "one")
     assert found.remove == ()
-    assert "would cost 0.5 USD/h" in found.stays[0].text
+    assert "other machines for its pods cost 0.5 USD/h" in found.stays[0].text
 
 
-def test_a_machine_that_nobody_needs_is_not_bought() -> None:
+def test_unused_planned_machines_are_dropped() -> None:
     found = consolidated(cluster_of_gpus(a="2xt4"), {"a": "9"}, "one", "one", "four")
     assert len(found.add) == 1
 
 
-# --- whatever the cluster ----------------------------------------------------------------------------------------
+# --- random clusters ---------------------------------------------------------------------------------------------
 
 HARDWARE = ("", "1xt4", "2xt4", "1xa100-40gb/static-mig=1g.5gb:3", "1xl4/consumable-shares=memory")
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[RunningCluster, dict[str, str]]:
-    """Some nodes with pods on them, as many as there is room for."""
+    """Random nodes with as many pods as fit."""
     cluster = RunningCluster()
     templates = [
         None,
@@ -167,7 +171,7 @@ def clusters(draw: st.DrawFn) -> tuple[RunningCluster, dict[str, str]]:
         prices[name] = draw(st.sampled_from(["0.1", "1", "4"]))
     used: dict[str, int] = {}
     cluster.claim("shared")
-    social: dict[str, dict[str, Any]] = {
+    affinities: dict[str, dict[str, Any]] = {
         "apart": {"affinity": anti_affinity({"app": "apart"})},
         "even": {"topologySpreadConstraints": spread({"app": "even"})},
         "any": {},
@@ -177,7 +181,7 @@ def clusters(draw: st.DrawFn) -> tuple[RunningCluster, dict[str, str]]:
         cpu = draw(st.sampled_from([500, 1000, 2000]))
         if used.get(node, 0) + cpu > 4000:
             continue
-        app = draw(st.sampled_from(sorted(social)))
+        app = draw(st.sampled_from(sorted(affinities)))
         before = len(cluster.objects)
         try:
             cluster.pod(
@@ -188,7 +192,7 @@ def clusters(draw: st.DrawFn) -> tuple[RunningCluster, dict[str, str]]:
                 cpu=f"{cpu}m",
                 owner=draw(st.sampled_from(["ReplicaSet"] * 5 + ["DaemonSet", ""])),
                 labels={"app": app},
-                **social[app],
+                **affinities[app],
             )
             used[node] = used.get(node, 0) + cpu
         except NoDevicesError:
@@ -199,32 +203,34 @@ def clusters(draw: st.DrawFn) -> tuple[RunningCluster, dict[str, str]]:
 
 
 @given(clusters(), st.sampled_from(["100%", "50%", "1"]), st.sampled_from([(), ("one",), ("four",), ("one", "pieces")]))
-def test_every_pod_has_a_place_afterwards(
-    made: tuple[RunningCluster, dict[str, str]], nodes: str, kinds: tuple[str, ...]
+def test_every_moved_pod_has_a_feasible_target(
+    cluster_and_prices: tuple[RunningCluster, dict[str, str]], nodes: str, kinds: tuple[str, ...]
 ) -> None:
-    cluster, prices = made
+    cluster, prices = cluster_and_prices
     policy = ConsolidationPolicy(budgets=(DisruptionBudget(nodes=nodes),))
     found = consolidated(cluster, prices, *kinds, policy=policy, steps=200)
     removed = node_names(found.remove)
-    # Every node of ours is told of once.
+    # Every owned node is reported once.
     assert sorted(removed + node_names(found.stays)) == sorted(prices)
     assert len(removed) <= allowed_removals(policy, "Underutilized", len(prices), 0)
-    # It costs less, by what is said.
+    # The saving is the difference in cost.
     spent = sum((machine.usd_per_hour for machine in found.add), Decimal(0))
     assert found.saves == sum((Decimal(prices[node]) for node in removed), Decimal(0)) - spent
     assert found.saves > 0 or not removed
-    # Exactly the pods that must go are moved, to nodes that stay or come.
-    house = SimulatedCluster(cluster.objects, FEATURES)
-    leaving = [one for node in removed for one in pods_to_move(house, node)]
-    assert sorted(move.pod for move in found.moves) == sorted(one.key for one in leaving)
-    guards = EvictionBudgets([t for t in cluster.objects if t["kind"] == "PodDisruptionBudget"], house.pods.values())
+    # Exactly the pods of removed nodes are moved, to nodes that remain or are added.
+    cluster_state = SimulatedCluster(cluster.objects, FEATURES)
+    leaving = [pod for node in removed for pod in pods_to_move(cluster_state, node)]
+    assert sorted(move.pod for move in found.moves) == sorted(pod.key for pod in leaving)
+    eviction_budgets = EvictionBudgets(
+        [t for t in cluster.objects if t["kind"] == "PodDisruptionBudget"], cluster_state.pods.values()
+    )
     gone: list[MovablePod] = []
     for node in removed:
-        assert guards.violation(gone, pods_to_move(house, node)) == ""
-        gone += pods_to_move(house, node)
-    there = (prices.keys() - set(removed)) | {machine.node for machine in found.add}
-    assert {move.target for move in found.moves} <= there
-    # Played afresh in another cluster without the nodes that go, every pod gets its place and no device is given twice.
+        assert eviction_budgets.violation(gone, pods_to_move(cluster_state, node)) == ""
+        gone += pods_to_move(cluster_state, node)
+    remaining = (prices.keys() - set(removed)) | {machine.node for machine in found.add}
+    assert {move.target for move in found.moves} <= remaining
+    # In a new simulation without the removed nodes, every pod gets its target and no device is allocated twice.
     _check_in_new_simulation(cluster, removed, found)
 
 
@@ -236,20 +242,20 @@ def _check_in_new_simulation(cluster: RunningCluster, removed: Sequence[str], fo
         fresh.add_node(to_tree(template.node, "v1", "Node"), template.slices)
     for node in removed:
         fresh.cordon(node)
-    leaving = [one for node in removed for one in pods_to_move(fresh, node)]
-    for one in leaving:
-        fresh.evict(one)
+    leaving = [pod for node in removed for pod in pods_to_move(fresh, node)]
+    for pod in leaving:
+        fresh.evict(pod)
     only = fresh.inventory.node_mask(node for node in fresh.nodes if node not in gone)
     targets = {move.pod: move for move in found.moves}
-    whole: Counter[tuple[str, str]] = Counter()
-    for one in sorted(leaving, key=lambda lodger: lodger.order):
-        place = fresh.place(one, only)
+    users: Counter[tuple[str, str]] = Counter()
+    for pod in sorted(leaving, key=lambda pod: pod.order):
+        place = fresh.place(pod, only)
         assert isinstance(place, PodTarget), place
-        assert place.node == targets[one.key].target
+        assert place.node == targets[pod.key].target
     for claim in fresh.claims.values():
         for result in claim.allocation.devices.results if claim.allocation is not None else ():
             if not result.consumed_capacity:
-                whole[result.pool, result.device] += 1
-    assert all(count == 1 for count in whole.values())
-    for left in fresh.machines:
-        assert left.name in gone or all(amount >= 0 for amount in left.free.values())
+                users[result.pool, result.device] += 1
+    assert all(count == 1 for count in users.values())
+    for machine in fresh.machines:
+        assert machine.name in gone or all(amount >= 0 for amount in machine.free.values())

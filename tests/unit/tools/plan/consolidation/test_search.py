@@ -1,4 +1,4 @@
-"""Consolidation by hand-made cases: what goes, what stays and why."""
+"""Consolidation of small clusters: the removed nodes, and the reasons for kept ones."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ from tests.unit.tools.plan.running_cluster import (
 ANY = ConsolidationPolicy(budgets=(DisruptionBudget(nodes="100%"),))
 
 
-def consolidated(cluster: RunningCluster, *nodes: str, price: str = "1", policy: ConsolidationPolicy = ANY, **more: Any) -> Consolidation:
-    """What could go of these nodes."""
-    ours = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node in nodes]
-    return consolidate(cluster.objects, ours, policy, FEATURES, keep_going=step_limit(), **more)
+def consolidated(
+    cluster: RunningCluster, *nodes: str, price: str = "1", policy: ConsolidationPolicy = ANY, **more: Any
+) -> Consolidation:
+    """The consolidation of these nodes."""
+    owned = [OwnedNode(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node in nodes]
+    return consolidate(cluster.objects, owned, policy, FEATURES, keep_going=step_limit(), **more)
 
 
 def kept_code(found: Consolidation, node: str) -> str:
-    """The code of the reason for which a node stays."""
-    return next(stays.code for stays in found.stays if stays.node == node)
+    """The code of the reason why a node is kept."""
+    return next(kept.code for kept in found.stays if kept.node == node)
 
 
 @pytest.fixture
@@ -39,16 +41,16 @@ def cluster() -> RunningCluster:
     return RunningCluster()
 
 
-def test_a_node_with_nothing_but_daemons_goes(cluster: RunningCluster) -> None:
+def test_a_node_with_only_daemon_pods_is_removed(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.pod("daemon", "a", owner="DaemonSet")
     found = consolidated(cluster, "a")
-    assert [(one.node, one.reason) for one in found.remove] == [("a", "Empty")]
+    assert [(removal.node, removal.reason) for removal in found.remove] == [("a", "Empty")]
     assert found.saves == Decimal(1)
     assert found.moves == ()
 
 
-def test_a_pod_moves_to_where_its_claim_gets_a_device(cluster: RunningCluster) -> None:
+def test_a_pod_moves_to_a_node_with_a_device_for_its_claim(cluster: RunningCluster) -> None:
     gpu = cluster.template("gpu")
     for name in ("a", "b", "c"):
         cluster.node(name, "1xt4" if name != "c" else "")
@@ -60,7 +62,7 @@ def test_a_pod_moves_to_where_its_claim_gets_a_device(cluster: RunningCluster) -
     assert [device.pool for claim in move.claims for device in claim.devices] == ["b"]
 
 
-def test_a_node_whose_pod_has_no_device_elsewhere_stays(cluster: RunningCluster) -> None:
+def test_a_node_is_kept_if_its_pod_finds_no_device_elsewhere(cluster: RunningCluster) -> None:
     gpu = cluster.template("gpu")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
@@ -72,7 +74,7 @@ def test_a_node_whose_pod_has_no_device_elsewhere_stays(cluster: RunningCluster)
     assert "cannot allocate all claims" in found.stays[0].text
 
 
-def test_two_half_empty_nodes_do_not_both_go(cluster: RunningCluster) -> None:
+def test_only_one_of_two_half_empty_nodes_is_removed(cluster: RunningCluster) -> None:
     for name in ("a", "b"):
         cluster.node(name, cpu="4")
         cluster.pod(f"on-{name}", name, cpu="2")
@@ -81,7 +83,7 @@ def test_two_half_empty_nodes_do_not_both_go(cluster: RunningCluster) -> None:
     assert found.moves[0].target not in node_names(found.remove)
 
 
-def test_of_three_nodes_two_go_where_all_fits_on_one(cluster: RunningCluster) -> None:
+def test_two_of_three_nodes_are_removed_if_all_pods_fit_on_one(cluster: RunningCluster) -> None:
     for name in ("a", "b", "c"):
         cluster.node(name, cpu="4")
         cluster.pod(f"on-{name}", name, cpu="1")
@@ -90,7 +92,7 @@ def test_of_three_nodes_two_go_where_all_fits_on_one(cluster: RunningCluster) ->
     assert {move.target for move in found.moves} == {"a", "b", "c"} - set(node_names(found.remove))
 
 
-def test_partitions_of_mig_are_places_too(cluster: RunningCluster) -> None:
+def test_mig_partitions_are_used_as_targets(cluster: RunningCluster) -> None:
     piece = cluster.template("piece", request(class_name="mig.nvidia.com"))
     for name in ("a", "b"):
         cluster.node(name, "1xa100-40gb/static-mig=1g.5gb:2")
@@ -105,7 +107,7 @@ def test_partitions_of_mig_are_places_too(cluster: RunningCluster) -> None:
     assert consolidated(cluster, "a", "b").remove == ()
 
 
-def test_a_claim_of_several_pods_goes_with_all_of_them(cluster: RunningCluster) -> None:
+def test_a_shared_claim_moves_with_all_its_pods(cluster: RunningCluster) -> None:
     cluster.claim("shared")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
@@ -116,7 +118,7 @@ def test_a_claim_of_several_pods_goes_with_all_of_them(cluster: RunningCluster) 
     assert {device.pool for move in found.moves for claim in move.claims for device in claim.devices} == {"b"}
 
 
-def test_a_claim_that_somebody_else_holds_pins_its_node(cluster: RunningCluster) -> None:
+def test_a_claim_with_another_consumer_keeps_its_node(cluster: RunningCluster) -> None:
     cluster.claim("shared")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
@@ -128,7 +130,7 @@ def test_a_claim_that_somebody_else_holds_pins_its_node(cluster: RunningCluster)
     assert kept_code(found, "a") == "claim-in-use"
 
 
-def test_pods_that_must_be_apart_keep_their_nodes(cluster: RunningCluster) -> None:
+def test_pods_with_anti_affinity_keep_their_nodes(cluster: RunningCluster) -> None:
     for name in ("a", "b"):
         cluster.node(name)
         cluster.pod(f"on-{name}", name, labels={"app": "db"}, affinity=anti_affinity({"app": "db"}))
@@ -137,7 +139,7 @@ def test_pods_that_must_be_apart_keep_their_nodes(cluster: RunningCluster) -> No
     assert "anti-affinity" in found.stays[0].text
 
 
-def test_spread_over_zones_is_kept(cluster: RunningCluster) -> None:
+def test_topology_spread_over_zones_is_respected(cluster: RunningCluster) -> None:
     for number, zone in enumerate("aabb"):
         cluster.node(f"n{number}", zone=zone)
     rules = spread({"app": "web"}, "topology.kubernetes.io/zone")
@@ -157,7 +159,9 @@ def test_spread_over_zones_is_kept(cluster: RunningCluster) -> None:
         ({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "none"}}]}, "not-known"),
     ],
 )
-def test_pods_that_may_not_be_moved(cluster: RunningCluster, change: dict[str, Any], code: str) -> None:
+def test_pods_that_must_not_be_moved_keep_their_node(
+    cluster: RunningCluster, change: dict[str, Any], code: str
+) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", **change)
@@ -166,27 +170,29 @@ def test_pods_that_may_not_be_moved(cluster: RunningCluster, change: dict[str, A
     assert kept_code(found, "a") == code
 
 
-def test_what_may_be_allowed(cluster: RunningCluster) -> None:
+def test_bare_pods_and_local_storage_can_be_allowed(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", owner="", volumes=[{"name": "scratch", "emptyDir": {}}])
     found = consolidated(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True))
-    assert found.moves[0].notes == ("what is in volume scratch is lost",)
-    found = consolidated(cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True, local_storage=False))
+    assert found.moves[0].notes == ("the data in volume scratch is lost",)
+    found = consolidated(
+        cluster, "a", policy=ConsolidationPolicy(budgets=ANY.budgets, bare_pods=True, local_storage=False)
+    )
     assert kept_code(found, "a") == "local-storage"
 
 
-def test_a_node_says_itself_that_it_stays(cluster: RunningCluster) -> None:
+def test_nodes_can_be_excluded_from_consolidation(cluster: RunningCluster) -> None:
     cluster.node("a")["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = "true"
     cluster.node("b")["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     cluster.node("c")
-    found = consolidated(cluster, "a", "b", "c", kept={"c": "it came 10s ago"})
-    assert {stays.node: stays.code for stays in found.stays} == {
+    found = consolidated(cluster, "a", "b", "c", kept={"c": "created 10s ago"})
+    assert {kept.node: kept.code for kept in found.stays} == {
         "a": "do-not-disrupt", "b": "not-ready", "c": "kept",
     }  # fmt: skip
 
 
-def test_volumes_hold_pods_in_their_zone(cluster: RunningCluster) -> None:
+def test_pods_move_only_within_the_zone_of_their_volumes(cluster: RunningCluster) -> None:
     for name, zone in (("a", "x"), ("b", "y"), ("c", "x")):
         cluster.node(name, zone=zone)
     expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["x"]}
@@ -203,17 +209,17 @@ def test_volumes_hold_pods_in_their_zone(cluster: RunningCluster) -> None:
     assert [move.target for move in consolidated(cluster, "a").moves] == ["c"]
 
 
-def test_a_disruption_budget_of_pods_is_kept(cluster: RunningCluster) -> None:
+def test_pod_disruption_budgets_are_respected(cluster: RunningCluster) -> None:
     for name in ("a", "b", "c"):
         cluster.node(name)
         cluster.pod(f"on-{name}", name, labels={"app": "web"})
     cluster.disruption_budget("web", {"app": "web"}, minAvailable=2)
     found = consolidated(cluster, "a", "b", "c")
     assert len(found.moves) == 1
-    assert {stays.code for stays in found.stays} == {"pdb"}
+    assert {kept.code for kept in found.stays} == {"pdb"}
 
 
-def test_pods_of_one_node_may_go_one_after_the_other(cluster: RunningCluster) -> None:
+def test_pods_of_one_node_can_be_evicted_one_by_one(cluster: RunningCluster) -> None:
     for name in ("a", "b"):
         cluster.node(name)
     for name in ("one", "two"):
@@ -224,7 +230,7 @@ def test_pods_of_one_node_may_go_one_after_the_other(cluster: RunningCluster) ->
     assert kept_code(consolidated(cluster, "a"), "a") == "pdb"
 
 
-def test_what_the_controller_says_of_a_budget_counts(cluster: RunningCluster) -> None:
+def test_the_status_of_a_disruption_budget_takes_precedence(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a", labels={"app": "web"})
@@ -253,7 +259,9 @@ def test_a_pod_with_two_budgets_is_never_evicted(cluster: RunningCluster) -> Non
         ((), 4),
     ],
 )
-def test_how_many_nodes_at_once(cluster: RunningCluster, budgets: Sequence[DisruptionBudget], gone: int) -> None:
+def test_budgets_limit_the_number_of_removed_nodes(
+    cluster: RunningCluster, budgets: Sequence[DisruptionBudget], gone: int
+) -> None:
     for name in "abcd":
         cluster.node(name)
     found = consolidated(cluster, *"abcd", policy=ConsolidationPolicy(budgets=tuple(budgets)))
@@ -261,7 +269,7 @@ def test_how_many_nodes_at_once(cluster: RunningCluster, budgets: Sequence[Disru
     assert len(found.stays) == 4 - gone
 
 
-def test_a_pod_that_waits_takes_its_place_first(cluster: RunningCluster) -> None:
+def test_pending_pods_are_placed_first(cluster: RunningCluster) -> None:
     gpu = cluster.template("gpu")
     cluster.node("a", "1xt4")
     cluster.node("b", "1xt4")
@@ -272,7 +280,7 @@ def test_a_pod_that_waits_takes_its_place_first(cluster: RunningCluster) -> None
     assert kept_code(found, "b") == "pod-coming"
 
 
-def test_little_is_not_worth_a_move(cluster: RunningCluster) -> None:
+def test_a_saving_below_the_minimum_moves_no_pods(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.node("c")
@@ -282,28 +290,32 @@ def test_little_is_not_worth_a_move(cluster: RunningCluster) -> None:
     assert kept_code(found, "a") == "too-little"
 
 
-def test_a_price_that_is_not_known_counts_as_nothing(cluster: RunningCluster) -> None:
+def test_an_unknown_price_counts_as_zero(cluster: RunningCluster) -> None:
     cluster.node("a")
     found = consolidate(
-        cluster.objects, [OwnedNode(node="a", instance="x/y", usd_per_hour=None)], ANY, FEATURES, keep_going=step_limit()
+        cluster.objects,
+        [OwnedNode(node="a", instance="x/y", usd_per_hour=None)],
+        ANY,
+        FEATURES,
+        keep_going=step_limit(),
     )
     assert node_names(found.remove) == ["a"]
     assert found.saves == 0
     assert "a" in found.notes[0]
 
 
-def test_without_time_nothing_is_moved(cluster: RunningCluster) -> None:
+def test_without_time_no_pods_are_moved(cluster: RunningCluster) -> None:
     cluster.node("a")
     cluster.node("b")
     cluster.pod("one", "a")
-    ours = [OwnedNode(node="a", instance="x/y", usd_per_hour=Decimal(1))]
-    found = consolidate(cluster.objects, ours, ANY, FEATURES, keep_going=step_limit(0))
+    owned = [OwnedNode(node="a", instance="x/y", usd_per_hour=Decimal(1))]
+    found = consolidate(cluster.objects, owned, ANY, FEATURES, keep_going=step_limit(0))
     assert found.remove == ()
     assert kept_code(found, "a") == "time"
 
 
-def test_a_pod_that_another_one_that_waits_will_let_in_takes_its_place_first(cluster: RunningCluster) -> None:
-    """The first must be in the zone of the second, which has a node of its own there, without room for both."""
+def test_pending_pods_that_depend_on_others_are_placed_first(cluster: RunningCluster) -> None:
+    """The first pod needs the zone of the second, which has a node there without capacity for both."""
     cluster.node("empty")
     cluster.node("db", cpu="1")
     near = {"podAffinity": anti_affinity({"app": "db"}, "topology.kubernetes.io/zone")["podAntiAffinity"]}

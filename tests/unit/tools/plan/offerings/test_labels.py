@@ -1,4 +1,4 @@
-"""Pods that select nodes by what discovery and clouds write about GPUs: such nodes are known before they run."""
+"""Pods that select nodes by GPU labels of feature discovery and cloud providers, which templates have."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from allotment.fleet.catalog import catalog
 from allotment.tools.plan.report import ProvisioningPlan
-from tests.unit.tools.plan.demands import claim_template, node, make_plan, pod, request
+from tests.unit.tools.plan.demands import claim_template, make_plan, node, pod, request
 
 
 def planned_types(plan: ProvisioningPlan) -> list[str]:
-    return [one.instance for one in plan.machines]
+    return [machine.instance for machine in plan.machines]
 
 
 @pytest.mark.parametrize(
@@ -25,30 +25,32 @@ def planned_types(plan: ProvisioningPlan) -> list[str]:
         ("karpenter.k8s.aws/instance-family", "g6e", "aws/g6e.xlarge"),
     ],
 )
-def test_a_node_that_will_carry_the_label_is_bought(label: str, value: str, instance: str) -> None:
+def test_a_type_whose_nodes_have_the_label_is_planned(label: str, value: str, instance: str) -> None:
     values = [claim_template("any", request()), pod("a", template="any", nodeSelector={label: value})]
     assert planned_types(make_plan(values, catalog())) == [instance]
 
 
 def affinity(*terms: list[dict[str, Any]]) -> dict[str, Any]:
-    required = {"nodeSelectorTerms": [{"matchExpressions": one} for one in terms]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def test_memory_that_a_label_tells_is_compared() -> None:
+def test_gpu_memory_labels_can_be_compared() -> None:
     more = {"key": "karpenter.k8s.aws/instance-gpu-memory", "operator": "Gt", "values": ["40000"]}
     values = [claim_template("any", request()), pod("a", template="any", affinity=affinity([more]))]
     assert planned_types(make_plan(values, catalog())) == ["aws/g6e.xlarge"]
 
 
-def test_a_label_that_nothing_will_carry_is_named() -> None:
-    (one,) = make_plan([pod("a", nodeSelector={"kubernetes.io/os": "linux", "team": "ml"})], catalog()).unserved
-    assert one.text.endswith("no template carries label team")
+def test_a_label_that_no_template_has_is_reported() -> None:
+    (unserved,) = make_plan([pod("a", nodeSelector={"kubernetes.io/os": "linux", "team": "ml"})], catalog()).unserved
+    assert unserved.text.endswith("no node template has label team")
     team = {"key": "team", "operator": "Exists"}
-    (one,) = make_plan([pod("a", affinity=affinity([team]))], catalog()).unserved
-    assert one.text.endswith("no template carries label team")
-    # One of several terms is enough, and nodes that are there count.
+    (unserved,) = make_plan([pod("a", affinity=affinity([team]))], catalog()).unserved
+    assert unserved.text.endswith("no node template has label team")
+    # One of several terms is enough, and labels of existing nodes count.
     arch = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
     assert not make_plan([pod("a", affinity=affinity([team], [arch]))], catalog()).unserved
-    (one,) = make_plan([pod("a", nodeSelector={"team": "ml"}), node("n", labels={"team": "x"})], catalog()).unserved
-    assert "no template carries" not in one.text
+    (unserved,) = make_plan(
+        [pod("a", nodeSelector={"team": "ml"}), node("n", labels={"team": "x"})], catalog()
+    ).unserved
+    assert "no node template has" not in unserved.text

@@ -1,4 +1,4 @@
-"""Nodes that whoever makes them taints, as a catalogue says it."""
+"""Taints of new nodes, as listed in a catalog."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ TAINTED = replace(instance("tainted", "t4", 1, "0.5"), taints=(GKE,))
 PLAIN = instance("plain", "t4", 1, "0.9")
 
 
-def test_pods_that_do_not_tolerate_a_taint_go_elsewhere() -> None:
+def test_pods_without_a_toleration_get_another_type() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
     assert planned_types(make_plan(values, (TAINTED, PLAIN))) == ["cloud/plain"]
     (one,) = make_plan(values, (TAINTED,)).unserved
     assert one.code == "never"
     assert "nvidia.com/gpu" in one.text
-    (choice,) = group_verdicts(read_demand(values, FEATURES), (TAINTED, PLAIN), PlanLimits(), FEATURES)
-    assert {one.instance: one.text for one in choice.verdicts} == {
+    (group,) = group_verdicts(read_demand(values, FEATURES), (TAINTED, PLAIN), PlanLimits(), FEATURES)
+    assert {verdict.instance: verdict.text for verdict in group.verdicts} == {
         "cloud/plain": "", "cloud/tainted": "taint nvidia.com/gpu=present is not tolerated",
     }  # fmt: skip
 
 
-def test_pods_that_do_come_and_the_machine_is_made_with_it() -> None:
+def test_pods_with_a_toleration_get_the_tainted_type() -> None:
     tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     values = [claim_template("any", request()), pod("a", template="any", tolerations=tolerations)]
     (machine,) = make_plan(values, (TAINTED, PLAIN)).machines
     assert (machine.instance, machine.taints) == ("cloud/tainted", (GKE,))
 
 
-def test_a_catalogue_says_them() -> None:
+def test_taints_are_read_from_a_catalog() -> None:
     text = "provider,instance_type,taints\ngcp,g2-standard-4,nvidia.com/gpu=present:NoSchedule example.com/x:NoExecute"
     (one,), problems = read_catalog(text, "own.csv")
     assert not problems

@@ -1,4 +1,4 @@
-"""Pods on nodes take what they have there, while they are resized, of the room that plans and consolidation count."""
+"""Running pods in a resize count with their allocated resources in plans and consolidation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def pod(**spec: Any) -> Tree:
     }
 
 
-def test_a_plan_counts_what_a_pod_has_on_its_node() -> None:
+def test_a_plan_counts_the_allocated_resources_of_a_running_pod() -> None:
     found = read_demand([node("n"), to_value(pod(nodeName="n"), Pod)], FEATURES)
     assert [(resident.requirements.requests, where) for resident, where in found.residents] == [({"cpu": 3000}, "n")]
 
 
-def test_consolidation_counts_it_too_and_not_for_a_pod_that_is_made_anew() -> None:
-    lodgers = MovablePodReader({}, {}, {}, {})
-    assert lodgers.read(pod(nodeName="n")).resident.requirements.requests == {"cpu": 3000}
-    assert lodgers.read(pod()).resident.requirements.requests == {"cpu": 1000}
+def test_consolidation_counts_them_except_for_a_rescheduled_pod() -> None:
+    reader = MovablePodReader({}, {}, {}, {})
+    assert reader.read(pod(nodeName="n")).resident.requirements.requests == {"cpu": 3000}
+    assert reader.read(pod()).resident.requirements.requests == {"cpu": 1000}

@@ -1,4 +1,4 @@
-"""Pods go where their volumes are, or where these can be made."""
+"""Pods are planned where their volumes are or can be provisioned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from allotment.model.trees import Tree, to_value
 from allotment.model.workloads import StatefulSet
 from allotment.tools.plan.report import ProvisioningPlan
-from tests.unit.tools.plan.demands import claim_template, instance, node, make_plan, pod, pods, request
+from tests.unit.tools.plan.demands import claim_template, instance, make_plan, node, pod, pods, request
 
 ZONE = "topology.kubernetes.io/zone"
 T4 = instance("t4", "t4", 1, "0.5")
@@ -38,7 +38,7 @@ def storage_class(
 
 
 def using(*claims: str) -> Tree:
-    return {"volumes": [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]}
+    return {"volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]}
 
 
 def zones(plan: ProvisioningPlan) -> list[str]:
@@ -57,19 +57,19 @@ def test_pods_with_volumes_in_several_zones_do_not_share_a_machine() -> None:
     assert zones(found) == ["z2", "z3"]
 
 
-def test_volumes_of_one_pod_in_two_zones_leave_no_place() -> None:
+def test_volumes_in_two_zones_fit_no_machine() -> None:
     values = [volume("pv2", "z2"), volume("pv3", "z3"), claim("two", to="pv2"), claim("three", to="pv3")]
-    (one,) = make_plan([*values, pod("a", **using("two", "three"))], (T4,)).unserved
-    assert one.code == "never"
+    (unserved,) = make_plan([*values, pod("a", **using("two", "three"))], (T4,)).unserved
+    assert unserved.code == "never"
 
 
-def test_a_node_in_another_zone_is_no_place() -> None:
+def test_a_node_in_another_zone_does_not_fit() -> None:
     values = [volume("pv", "z2"), claim("data", to="pv"), pod("a", **using("data"))]
     assert zones(make_plan([*values, node("n", labels={ZONE: "z1"})], (T4,))) == ["z2"]
     assert not make_plan([*values, node("n", labels={ZONE: "z2"})], (T4,)).machines
 
 
-def test_labels_of_volumes_count_as_they_do_for_the_scheduler() -> None:
+def test_zone_labels_of_volumes_are_respected() -> None:
     old = volume("pv", "", labels={"failure-domain.beta.kubernetes.io/zone": "z2__z3"})
     values = [old, claim("data", to="pv"), pod("a", **using("data"), nodeSelector={ZONE: "z1"})]
     assert [one.code for one in make_plan(values, (T4,)).unserved] == ["never"]
@@ -83,29 +83,29 @@ def test_labels_of_volumes_count_as_they_do_for_the_scheduler() -> None:
         ("topology.disk.csi.azure.com/zone", "eastus-2"),
     ],
 )  # fmt: skip
-def test_drivers_of_volumes_have_labels_of_their_own(key: str, zone: str) -> None:
+def test_zone_labels_of_csi_drivers_are_known(key: str, zone: str) -> None:
     values = [volume("pv", zone, key), claim("data", to="pv"), pod("a", **using("data"))]
     assert zones(make_plan(values, catalog())) == [zone]
 
 
-def test_a_volume_that_is_to_be_made_follows_its_pod_within_its_class() -> None:
+def test_an_unprovisioned_volume_follows_its_pod_within_its_storage_class() -> None:
     late = storage_class("late", "z3", "z2")
     found = make_plan([late, claim("data", class_="late", uid="u"), pod("a", **using("data"))], (T4,))
     assert zones(found)[0] in ("z2", "z3")
-    usual = storage_class("usual", "z3", annotations={"storageclass.kubernetes.io/is-default-class": "true"})
-    assert zones(make_plan([late, usual, claim("data"), pod("a", **using("data"))], (T4,))) == ["z3"]
-    assert zones(make_plan([claim("data", class_="nobody-knows"), pod("a", **using("data"))], (T4,))) == ["z1"]
+    default = storage_class("default", "z3", annotations={"storageclass.kubernetes.io/is-default-class": "true"})
+    assert zones(make_plan([late, default, claim("data"), pod("a", **using("data"))], (T4,))) == ["z3"]
+    assert zones(make_plan([claim("data", class_="unknown"), pod("a", **using("data"))], (T4,))) == ["z1"]
 
 
-def test_what_the_scheduler_waits_for_is_told() -> None:
-    at_once = storage_class("at-once", binding="Immediate")
+def test_claims_that_the_scheduler_waits_for_are_reported() -> None:
+    immediate = storage_class("immediate", binding="Immediate")
     values = [
-        at_once, claim("unbound", class_="at-once", uid="u1"), claim("static", class_="", uid="u2"),
-        claim("new", class_="at-once"), claim("going", to="pv", deletionTimestamp="2026-01-01T00:00:00Z"),
+        immediate, claim("unbound", class_="immediate", uid="u1"), claim("static", class_="", uid="u2"),
+        claim("new", class_="immediate"), claim("going", to="pv", deletionTimestamp="2026-01-01T00:00:00Z"),
         *(pod(name, **using(name)) for name in ("unbound", "static", "new", "going", "missing")),
     ]  # fmt: skip
-    found = {one.pod.name: (one.code, one.text) for one in make_plan(values, (T4,)).unserved}
-    unbound = "PersistentVolumeClaim ml/unbound is not bound yet, and StorageClass at-once binds at once"
+    found = {pod.pod.name: (pod.code, pod.text) for pod in make_plan(values, (T4,)).unserved}
+    unbound = "PersistentVolumeClaim ml/unbound is not bound yet, although StorageClass immediate binds immediately"
     static = "PersistentVolumeClaim ml/static is not bound to a volume and has no StorageClass to provision one"
     assert found == {
         "unbound": ("not-ready", unbound),
@@ -115,7 +115,7 @@ def test_what_the_scheduler_waits_for_is_told() -> None:
     }
 
 
-def test_claims_that_controllers_will_make_are_not_missing() -> None:
+def test_claims_that_controllers_create_are_not_missing() -> None:
     late = storage_class("late", "z2")
     template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c"}]}}
     spec = {
@@ -124,14 +124,14 @@ def test_claims_that_controllers_will_make_are_not_missing() -> None:
     }  # fmt: skip
     db = to_value({"metadata": {"name": "db", "namespace": "ml"}, "spec": spec}, StatefulSet)
     assert zones(make_plan([late, db], (T4,))) == ["z2"]
-    # One that was made before is where it is.
-    made = [claim("data-db-1", to="pv"), volume("pv", "z3")]
-    assert zones(make_plan([late, db, *made], (T4,))) == ["z2", "z3"]
+    # An existing claim determines the zone.
+    existing = [claim("data-db-1", to="pv"), volume("pv", "z3")]
+    assert zones(make_plan([late, db, *existing], (T4,))) == ["z2", "z3"]
     ephemeral = {"volumeClaimTemplate": {"spec": {"storageClassName": "late"}}}
     assert zones(make_plan([late, pod("a", volumes=[{"name": "v", "ephemeral": ephemeral}])], (T4,))) == ["z2"]
 
 
-def test_replicas_stay_one_group() -> None:
+def test_replicas_with_volumes_are_one_group() -> None:
     shared = [volume("pv", "z2"), claim("data", to="pv")]
     found = make_plan([*shared, *pods(40, cpu="1", **using("data"))], (instance("c", "", 0, "1", slots=20),))
     assert zones(found) == ["z2"] * 3

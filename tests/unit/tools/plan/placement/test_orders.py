@@ -1,4 +1,4 @@
-"""Pods that others let in by coming: promised only where it makes no difference when they are tried again."""
+"""Pods that fit only after other pods: planned only if their node is the same in both retry orders."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from allotment.tools.plan.limits import PlanLimits
 from allotment.tools.plan.pending_pods.demand import read_demand
 from allotment.tools.plan.placement.assignment import assign_pods
 from allotment.tools.plan.placement.planned_nodes import NodeNames, planned_nodes
-from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, node, make_plan, pod, pods, request
-from tests.unit.tools.plan.scheduler_verification import scheduling_differences
+from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, make_plan, node, pod, pods, request
 from tests.unit.tools.plan.running_cluster import anti_affinity, spread
+from tests.unit.tools.plan.scheduler_verification import scheduling_differences
 
 APP = {"app": "a"}
 ZONE = "topology.kubernetes.io/zone"
@@ -23,9 +23,9 @@ CATALOG = (instance("cpu", "", 0, "0.1"), instance("t4", "t4", 1, "0.5"))
 
 
 def order_dependent_pods() -> list[Object]:
-    """Two pods share a claim, so a node, and are spread over nodes: the second may come when another node has one.
+    """Two pods share a claim, and so a node, with a spread over nodes: the second fits when another node has a pod.
 
-    It may come at once when the third is elsewhere. Once the fourth is beside the first it may not any more.
+    It fits immediately if the third pod is on another node, and no longer once the fourth is on the node of the first.
     """
     even: dict[str, Any] = {"labels": APP, "topologySpreadConstraints": spread(APP), "claim": "gpu"}
     return [
@@ -37,40 +37,43 @@ def order_dependent_pods() -> list[Object]:
     ]
 
 
-def test_a_pod_is_promised_a_node_only_if_it_gets_it_whenever_it_is_tried_again() -> None:
+def test_a_pod_is_planned_only_if_its_node_is_the_same_in_both_retry_orders() -> None:
     values = order_dependent_pods()
     found = make_plan(values, CATALOG)
     assert scheduling_differences(values, found, CATALOG, FEATURES) == []
-    assert [(one.pod.name, one.code) for one in found.unserved] == [("second", "order")]
-    note = "1 pod hangs on the order in which pods are tried again, and may then take what is planned for others"
+    assert [(pod.pod.name, pod.code) for pod in found.unserved] == [("second", "order")]
+    note = (
+        "the placement of 1 pod depends on the order in which the scheduler retries pods "
+        "and may use capacity that is planned for others"
+    )
     assert note in found.notes
 
 
-def test_who_is_let_in_by_others_at_any_time_is_promised_a_node_with_a_note() -> None:
+def test_a_pod_that_fits_after_others_in_both_orders_is_planned_with_a_note() -> None:
     values = order_dependent_pods()[:-1]
     found = make_plan(values, CATALOG)
     assert scheduling_differences(values, found, CATALOG, FEATURES) == []
     assert found.unserved == ()
-    assert any(note.startswith("1 pod is let in only by others that come; proven if") for note in found.notes)
+    assert any(note.startswith("1 pod fits only after other pods are placed; verified for") for note in found.notes)
 
 
-def test_what_becomes_of_the_users_of_one_claim_says_nothing_of_those_of_another() -> None:
-    """Two pairs that nothing is bought for: the first node has room for one pod, the second for two."""
-    there = cluster_of(parse_fleet(["small=t4", "large=t4"]))
+def test_the_placement_of_one_claims_users_is_independent_of_another_claims_users() -> None:
+    """Two unplanned pairs: the first node has capacity for one pod, the second for two."""
+    existing = cluster_of(parse_fleet(["small=t4", "large=t4"]))
     values: list[Object] = [
-        node("small", cpu="8"), node("large", cpu="16"), *there.slices, *there.classes,
+        node("small", cpu="8"), node("large", cpu="16"), *existing.slices, *existing.classes,
         claim("x", request()), *pods(2, "x", claim="x", cpu="7"),
         claim("y", request()), *pods(2, "y", claim="y", cpu="7"),
     ]  # fmt: skip
-    question = Formulation(read_demand(values, FEATURES), (), PlanLimits())
-    items = [kind.items for kind in question.kinds]
-    everybody = [id(item) for ones in items for item in ones]
-    found = assign_pods(question, planned_nodes(question, (), NodeNames(())), items, everybody, lambda *_: None)
+    formulation = Formulation(read_demand(values, FEATURES), (), PlanLimits())
+    items = [kind.items for kind in formulation.kinds]
+    unplanned = [id(item) for of_kind in items for item in of_kind]
+    found = assign_pods(formulation, planned_nodes(formulation, (), NodeNames(())), items, unplanned, lambda *_: None)
     assert [node for _, (node, _) in sorted(found.placements.items())] == ["small", "large", "large"]
 
 
-def test_pods_that_want_one_host_go_to_another_where_the_first_one_s_is_refused() -> None:
-    """Three want to be near some pod, over two zones: the third may not stay with the first two, but beside another."""
+def test_a_pod_with_affinity_by_host_goes_to_another_host_if_the_first_is_rejected() -> None:
+    """Three pods have affinity by host and a spread over two zones: the third fits only next to another pod."""
     near: dict[str, Any] = {
         "labels": APP,
         "affinity": {"podAffinity": anti_affinity(APP)["podAntiAffinity"]},

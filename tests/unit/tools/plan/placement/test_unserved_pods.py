@@ -1,4 +1,4 @@
-"""Pods that no plan has, named one by one with the reason, while the rest is planned."""
+"""Unserved pods are reported with a reason, and the other pods are planned."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ BIG = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 
 
 
 def codes(found: ProvisioningPlan) -> dict[str, str]:
-    return {one.pod.name: one.code for one in found.unserved}
+    return {unserved.pod.name: unserved.code for unserved in found.unserved}
 
 
-def test_what_cannot_be_tried_is_named_and_the_rest_is_planned() -> None:
+def test_unschedulable_pods_are_reported_and_the_rest_is_planned() -> None:
     values = [
         claim_template("any", request()), claim_template("bad", request("device.nonsense ==")),
         claim_template("unknown", request(of="gpus.nvidia.com")),
@@ -56,18 +56,18 @@ def test_what_cannot_be_tried_is_named_and_the_rest_is_planned() -> None:
         "no-template": "template-missing", "no-claim": "claim-missing", "bad-selector": "selector-invalid",
         "no-class": "class-missing", "gated": "not-ready",
     }  # fmt: skip
-    texts = {one.pod.name: one.text for one in found.unserved}
+    texts = {unserved.pod.name: unserved.text for unserved in found.unserved}
     assert 'Did you mean "any"' in texts["no-template"]
     assert texts["gated"] == "scheduling gate example.com/wait is not removed"
 
 
-def test_what_no_type_can_ever_serve() -> None:
+def test_pods_that_no_type_fits_are_never_served() -> None:
     found = make_plan([claim_template("big", request(BIG)), pod("a", template="big"), pod("b", cpu="99")], CATALOG)
     assert codes(found) == {"a": "never", "b": "never"}
-    assert "cpu: 99 asked, 16 there" in found.unserved[1].text
+    assert "cpu: 99 requested, 16 available" in found.unserved[1].text
 
 
-def test_what_only_limits_keep_away_is_not_impossible() -> None:
+def test_types_excluded_by_limits_are_reported_as_such() -> None:
     profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
     values = [claim_template("slice", request(profile, of=MIG)), pod("a", template="slice")]
     limited = make_plan(values, CATALOG, PlanLimits(types=("cloud/t4*",)))
@@ -76,7 +76,7 @@ def test_what_only_limits_keep_away_is_not_impossible() -> None:
     assert "cloud/a100 (type is not allowed)" in limited.unserved[0].text
     unpriced = make_plan(values, (T4, instance("a100", "a100-40gb", 1, "")))
     assert codes(unpriced) == {"a": "limits"}
-    assert "price not known" in unpriced.unserved[0].text
+    assert "price unknown" in unpriced.unserved[0].text
     assert codes(make_plan(values, CATALOG, PlanLimits(modes=("shared",)))) == {"a": "limits"}
 
 
@@ -89,7 +89,7 @@ def test_what_only_limits_keep_away_is_not_impossible() -> None:
         (PlanLimits(), 5),
     ],
 )
-def test_limits_leave_the_last_ones_without(limits: PlanLimits, served: int) -> None:
+def test_limits_leave_the_last_pods_unserved(limits: PlanLimits, served: int) -> None:
     found = make_plan([claim_template("any", request()), *pods(5, template="any")], CATALOG, limits)
     assert sum(len(machine.seats) for machine in found.machines) == served
     assert set(codes(found).values()) <= {"limits"}
@@ -97,7 +97,7 @@ def test_limits_leave_the_last_ones_without(limits: PlanLimits, served: int) -> 
     assert limits.budget is None or found.total <= limits.budget
 
 
-def test_what_is_out_of_stock_is_not_bought() -> None:
+def test_unavailable_offerings_are_not_planned() -> None:
     values = [claim_template("any", request()), pod("a", template="any")]
     elsewhere = make_plan(values, CATALOG, PlanLimits(unavailable=(("cloud/t4", "z1", "on-demand"),)))
     assert (elsewhere.machines[0].instance, elsewhere.machines[0].zone) == ("cloud/t4", "z2")
@@ -105,14 +105,14 @@ def test_what_is_out_of_stock_is_not_bought() -> None:
     assert planned_types(other) == ["cloud/t4x4"]
 
 
-def test_what_is_known_only_when_the_machine_runs() -> None:
+def test_a_selector_on_a_run_time_attribute_is_unpredictable() -> None:
     found = make_plan([claim_template("one", request(UUID)), pod("a", template="one"), pod("b")], CATALOG)
     assert codes(found) == {"a": "run-time-only"}
     assert "uuid" in found.unserved[0].text
     assert found.machines
 
 
-def test_the_same_root_is_not_promised_where_nobody_measured_it() -> None:
+def test_an_unmeasured_pcie_root_is_unpredictable() -> None:
     near = {"matchAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
     apart: dict[str, Any] = {"distinctAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
     for constraint in (near, apart):
@@ -122,13 +122,13 @@ def test_the_same_root_is_not_promised_where_nobody_measured_it() -> None:
         assert planned_types(make_plan([alone, pod("a", template="one")], CATALOG)) == ["cloud/t4"]
 
 
-def test_pods_of_one_claim_that_no_machine_holds_together() -> None:
+def test_users_of_one_claim_that_do_not_fit_together_are_split() -> None:
     found = make_plan([claim("shared", request()), *pods(3, claim="shared", cpu="10")], CATALOG)
     assert codes(found) == {"pod-1": "neighbours", "pod-2": "neighbours"}
-    assert "cpu: 30 asked" in found.unserved[0].text
+    assert "cpu: 30 requested" in found.unserved[0].text
 
 
-def test_workloads_stand_for_their_pods() -> None:
+def test_workloads_count_as_their_pods() -> None:
     template = {"spec": {"containers": [{"name": "main"}]}}
     job = to_value(
         {
@@ -137,14 +137,14 @@ def test_workloads_stand_for_their_pods() -> None:
         },
         Job,
     )
-    waiting = read_demand([job], FEATURES).pending
-    assert [str(one.key) for one in waiting] == ["ml/train-0", "ml/train-1", "ml/train-2"]
-    assert {one.owner for one in waiting} == {"Job ml/train"}
+    pending = read_demand([job], FEATURES).pending
+    assert [str(unserved.key) for unserved in pending] == ["ml/train-0", "ml/train-1", "ml/train-2"]
+    assert {unserved.owner for unserved in pending} == {"Job ml/train"}
 
 
-def test_the_schedulers_order() -> None:
+def test_pending_pods_are_in_the_schedulers_order() -> None:
     values = [pod("low"), pod("high", priority=10), pod("later")]
-    assert [one.key.name for one in read_demand(values, FEATURES).pending] == ["high", "low", "later"]
+    assert [unserved.key.name for unserved in read_demand(values, FEATURES).pending] == ["high", "low", "later"]
 
 
 def affinity_to(app: str, key: str = "kubernetes.io/hostname", kind: str = "podAffinity") -> dict[str, object]:
@@ -152,7 +152,7 @@ def affinity_to(app: str, key: str = "kubernetes.io/hostname", kind: str = "podA
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def test_pods_that_keep_out_of_each_others_zone_go_to_as_many_clouds_as_it_takes() -> None:
+def test_anti_affinity_by_zone_uses_zones_of_several_providers() -> None:
     catalog = (
         instance("one-zone", "t4", 1, "0.5", zones=("x",)),
         instance("other", "t4", 1, "0.9", provider="far", zones=("y1", "y2")),
@@ -166,7 +166,7 @@ def test_pods_that_keep_out_of_each_others_zone_go_to_as_many_clouds_as_it_takes
     assert codes(found) == {"pod-3": "neighbours"}
 
 
-def test_a_zone_that_others_bring_in_counts_for_spread() -> None:
+def test_a_zone_of_other_planned_pods_counts_for_topology_spread() -> None:
     constraint = {
         "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "a"}},
@@ -181,7 +181,7 @@ def test_a_zone_that_others_bring_in_counts_for_spread() -> None:
     assert not make_plan(values, catalog).unserved
 
 
-def test_what_devices_that_all_nodes_share_leave_over_is_called_full() -> None:
+def test_pods_without_a_shared_device_left_are_full() -> None:
     shared = to_value(
         {
             "metadata": {"name": "net"},
@@ -198,44 +198,50 @@ def test_what_devices_that_all_nodes_share_leave_over_is_called_full() -> None:
     assert codes(found) == {"pod-1": "full"}
 
 
-def test_pods_of_workloads_that_are_not_there_yet_come_after_those_that_wait() -> None:
+def test_pods_of_new_workloads_come_after_existing_pending_pods() -> None:
     waits = to_value({"metadata": {"name": "old", "creationTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
     demand = read_demand([pod("new"), structs.replace(pod("old"), metadata=waits.metadata)], Features(kube="1.36"))
-    assert [one.key.name for one in demand.pending] == ["old", "new"]
+    assert [unserved.key.name for unserved in demand.pending] == ["old", "new"]
 
 
-def test_what_pods_write_to_a_nodes_disk_has_room_there() -> None:
+def test_ephemeral_storage_requests_are_counted() -> None:
     disk = "ephemeral-storage"
     found = make_plan([*pods(2, cpu="1", requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], CATALOG)
     assert planned_types(found) == ["cloud/t4", "cloud/t4"]  # of 17Gi each
     assert codes(found) == {"big": "never"}
-    assert found.unserved[0].text == "no type has the room: on cloud/t4 ephemeral-storage: 18Gi asked, 17Gi there"
+    assert found.unserved[0].text == (
+        "no type has enough resources: cloud/t4 has too little ephemeral-storage: 18Gi requested, 17Gi available"
+    )
     large = (replace(T4, disk_gib=Decimal(40)),)
-    assert planned_types(make_plan([*pods(2, requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], large)) == [
-        "cloud/t4"
-    ]
+    assert planned_types(
+        make_plan([*pods(2, requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], large)
+    ) == ["cloud/t4"]
 
 
 @pytest.mark.parametrize("name", ["example.com/foo", "hugepages-2Mi"])
-def test_a_resource_that_no_template_has_is_told_as_such(name: str) -> None:
-    (one,) = make_plan([pod("a", cpu="1", requests={name: "4"}), pod("b")], CATALOG).unserved
-    assert one.code == "never"
-    assert one.text.endswith(f"no node publishes {name}")
-    (one,) = make_plan([pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)).unserved
-    assert one.text.endswith(f"no node publishes {name}")
+def test_a_resource_that_no_node_publishes_is_reported(name: str) -> None:
+    (unserved,) = make_plan([pod("a", cpu="1", requests={name: "4"}), pod("b")], CATALOG).unserved
+    assert unserved.code == "never"
+    assert unserved.text.endswith(f"no node publishes {name}")
+    (unserved,) = make_plan(
+        [pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)
+    ).unserved
+    assert unserved.text.endswith(f"no node publishes {name}")
 
 
-def test_of_pods_that_want_to_be_together_as_many_as_one_machine_takes() -> None:
+def test_as_many_pods_with_mutual_affinity_as_fit_one_machine_are_planned() -> None:
     together: dict[str, Any] = {"labels": {"app": "a"}, "affinity": affinity_to("a")}
     values = [claim_template("any", request()), *pods(6, template="any", **together)]
     found = make_plan(values, (T4, T4X4))
-    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == [f"pod-{n}" for n in range(4)]
+    assert [placement.pod.name for machine in found.machines for placement in machine.seats] == [
+        f"pod-{n}" for n in range(4)
+    ]
     assert codes(found) == {"pod-4": "neighbours", "pod-5": "neighbours"}
-    assert "takes more than 4 of the 6 pods together" in found.unserved[0].text
+    assert "no available machine fits more than 4 of the 6 pods together" in found.unserved[0].text
     assert planned_types(found) == ["cloud/t4x4"]
 
 
-def test_of_the_users_of_one_claim_as_many_as_there_is_room_for() -> None:
+def test_as_many_users_of_one_claim_as_fit_one_machine_are_planned() -> None:
     shared = claim("shared", request())
     users = [
         pod("a", claim="shared", cpu="10"),
@@ -243,24 +249,24 @@ def test_of_the_users_of_one_claim_as_many_as_there_is_room_for() -> None:
         pod("b", claim="shared", cpu="5"),
     ]
     found = make_plan([shared, *users, pod("c", claim="shared", cpu="5")], (T4, T4X4))
-    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["a", "b"]
+    assert [placement.pod.name for machine in found.machines for placement in machine.seats] == ["a", "b"]
     assert codes(found) == {"huge": "never", "c": "neighbours"}
 
 
-def test_nearest_to_enough_room_is_who_has_most_and_a_price_that_is_not_known_comes_last() -> None:
+def test_the_nearest_type_has_the_most_resources_and_unknown_prices_come_last() -> None:
     sizes = (
         instance("small", "", 0, "1", cpus=4),
         instance("large", "", 0, "9", cpus=96),
         instance("t4", "t4", 1, "2"),
     )
-    (one,) = make_plan([pod("a", cpu="500")], sizes).unserved
-    assert one.nearest[0] == "cloud/large"
-    assert "on cloud/large cpu: 500 asked" in one.text
+    (unserved,) = make_plan([pod("a", cpu="500")], sizes).unserved
+    assert unserved.nearest[0] == "cloud/large"
+    assert "cloud/large has too little cpu: 500 requested" in unserved.text
     unpriced = replace(instance("odd", "", 0, "1", cpus=96), prices=())
-    (one,) = make_plan([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
-    assert one.nearest == ("cloud/small", "cloud/t4", "cloud/large")
+    (unserved,) = make_plan([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
+    assert unserved.nearest == ("cloud/small", "cloud/t4", "cloud/large")
 
 
-def test_the_lack_of_devices_is_told_before_the_lack_of_room_where_there_are_none() -> None:
+def test_missing_devices_are_reported_before_missing_resources() -> None:
     found = make_plan([claim_template("big", request(BIG)), pod("a", template="big", cpu="20")], (T4, T4X4, A100))
     assert found.unserved[0].text == "no type of the catalog has devices for its claims in any mode"

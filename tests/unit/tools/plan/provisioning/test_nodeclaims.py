@@ -31,25 +31,25 @@ SEVEN = "8xa100-40gb/static-mig=1g.5gb:7"
 
 def machine(**changes: Any) -> PlannedMachine:
     """A planned machine."""
-    usual: Tree = {
+    defaults: Tree = {
         "node": "new-1", "instance": "aws/p4d.24xlarge", "form": "8xa100-40gb", "zone": "us-east-1a",
         "capacity_type": "spot", "usd_per_hour": Decimal("21.5"), "drivers": ("gpu.nvidia.com",),
     }  # fmt: skip
-    return PlannedMachine(**usual | changes)
+    return PlannedMachine(**defaults | changes)
 
 
 def configs(text: str) -> Tree:
-    """What mig-parted reads."""
+    """The configurations in a mig-parted file."""
     (document,) = load_text(text, "config.yaml").documents
     tree: Tree = document.tree["mig-configs"]
     return tree
 
 
-def test_one_machine_is_one_pinned_claim() -> None:
-    seats = tuple(
+def test_one_machine_is_one_node_claim_with_a_fixed_type() -> None:
+    placements = tuple(
         PodPlacement(pod=ObjectKey("default", f"p{n}"), node="new-1", cpu_milli=1500, memory=2 << 30) for n in range(2)
     )
-    (tree,) = node_claims([machine(seats=seats)])
+    (tree,) = node_claims([machine(seats=placements)])
     assert tree["metadata"] == {
         "name": "new-1",
         "labels": {"allotment.dev/autoscaler": "allotment"},
@@ -72,7 +72,7 @@ def test_one_machine_is_one_pinned_claim() -> None:
     }
 
 
-def test_what_the_node_gets_from_others_is_not_ours_to_say() -> None:
+def test_labels_set_by_the_system_are_left_out() -> None:
     labels = {
         "kubernetes.io/hostname": "new-1", "kubernetes.io/arch": "arm64", "topology.kubernetes.io/region": "us-east-1",
         "feature.node.kubernetes.io/pci-10de.present": "true", "karpenter.sh/capacity-type": "spot", "team": "ml",
@@ -82,7 +82,7 @@ def test_what_the_node_gets_from_others_is_not_ours_to_say() -> None:
     assert {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]} in tree["spec"]["requirements"]
 
 
-def test_taints_are_named_once() -> None:
+def test_taints_are_not_repeated() -> None:
     taint = Taint(key="gpu", value="yes", effect="NoSchedule")
     (tree,) = node_claims([machine(taints=(taint,))], NodeClaimSettings(taints=(taint,), termination_grace="1h"))
     assert tree["spec"]["taints"] == [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
@@ -91,11 +91,11 @@ def test_taints_are_named_once() -> None:
 
 
 def test_a_provider_without_karpenter_needs_a_node_class() -> None:
-    with pytest.raises(NodeClassNotFoundError, match="machines of lambda: name one as GROUP/KIND/NAME"):
+    with pytest.raises(NodeClassNotFoundError, match="no NodeClass for machines of lambda; set one as GROUP/KIND/NAME"):
         node_claims([machine(instance="lambda/gpu_8x_a100")])
 
 
-def test_a_layout_is_a_label_and_an_entry_of_that_name() -> None:
+def test_a_mig_layout_is_a_label_and_a_configuration_with_its_name() -> None:
     planned = machine(form=SEVEN)
     (tree,) = node_claims([planned])
     layout = mig_layout(planned)
@@ -108,7 +108,7 @@ def test_a_layout_is_a_label_and_an_entry_of_that_name() -> None:
     assert mig_config_map(mig_parted([layout]))["metadata"]["name"] == "allotment-mig-parted-config"
 
 
-def test_gpus_of_one_machine_may_differ() -> None:
+def test_gpus_of_one_machine_can_have_different_layouts() -> None:
     layout = (("3g.20gb", "3g.20gb"), (), ("3g.20gb", "3g.20gb"))
     assert configs(mig_parted([layout])) == {
         mig_config_name(layout): [
@@ -119,7 +119,7 @@ def test_gpus_of_one_machine_may_differ() -> None:
 
 
 @pytest.mark.parametrize("form", ["", "8xa100-40gb", "8xa100-40gb/dynamic-mig", "1xt4/consumable-shares=memory"])
-def test_other_modes_have_no_layout(form: str) -> None:
+def test_other_modes_have_no_mig_layout(form: str) -> None:
     planned = machine(form=form)
     assert mig_layout(planned) == ()
     (tree,) = node_claims([planned])
@@ -127,7 +127,7 @@ def test_other_modes_have_no_layout(form: str) -> None:
     assert mig_parted([()]) == ""
 
 
-def test_what_somebody_wrote_into_the_file_stays() -> None:
+def test_existing_configurations_are_kept() -> None:
     text = "version: v1\nmig-configs:\n  all-disabled:\n    - devices: all\n      mig-enabled: false\n"
     layout = (("2g.10gb",),)
     twice = with_layout(with_layout(text, layout), layout)
@@ -135,7 +135,7 @@ def test_what_somebody_wrote_into_the_file_stays() -> None:
     assert sorted(configs(twice)) == ["all-disabled", mig_config_name(layout)]
 
 
-def test_layouts_come_before_the_claims_that_name_them() -> None:
+def test_layouts_come_before_the_node_claims_that_refer_to_them() -> None:
     found = manifests([machine(), machine(node="new-2", form=SEVEN)])
     assert [(tree["kind"], tree["metadata"]["name"]) for tree in found] == [
         ("ConfigMap", "allotment-mig-parted-config"), ("NodeClaim", "new-1"), ("NodeClaim", "new-2"),

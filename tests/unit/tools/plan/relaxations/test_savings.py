@@ -1,4 +1,4 @@
-"""What one concession would save: found, loosened to what the next cheaper hardware has, and really planned."""
+"""Savings from relaxations: conditions relaxed to cheaper hardware, and verified by a new plan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TYPES = (
     instance("a100", "a100-40gb", 1, "3.6"),
     instance("other", "a10g", 1, "0.9", provider="elsewhere", zones=("e1",)),
 )
-CLOUD_TYPES = tuple(one for one in TYPES if one.provider == "cloud")
+CLOUD_TYPES = tuple(type_ for type_ in TYPES if type_.provider == "cloud")
 
 AMPERE = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("30Gi")) >= 0'
@@ -53,26 +53,29 @@ def relaxations_of(
     return relaxations(values, found, types, limits, features, keep_going=step_limit(5000))
 
 
-def test_the_next_cheaper_architecture_is_allowed_too() -> None:
+def test_an_architecture_is_relaxed_to_the_next_cheaper_one() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    found = {one.what: one for one in relaxations_of(values)}
+    found = {relaxation.what: relaxation for relaxation in relaxations_of(values)}
     turing = found["Turing also allowed"]
     assert (turing.total, turing.saves) == (Decimal("0.5"), Decimal("0.5"))
     assert turing.object == "ResourceClaimTemplate ml/one"
     assert turing.path == "spec.spec.devices.requests[0].exactly.selectors[0].cel.expression"
 
 
-def test_the_smaller_step_is_told_beside_the_one_that_saves_most() -> None:
+def test_the_smaller_change_is_reported_besides_the_largest_saving() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    assert [one.what for one in relaxations_of(values)] == ["Turing also allowed", "Ada Lovelace allowed too"]
+    assert [relaxation.what for relaxation in relaxations_of(values)] == [
+        "Turing also allowed",
+        "Ada Lovelace also allowed",
+    ]
 
 
-def test_an_amount_is_loosened_to_what_cheaper_gpus_have() -> None:
+def test_an_amount_is_relaxed_to_that_of_cheaper_gpus() -> None:
     values = [claim_template("one", request(MEMORY)), pod("a", template="one")]
-    found = {one.what: one.total for one in relaxations_of(values)}
-    # The A10G's figure, which lets the L4 in as well.
-    assert found["memory 23028Mi instead of 30Gi"] == Decimal("0.7")
-    assert found["memory 15Gi instead of 30Gi"] == Decimal("0.5")
+    found = {relaxation.what: relaxation.total for relaxation in relaxations_of(values)}
+    # The figure of the A10G, which also allows the L4.
+    assert found["memory >= 23028Mi instead of >= 30Gi"] == Decimal("0.7")
+    assert found["memory >= 15Gi instead of >= 30Gi"] == Decimal("0.5")
 
 
 def test_a_claim_without_a_template_is_edited_itself() -> None:
@@ -81,20 +84,26 @@ def test_a_claim_without_a_template_is_edited_itself() -> None:
     assert relaxations_of(values)[0].path == "spec.devices.requests[0].exactly.selectors[0].cel.expression"
 
 
-def test_limits_are_widened() -> None:
+def test_limits_are_relaxed() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
-    (found,) = [one for one in relaxations_of(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in one.what]
+    (found,) = [
+        one for one in relaxations_of(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in relaxation.what
+    ]
     assert (found.what, found.path, found.total) == (
-        "provider elsewhere allowed too", "--catalog elsewhere", Decimal("0.9"),
+        "provider elsewhere also allowed", "--catalog elsewhere", Decimal("0.9"),
     )  # fmt: skip
     values = [claim_template("one", request()), pod("a", template="one")]
     (found,) = relaxations_of(values)
     assert (found.what, found.total) == ("spot machines allowed", Decimal("0.1"))
-    (found,) = [one for one in relaxations_of(values, limits=PlanLimits(excluded_types=("cloud/t4",))) if "t4" in one.what]
+    (found,) = [
+        one
+        for one in relaxations_of(values, limits=PlanLimits(excluded_types=("cloud/t4",)))
+        if "t4" in relaxation.what
+    ]
     assert (found.what, found.total) == ("cloud/t4 allowed", Decimal("0.5"))
 
 
-def test_a_limit_of_numbers_is_let_go() -> None:
+def test_a_limit_on_the_number_of_machines_is_removed() -> None:
     types = (instance("one", "t4", 1, "0.5"), instance("four", "t4", 4, "9"))
     values = [claim_template("one", request()), *pods(2, template="one")]
     (found,) = relaxations_of(values, types, PlanLimits(max_machines=1))
@@ -103,82 +112,94 @@ def test_a_limit_of_numbers_is_let_go() -> None:
     assert (found.what, found.total) == ("more than 0 of cloud/one allowed", Decimal(1))
 
 
-def test_a_node_selector_is_dropped() -> None:
+def test_a_node_selector_is_removed() -> None:
     zone = {"topology.kubernetes.io/zone": "e1"}
-    dear = instance("dear", "t4", 1, "2", zones=("e1",))
+    expensive = instance("expensive", "t4", 1, "2", zones=("e1",))
     values = [claim_template("one", request()), pod("a", template="one", nodeSelector=zone)]
-    (found,) = [one for one in relaxations_of(values, (*CLOUD_TYPES, dear)) if "nodeSelector" in one.what]
+    (found,) = [
+        relaxation
+        for relaxation in relaxations_of(values, (*CLOUD_TYPES, expensive))
+        if "nodeSelector" in relaxation.what
+    ]
     assert found.what == "without nodeSelector topology.kubernetes.io/zone=e1"
     assert (found.object, found.path, found.total) == ("Pod ml/a", "spec.nodeSelector", Decimal("0.5"))
 
 
-def test_one_node_selector_of_several_is_dropped() -> None:
-    wanted = {"topology.kubernetes.io/zone": "e1", "kubernetes.io/os": "linux"}
-    dear = instance("dear", "t4", 1, "2", zones=("e1",))
-    values = [claim_template("one", request()), pod("a", template="one", nodeSelector=wanted)]
-    (found,) = [one for one in relaxations_of(values, (*CLOUD_TYPES, dear)) if "nodeSelector" in one.what]
+def test_one_label_of_a_node_selector_is_removed() -> None:
+    labels = {"topology.kubernetes.io/zone": "e1", "kubernetes.io/os": "linux"}
+    expensive = instance("expensive", "t4", 1, "2", zones=("e1",))
+    values = [claim_template("one", request()), pod("a", template="one", nodeSelector=labels)]
+    (found,) = [
+        relaxation
+        for relaxation in relaxations_of(values, (*CLOUD_TYPES, expensive))
+        if "nodeSelector" in relaxation.what
+    ]
     assert found.path == 'spec.nodeSelector["topology.kubernetes.io/zone"]'
     assert (found.object, found.total) == ("Pod ml/a", Decimal("0.5"))
 
 
-def test_a_required_node_affinity_is_dropped() -> None:
+def test_a_required_node_affinity_is_removed() -> None:
     term = {"matchExpressions": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["a100"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     values = [claim_template("one", request()), pod("a", template="one", affinity=affinity)]
-    (found,) = [one for one in relaxations_of(values) if "affinity" in one.what]
+    (found,) = [relaxation for relaxation in relaxations_of(values) if "affinity" in relaxation.what]
     assert found.total == Decimal("0.5")
     assert found.path == "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def test_nothing_is_conceded_where_nothing_would_be_saved() -> None:
+def test_relaxations_without_a_saving_are_not_reported() -> None:
     values = [claim_template("one", request()), pod("a", template="one")]
     cheapest = (instance("t4", "t4", 1, "0.5"), instance("a100", "a100-40gb", 1, "3.6"))
     assert relaxations_of(values, cheapest) == ()
 
 
-def test_fewer_devices_are_no_concession() -> None:
+def test_a_smaller_number_of_devices_is_not_a_relaxation() -> None:
     values = [claim_template("one", request(count=4)), pod("a", template="one")]
     types = (instance("four", "t4", 4, "4"), instance("one", "t4", 1, "0.5"))
     assert relaxations_of(values, types) == ()
 
 
-def test_no_more_are_told_than_anybody_reads_and_the_best_first() -> None:
+def test_the_number_of_relaxations_is_limited_and_the_best_come_first() -> None:
     values = [
         *(claim_template(f"c{n}", request(f"{AMPERE} && {MEMORY}")) for n in range(4)),
         *(pod(f"p{n}", template=f"c{n}", cpu=f"{n + 1}") for n in range(4)),
     ]
     found = relaxations_of(values)
     assert 0 < len(found) <= MAX_REPORTED
-    assert [one.saves for one in found] == sorted((one.saves for one in found), reverse=True)
+    assert [relaxation.saves for relaxation in found] == sorted(
+        (relaxation.saves for relaxation in found), reverse=True
+    )
 
 
-def test_the_objects_that_were_given_stay_as_they_are() -> None:
+def test_the_original_objects_are_unchanged() -> None:
     template = claim_template("one", request(AMPERE))
-    change = RelaxationCandidate("x", "ResourceClaimTemplate ml/one", "spec.spec.devices.requests[0].exactly.count", FieldEdit(2))
+    change = RelaxationCandidate(
+        "x", "ResourceClaimTemplate ml/one", "spec.spec.devices.requests[0].exactly.count", FieldEdit(2)
+    )
     changed = edited([template], change)
     assert changed is not None
     assert isinstance(changed[0], ResourceClaimTemplate)
-    counts = [one.spec.spec.devices.requests[0].exactly for one in (changed[0], template)]
-    assert [one.count for one in counts if one is not None] == [2, 1]
+    counts = [value.spec.spec.devices.requests[0].exactly for value in (changed[0], template)]
+    assert [request_.count for request_ in counts if request_ is not None] == [2, 1]
 
 
-def test_claims_that_a_template_has_made_already_are_thought_of_as_made_anew() -> None:
-    template, made = claim_template("one", request(AMPERE)), claim("a-gpu-x1", request(AMPERE))
+def test_generated_claims_are_changed_with_their_template() -> None:
+    template, generated = claim_template("one", request(AMPERE)), claim("a-gpu-x1", request(AMPERE))
     owner = OwnerReference(api_version="v1", kind="Pod", name="a", uid="u1", controller=True)
-    made = replace(made, metadata=replace(made.metadata, uid="u2", owner_references=(owner,)))
-    waiting = pod("a", template="one")
+    generated = replace(generated, metadata=replace(generated.metadata, uid="u2", owner_references=(owner,)))
+    pending = pod("a", template="one")
     status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="gpu", resource_claim_name="a-gpu-x1"),))
-    waiting = replace(waiting, metadata=replace(waiting.metadata, uid="u1"), status=status)
-    found = relaxations_of([template, made, waiting])
-    assert [one.what for one in found][:1] == ["Turing also allowed"]
+    pending = replace(pending, metadata=replace(pending.metadata, uid="u1"), status=status)
+    found = relaxations_of([template, generated, pending])
+    assert [relaxation.what for relaxation in found][:1] == ["Turing also allowed"]
     assert found[0].object == "ResourceClaimTemplate ml/one"
 
 
-def test_an_object_that_is_not_there_cannot_be_changed() -> None:
+def test_a_missing_object_cannot_be_changed() -> None:
     assert edited([], RelaxationCandidate("x", "ResourceClaim ml/one", "spec", FieldEdit(None))) is None
 
 
-def test_one_condition_is_loosened_and_the_others_stay() -> None:
+def test_one_condition_is_relaxed_and_the_others_are_unchanged() -> None:
     (first, second) = conditions(f"{AMPERE} && {MEMORY}", FEATURES)
     assert first.without().expression == MEMORY
     assert second.without().expression == AMPERE
@@ -192,13 +213,13 @@ def test_a_selector_that_does_not_compile_has_no_conditions() -> None:
 
 @settings(max_examples=20)
 @given(architecture=st.sampled_from(["Ampere", "Ada Lovelace"]), gibibytes=st.integers(8, 36), count=st.integers(1, 4))
-def test_what_is_told_is_what_the_changed_objects_cost(architecture: str, gibibytes: int, count: int) -> None:
+def test_the_reported_saving_is_the_difference_of_the_totals(architecture: str, gibibytes: int, count: int) -> None:
     expression = (
         f'device.attributes["gpu.nvidia.com"].architecture == "{architecture}" && '
         f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{gibibytes}Gi")) >= 0'
     )
     values: list[Object] = [claim_template("one", request(expression)), *pods(count, template="one")]
     before = make_plan(values, CLOUD_TYPES)
-    for one in relaxations_of(values):
-        assert one.total < before.total
-        assert one.saves == before.total - one.total
+    for relaxation in relaxations_of(values):
+        assert relaxation.total < before.total
+        assert relaxation.saves == before.total - relaxation.total

@@ -20,9 +20,11 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         consumers = claim.status.reserved_for
         if not consumers or not cluster.is_old(claim.metadata.creation_timestamp):
             continue
-        states = [_state(cluster, one) for one in consumers]
+        states = [_state(cluster, consumer) for consumer in consumers]
         if all(states):
-            stale[name_of(claim)] = [f"pod {one.name} ({state})" for one, state in zip(consumers, states, strict=True)]
+            stale[name_of(claim)] = [
+                f"pod {consumer.name} ({state})" for consumer, state in zip(consumers, states, strict=True)
+            ]
             held += sum(1 for _ in results_of(claim))
     if not stale:
         return
@@ -45,7 +47,7 @@ def _state(cluster: ClusterIndex, consumer: ResourceClaimConsumerReference) -> s
     pod = cluster.pods_by_uid.get(consumer.uid)
     if pod is None:
         return "deleted"
-    if is_finished(pod) and all(cluster.is_old(one.last_transition_time) for one in pod.status.conditions):
+    if is_finished(pod) and all(cluster.is_old(condition.last_transition_time) for condition in pod.status.conditions):
         return pod.status.phase.lower()
     return ""
 

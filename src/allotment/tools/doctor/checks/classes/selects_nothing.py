@@ -22,7 +22,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
     awaited = [
         name
         for name in idle
-        if any(one.is_pending and not one.is_alternative for one in cluster.class_users.get(name, ()))
+        if any(user.is_pending and not user.is_alternative for user in cluster.class_users.get(name, ()))
     ]
     requested = [name for name in idle if name in cluster.class_users and name not in awaited]
     unused = [name for name in idle if name not in cluster.class_users and name not in installed_classes()]
@@ -32,7 +32,7 @@ def find(cluster: ClusterIndex) -> Iterable[Symptom]:
         verb = "selects" if len(names) == 1 else "select"
         text = f"{named('class', names)} {verb} none of {counted(len(cluster.devices), 'device')}"
         if names is not unused:
-            users = unique(one.name for one in cluster.class_users[names[0]])
+            users = unique(user.name for user in cluster.class_users[names[0]])
             text += f"; {named('claim or template', users)} {'requests' if len(users) == 1 else 'request'} {names[0]}"
         words = "Correct its selector, or add hardware that it selects."
         help_ = "" if names is unused else remedy(words, f"kubectl get deviceclass {names[0]} -o yaml")
