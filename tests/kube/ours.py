@@ -9,7 +9,7 @@ from random import Random
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
-from allotment.cluster.program import ProgramContext, Program, run
+from allotment.cluster.program import Program, ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
 from bench.real_kube import ApiServer

@@ -18,7 +18,12 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.release import FeatureOverrides, features_of
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.version_negotiation import ApiClient, NegotiatingClient, DeviceApiNotServed, ServedVersions
+from allotment.cluster.remote.version_negotiation import (
+    ApiClient,
+    DeviceApiNotServed,
+    NegotiatingClient,
+    ServedVersions,
+)
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,

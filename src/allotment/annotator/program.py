@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.recorder import COMBINED
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.cluster.typed_objects import Objects, queue_order

@@ -30,7 +30,7 @@ from allotment.cluster.backoff import Backoff
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import all_synced
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.phrases import counted
 from allotment.tools.plan.report import ProvisioningPlan, UnservedPod
 

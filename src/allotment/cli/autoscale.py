@@ -93,9 +93,11 @@ async def _once(client: HttpClient, options: AutoscalerOptions) -> int:
 def settings_of(arguments: Namespace) -> ComponentSettings:
     """Return the settings of ``allot run autoscaler`` without its servers."""
     from allotment.cluster.leader_election import identity
-    from allotment.components.settings import LeaderElectionSettings, ComponentSettings
+    from allotment.components.settings import ComponentSettings, LeaderElectionSettings
 
-    return ComponentSettings(leading=LeaderElectionSettings(identity(), arguments.namespace) if arguments.leader_elect else None)
+    return ComponentSettings(
+        leading=LeaderElectionSettings(identity(), arguments.namespace) if arguments.leader_elect else None
+    )
 
 
 def options_of(arguments: Namespace, found: Offered, known: Features) -> AutoscalerOptions:

@@ -94,7 +94,7 @@ def _found(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     )
 
 
-# --- screens ----------------------------------------------------------------------------------------------------------
+# --- text output ------------------------------------------------------------------------------------------------------
 
 
 def _list(screen: Screen, output: str | None, checks: Sequence[ClusterCheck]) -> int:

@@ -182,20 +182,15 @@ def _data(row: CheckResult) -> dict[str, Any]:
 class _Nothing:
     """No output during the tests; for JSON, which is printed at the end."""
 
-    def head(self, trial: DriverSession) -> None:
-        """Nothing."""
+    def head(self, trial: DriverSession) -> None: ...
 
-    def running(self, check: DriverCheck) -> None:
-        """Nothing."""
+    def running(self, check: DriverCheck) -> None: ...
 
-    def done(self, row: CheckResult) -> None:
-        """Nothing."""
+    def done(self, row: CheckResult) -> None: ...
 
-    def cancelled(self) -> None:
-        """Nothing."""
+    def cancelled(self) -> None: ...
 
-    def end(self, rows: Sequence[CheckResult]) -> None:
-        """Nothing."""
+    def end(self, rows: Sequence[CheckResult]) -> None: ...
 
 
 class _Table:

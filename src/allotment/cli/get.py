@@ -32,7 +32,9 @@ def run(arguments: Namespace) -> int:
 class _Get:
     """One invocation, with its cluster."""
 
-    def __init__(self, arguments: Namespace, client: HttpClient, way: ClusterTarget, print_object: Printer | None) -> None:
+    def __init__(
+        self, arguments: Namespace, client: HttpClient, way: ClusterTarget, print_object: Printer | None
+    ) -> None:
         self._arguments = arguments
         self._client = client
         self._print = print_object
@@ -160,7 +162,7 @@ class _Get:
 
 
 async def _states(client: HttpClient, served: ServedResource, place: str, query: Query) -> AsyncIterator[Tree]:
-    """Tables of the present and then of each change."""
+    """Yield tables of the present state, then of each change."""
     resource = served.resource
     while True:
         present = await listed(client, resource, place, query)
@@ -179,7 +181,7 @@ async def _states(client: HttpClient, served: ServedResource, place: str, query:
 
 
 def _revision(tree: Tree) -> str:
-    """How far a watch has come with a table."""
+    """Return the resource version at which a watch continues after a table."""
     for row in reversed(tree.get("rows") or ()):
         metadata = (row.get("object") or {}).get("metadata") or {}
         if metadata.get("resourceVersion"):

@@ -1,7 +1,7 @@
 """``kubectl allot``: kubectl runs a program called ``kubectl-allot`` as if it were a command of its own.
 
 As a plugin, the command uses kubectl's current context, even if a lab is running.
-kubectl hands on what stands behind the name only, so ``--context`` stands there, too.
+kubectl passes on only the arguments after the name, so ``--context`` must follow it, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 _FILES: Final = ("kubectl-allot", "kubectl_complete-allot")
 _AS_PLUGIN: Final = "kubectl allot"
-#: A line of help that shows a call, the gap behind it, and what it is for.
+#: A help line with an example: the command, the gap, and its description.
 _CALL: Final = re.compile(r"^(  )allot (\S+(?: \S+)*)(?:( {2,})(.*))?$", re.MULTILINE)
 
 

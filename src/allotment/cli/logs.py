@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
 
 
-#: What stands between a workload and its pods.
+#: The kinds between a workload and its pods.
 _BETWEEN: dict[str, Resource] = {"Deployment": REPLICA_SETS, "CronJob": JOBS}
 
 
 async def pods_of(client: Client, owner: Tree) -> list[Tree]:
-    """The pods that an object has made, itself or through what it made."""
+    """Return the pods that an object owns, directly or indirectly."""
     namespace, uids = owner["metadata"].get("namespace", ""), {owner["metadata"].get("uid")}
     between = _BETWEEN.get(owner.get("kind", ""))
     if between is not None:
@@ -37,11 +37,11 @@ async def pods_of(client: Client, owner: Tree) -> list[Tree]:
 
 
 def owned(tree: Tree, uids: set[Any]) -> bool:
-    """Whether one of these is an owner of an object."""
+    """Return whether one of the uids owns an object."""
     return any(owner.get("uid") in uids for owner in tree["metadata"].get("ownerReferences") or ())
 
 
-#: Which container is meant in a pod of several.
+#: The annotation with the default container of a pod.
 _DEFAULT = "kubectl.kubernetes.io/default-container"
 
 
@@ -85,7 +85,7 @@ async def _pod(word: str, client: HttpClient, namespace: str) -> Tree:
     found = await pods_of(client, owner)
     if not found:
         raise Failure(f"error: no pods found for {served.label}/{name}")
-    # The first that runs; kubectl's order of the rest has no meaning for a reader.
+    # The first running pod.
     chosen = min(found, key=lambda pod: ((pod.get("status") or {}).get("phase") != "Running", pod["metadata"]["name"]))
     if len(found) > 1:
         sys.stderr.write(f"Found {len(found)} pods, using pod/{chosen['metadata']['name']}\n")
@@ -93,7 +93,7 @@ async def _pod(word: str, client: HttpClient, namespace: str) -> Tree:
 
 
 def _container(pod: Tree, requested: str | None) -> str:
-    """The container that is meant. Raises Failure if there is none of that name."""
+    """Return the name of the selected container. Raises Failure for an unknown name."""
     spec, metadata = pod["spec"], pod["metadata"]
     own = [container["name"] for container in spec.get("containers") or ()]
     init = [

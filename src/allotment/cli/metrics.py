@@ -1,4 +1,4 @@
-"""``allot metrics``: those of a cluster once, in Prometheus' text format; what is made of their definitions."""
+"""``allot metrics``: prints a cluster's metrics in Prometheus' text format, their definitions, dashboards and alerts."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def run(arguments: Namespace) -> int:
 
 
 def catalog_of(words: Sequence[str]) -> Sequence[InstanceType]:
-    """What ``--catalog`` says; nothing costs anything that is known without it. Raises Mistake."""
+    """Return the catalog of ``--catalog``; prices are unknown without one. Raises Mistake."""
     return offered(words).sold() if words else ()
 
 
 def most_series(arguments: Namespace) -> int:
-    """``--max-series``. Raises Mistake."""
+    """Return the value of ``--max-series``. Raises Mistake."""
     most: int = arguments.max_series
     if most < 1:
         raise Mistake(f"--max-series: expected a number >= 1, found {most}")
@@ -53,7 +53,7 @@ def most_series(arguments: Namespace) -> int:
 
 
 def run_list(arguments: Namespace) -> int:
-    """Print what each metric is."""
+    """Print the definition of each metric."""
     screen = open_screen()
     groups = {**GROUPS, "Every component": COMPONENTS}
     if arguments.output in ("json", "yaml"):
@@ -84,12 +84,12 @@ def run_alerts(arguments: Namespace) -> int:
 
 
 def dashboard_files() -> dict[str, str]:
-    """The dashboards by the names of their files."""
+    """Return the dashboards by file name."""
     return {name: to_json(document(dashboard)) + "\n" for name, dashboard in DASHBOARDS.items()}
 
 
 def alert_files(runbooks: str = alerts.RUNBOOKS) -> dict[str, str]:
-    """The rules for Prometheus, and as an object for its operator."""
+    """Return the rules for Prometheus, and as a PrometheusRule, by file name."""
     return {
         "allotment.rules.yaml": to_yaml([alerts.rules(runbooks)]),
         "prometheusrule.yaml": to_yaml([alerts.prometheus_rule(runbooks)]),

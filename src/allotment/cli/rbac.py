@@ -76,7 +76,7 @@ def _list(screen: Screen, arguments: Namespace, parts: Sequence[ComponentPermiss
 def _documents(
     parts: Iterable[ComponentPermissions], namespace: str, account: str
 ) -> list[tuple[Tree, Sequence[PermissionRule]]]:
-    """Each object once, with the rules that it is made of."""
+    """Yield each object once, with the rules that it is made from."""
     found: dict[tuple[str, str], tuple[Tree, Sequence[PermissionRule]]] = {}
     for part in parts:
         trees = manifests(part, namespace=namespace, account=account)
@@ -89,7 +89,7 @@ def _documents(
 
 
 def _yaml(tree: Tree, rules: Sequence[PermissionRule]) -> str:
-    """An object; each rule of a role under its reason."""
+    """Return an object as YAML, with a comment above each rule of a role that gives its reason."""
     if not rules:
         return to_yaml([tree])
     head = to_yaml([{key: value for key, value in tree.items() if key != "rules"}])
@@ -103,7 +103,7 @@ def _comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in wrap(f"{text[0].upper()}{text[1:]}.", _COLUMNS))
 
 
-# --- who has them -----------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 class _PermissionReview(NamedTuple):
@@ -177,7 +177,7 @@ def _say(screen: Screen, text: str) -> None:
 
 
 def _rows(missing: Iterable[AccessRequest]) -> Iterator[list[str]]:
-    """Verbs of one resource together."""
+    """Yield a row per resource, with all of its verbs."""
     for _, group in groupby(missing, lambda permission: permission._replace(verb="", why="")):
         permissions = list(group)
         first = permissions[0]

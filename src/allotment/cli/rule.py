@@ -17,12 +17,12 @@ from allotment.tools.check.rule import Rule
 from allotment.tools.check.selection import is_known_pattern, known_patterns, pattern_matches
 
 _MARKS: Final = {"": "", "safe": "[*]", "unsafe": "[?]", "safe or unsafe": "[*]"}
-#: Columns of code, level and mark before a summary.
+#: Width of code, level and fix marker before a summary.
 _MARGIN: Final = 20
 
 
 def run(arguments: Namespace) -> int:
-    """Print the rules that are meant: one in full, several as a table."""
+    """Print the selected rules: a single one in full, several as a table."""
     screen = open_screen()
     word = arguments.rule or "all"
     if not is_known_pattern(word):
@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _list(screen: Screen, rules: Sequence[Rule]) -> None:
-    """By family, each with its summary in full: one that is cut says nothing."""
+    """Print rules by family, with summaries that are folded, not truncated."""
     for family, title, question in FAMILIES.values():
         of_family = [rule for rule in rules if rule.family == family]
         if of_family:
@@ -83,7 +83,7 @@ def _show(screen: Screen, rule: Rule) -> None:
 
 
 def _same(lines: list[str], other: list[str]) -> frozenset[int]:
-    """The numbers of the lines that the other text has, too."""
+    """Return the numbers of the lines that both texts contain."""
     blocks = SequenceMatcher(None, lines, other, autojunk=False).get_matching_blocks()
     return frozenset(number for block in blocks for number in range(block.a, block.a + block.size))
 

@@ -20,7 +20,7 @@ from allotment.components import logs, registry
 from allotment.components.certificate import CertificateError
 from allotment.components.component import Component
 from allotment.components.http_server import AddressUnavailable
-from allotment.components.settings import Address, LeaderElectionSettings, EndpointSettings, ComponentSettings, address
+from allotment.components.settings import Address, ComponentSettings, EndpointSettings, LeaderElectionSettings, address
 from allotment.extras import require
 from allotment.model.features import RELEASES
 

@@ -51,7 +51,7 @@ def run(arguments: Namespace) -> int:
         from allotment.tools.redact import redacted
 
         objects = redacted(objects)
-        # Why something may not be read names whoever may not.
+        # The reason of a refusal contains the user's name, which is omitted.
         facts = replace(facts, unread=dict.fromkeys(facts.unread, "may not be read"))
     objects.append(to_tree(facts, API_VERSION, KIND))
     text = _text(objects, facts, arguments.redact, as_json=file is not None and file.suffix == ".json")
@@ -69,7 +69,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _write(file: Path, text: str) -> None:
-    if file.exists() and not file.is_file():  # a device or a pipe: to be written to, and not to be replaced
+    if file.exists() and not file.is_file():  # a device or a pipe is written to, not replaced
         file.write_text(text, encoding="utf-8")
     else:
         atomic_write.replace(file.resolve(), text.encode())
@@ -86,7 +86,7 @@ async def _taken(
 
 
 def _without_applied(tree: Tree) -> Tree:
-    """Without kubectl's copy of the whole manifest."""
+    """Return an object without kubectl's last-applied annotation."""
     annotations = tree["metadata"].get("annotations") or {}
     if _APPLIED not in annotations:
         return tree
@@ -106,7 +106,7 @@ def _text(objects: Sequence[Tree], facts: ServerFacts, redact: bool, as_json: bo
 
 
 def _left_out(refused: Mapping[str, str]) -> Iterator[str]:
-    """What could not be read, by reason."""
+    """Yield the resources that could not be read, by reason."""
     by_reason: dict[str, list[str]] = {}
     for resource, reason in refused.items():
         by_reason.setdefault(reason, []).append(resource)
@@ -117,7 +117,7 @@ def _left_out(refused: Mapping[str, str]) -> Iterator[str]:
 
 
 def _counted(objects: Sequence[Tree]) -> str:
-    """``2 nodes, 3 pods …``: what there is most asked for."""
+    """Return the numbers of the most relevant kinds: ``2 nodes, 3 pods …``."""
     kinds = {"Node": "node", "ResourceSlice": "slice", "ResourceClaim": "claim", "Pod": "pod"}
     counts = {word: sum(tree["kind"] == kind for tree in objects) for kind, word in kinds.items()}
     text = ", ".join(counted(count, word) for word, count in counts.items())

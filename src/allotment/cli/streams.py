@@ -31,7 +31,7 @@ def reserve_stdout() -> None:
     own = TextIOWrapper(
         binary, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through
     )
-    # Python asks sys.__stdout__ for the width of a terminal.
+    # Python reads the width of a terminal from sys.__stdout__.
     sys.stdout = sys.__stdout__ = own  # type: ignore[misc]  # Final to libraries; this is the program
     os.dup2(elsewhere, _STDOUT)
     os.close(elsewhere)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
     from allotment.lab.up import DidNotStart
 
-#: What kubectl users expect; only the default lab has it.
+#: kubectl's default port, used only by the default lab.
 _PORT = 6443
-#: Where the texts of the announcement begin.
+#: The column of the values in the announcement.
 _INDENT = 11
 #: Leaves room for ``/NODE/plugins_registry/DRIVER-reg.sock``.
 _LONGEST_ROOTS = 50
@@ -75,12 +75,12 @@ def run(arguments: Namespace) -> int:
 
 
 def fitted(text: str, out: TextIO) -> str:
-    """A line that is written over itself: as much as the terminal is wide now, for windows are resized."""
+    """Truncate a progress line to the present width of the terminal."""
     return shorten(text, width_of(out) or 80)
 
 
 def announce(screen: Screen, status: Status, as_before: bool, seconds: float) -> None:
-    """What a user needs to begin. ``as_before``: the machines are those that the data came with."""
+    """Print how to use the lab. ``as_before``: the machines are those of the stored data."""
     screen.line(f"{screen.paint('Ready', 'green')} in {seconds:.1f} s: {status.url}")
     machines = ", ".join(status.fleet)
     rows = [
@@ -91,7 +91,7 @@ def announce(screen: Screen, status: Status, as_before: bool, seconds: float) ->
     ]
     for title, text in rows:
         for number, line in enumerate(folded(text, screen.width and screen.width - _INDENT) if text else ()):
-            # What is longer goes on below itself.
+            # Continuation lines are indented.
             screen.line(f"  {title:<9}{line}" if not number else f"{'':{_INDENT}}{line.strip()}")
 
 
@@ -125,7 +125,7 @@ def _settings(arguments: Namespace) -> Settings:
 
 
 def _autoscale(arguments: Namespace) -> Autoscale | None:
-    """What can be bought in it, and how."""
+    """Return the autoscaling settings of the lab."""
     if not arguments.autoscale:
         for option, given in (("--catalog", arguments.catalog), ("--cloud-fault", arguments.cloud_fault)):
             if given:
@@ -146,7 +146,7 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
 
 
 def _roots(given: str) -> Path:
-    """The folder of the nodes' kubelets, made."""
+    """Create and return the root directory of the nodes' kubelets."""
     path = Path(given).absolute()
     if (length := len(os.fsencode(path))) > _LONGEST_ROOTS:
         raise Mistake(
@@ -163,7 +163,7 @@ def _roots(given: str) -> Path:
 
 
 def _images(arguments: Namespace) -> Path | None:
-    """The file of images, read once so that a mistake in it is told before anything is started."""
+    """Return the file of images; it is read to report errors before anything is started."""
     if arguments.images is None:
         return None
     if arguments.runtime == "simulated":
@@ -213,7 +213,7 @@ def _detach(
 
 
 def _not_started(error: DidNotStart) -> Mistake:
-    """What the process said at its end, as our own: its last complaint, and what it advised."""
+    """Return the error of the background process: its last message and hint."""
     lines = error.why.splitlines()
     begins = [number for number, line in enumerate(lines) if line.startswith("allot: ")]
     first, *more = lines[begins[-1] :] if begins else [error.why]
@@ -223,7 +223,7 @@ def _not_started(error: DidNotStart) -> Mistake:
 
 @contextmanager
 def mistakes(name: str) -> Iterator[None]:
-    """What can be wrong with starting and stopping, as users' mistakes."""
+    """Convert errors of starting and stopping to Mistake."""
     try:
         yield
     except InvalidName as error:
@@ -238,6 +238,6 @@ def mistakes(name: str) -> Iterator[None]:
         raise Mistake(str(error), "apt-get install crun, or use --runtime process") from None
     except OSError as error:
         if error.filename is not None or isinstance(error, BrokenPipeError):
-            raise  # told with the name of the file; or whoever read the screen has gone
+            raise  # reported with the file name; or the reader of standard output has closed it
         busy = "use another --port, or omit it to use a free one"
         raise Mistake(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None

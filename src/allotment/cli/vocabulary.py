@@ -24,7 +24,7 @@ _DIGITS: Final = "0123456789"
 
 
 def run(arguments: Namespace) -> int:
-    """Print the drivers, the words of some, or what is known of one name."""
+    """Print all drivers, the vocabulary of some, or the entries of one name."""
     screen = open_screen()
     if arguments.driver is None:
         _list(screen, arguments.output)
@@ -43,7 +43,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _matching_drivers(text: str) -> tuple[str, ...]:
-    """The drivers of a vendor, or the one of that name. Raises Mistake."""
+    """Return the drivers of a vendor, or the driver of that name. Raises Mistake."""
     by_vendor = vendors()
     if text in drivers():
         return (text,)
@@ -165,7 +165,7 @@ def _consequence(change: Change, words: Vocabulary) -> str:
 
 
 def _search(screen: Screen, chosen: Sequence[Vocabulary], text: str, output: str | None) -> None:
-    """What is called so in full length, or what has it in its name where nothing is called so."""
+    """Print the entries with this name, or if there are none those that contain it."""
     found = [(words, word) for words in chosen for word in find(words, text)]
     if not found:
         names = [name.rpartition("/")[2] for words in chosen for _, name in names_of(words)]
@@ -214,7 +214,7 @@ def _fold(screen: Screen, text: str, indent: str = "    ") -> None:
 
 
 def _heading(screen: Screen, text: str) -> None:
-    """The words in capitals stand out."""
+    """Print a heading in bold."""
     rest = text.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     capitals = text.removesuffix(rest).rstrip()
     screen.line()
@@ -235,19 +235,19 @@ def _values(term: Attribute | Capacity) -> str:
 
 
 def _on(on: Mapping[str, Presence], words: Vocabulary) -> str:
-    """Which types have it, where a driver has several."""
+    """Return the device types with an entry, if the driver has several types."""
     told = [name for name, presence in on.items() if presence == "always" and name]
     told += [f"some {name or 'devices'}" for name, presence in on.items() if presence == "sometimes"]
     return f" on {', '.join(told)}" if told else ""
 
 
 def _short(name: str, words: Vocabulary) -> str:
-    """A name as selectors have it: without the driver's own domain."""
+    """Return a name as in selectors: without the driver's own domain."""
     return name.removeprefix(f"{words.driver}/")
 
 
 def _numbered(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Names that differ in a number at their end as one: ``memorySlice0…11``."""
+    """Merge names that differ only in a trailing number: ``memorySlice0…11``."""
     sizes = Counter(name.rstrip(_DIGITS) for name in names)
     groups: dict[str, list[str]] = {}
     for name in names:

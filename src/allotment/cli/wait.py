@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
 
 
 def test_of(text: str) -> Test:
-    """What ``--for`` says, as a question to an object. Raises Failure.
+    """Return the predicate of ``--for`` for an object. Raises Failure.
 
     >>> test_of("condition=Ready")({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     True
@@ -61,7 +61,7 @@ def test_of(text: str) -> Test:
 
 
 def _path_and_value(text: str) -> tuple[str, bool, str]:
-    """``{.a[?(@.b=="c")]}=d``: the sign that counts stands behind the braces."""
+    """Split ``{.a[?(@.b=="c")]}=d`` at the equals sign after the braces."""
     end = text.rfind("}") + 1
     path, equals, value = text[end:].partition("=")
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
@@ -73,7 +73,7 @@ def _has_condition(tree: Tree | None, type_: str, wanted: str) -> bool:
     found = condition(tree or {}, type_)
     seen, now = found.get("observedGeneration"), ((tree or {}).get("metadata") or {}).get("generation")
     if seen is not None and now is not None and seen < now:
-        return False  # said of an earlier state of the object
+        return False  # the condition is of an earlier generation of the object
     return str(found.get("status", "")).lower() == wanted.lower()
 
 
@@ -96,7 +96,7 @@ class _Wait:
     async def run(self) -> int:
         targets = await self._targets()
         if not targets and self._arguments.condition.lower() == "delete":
-            return 0  # all have gone
+            return 0  # all are deleted
         if not targets:
             sys.stderr.write("error: no matching resources found\n")
             return 1
@@ -132,7 +132,9 @@ class _Wait:
                         sys.stdout.flush()
                         return True
                     if tree is None and not may_be_missing and not looked:
-                        await self._client.get(target.served.resource, target.name, place)  # the server says it best
+                        await self._client.get(
+                            target.served.resource, target.name, place
+                        )  # the server's message is the most precise one
                     looked = True
                     if self._limit == 0:
                         break

@@ -19,7 +19,7 @@ from allotment.cluster.cache import Cache, Changed
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
-from allotment.cluster.instrumentation import UNOBSERVED, WorkRecord, Instrumentation
+from allotment.cluster.instrumentation import UNOBSERVED, Instrumentation, WorkRecord
 from allotment.cluster.recorder import Events, Recorder
 from allotment.cluster.shutdown import NEVER, Shutdown
 from allotment.cluster.work_queue import WorkQueue

@@ -18,7 +18,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.components.certificate import Certificate
 from allotment.components.health import Health
-from allotment.components.http_server import HttpResponse, RequestHandler, AddressUnavailable, serve, text
+from allotment.components.http_server import AddressUnavailable, HttpResponse, RequestHandler, serve, text
 from allotment.components.settings import EndpointSettings
 
 if TYPE_CHECKING:

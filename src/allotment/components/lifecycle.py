@@ -28,16 +28,16 @@ from allotment.cluster.gc_tuning import collect_when_idle
 from allotment.cluster.inspection.release import features_of
 from allotment.cluster.instrumentation import Instrumentation
 from allotment.cluster.leader_election import LeaderElection
-from allotment.cluster.program import ProgramContext, Program, keep_alive
+from allotment.cluster.program import Program, ProgramContext, keep_alive
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import ClusterTarget
-from allotment.cluster.remote.version_negotiation import NegotiatingClient, DeviceApiNotServed
+from allotment.cluster.remote.version_negotiation import DeviceApiNotServed, NegotiatingClient
 from allotment.cluster.shutdown import Shutdown
 from allotment.components.component import Component
 from allotment.components.diagnostic_endpoints import serve_endpoints
 from allotment.components.health import Health, Heartbeat
-from allotment.components.settings import LeaderElectionSettings, ComponentSettings
+from allotment.components.settings import ComponentSettings, LeaderElectionSettings
 from allotment.model.features import Features
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from allotment.exporter.metric import Distribution, Family
 from allotment.exporter.metric import Metric as Definition
 
 if TYPE_CHECKING:
-    from allotment.cluster.instrumentation import WorkRecord, Instrumentation
+    from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 
 #: Seconds: from a status that is written to a plan that is looked for.
 _WORK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

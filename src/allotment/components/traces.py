@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
 
 from allotment import __version__
-from allotment.cluster.instrumentation import WorkRecord, Instrumentation
+from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import ProgramContext, Program, run_queues
+from allotment.cluster.program import Program, ProgramContext, run_queues
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition

@@ -19,7 +19,7 @@ from allotment.cluster.cache import Cache, Changed
 from allotment.cluster.cached_item import CachedItem, by_uid
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import ProgramContext, Program, run_queues
+from allotment.cluster.program import Program, ProgramContext, run_queues
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.generated_claims import OF_GROUPS, OF_PODS, Generator

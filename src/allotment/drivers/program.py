@@ -21,7 +21,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.inspection.release import release_of
 from allotment.cluster.instrumentation import UNOBSERVED, Instrumentation
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.remote.version_negotiation import NegotiatingClient

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import all_synced
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.typed_objects import OF_DEVICES, value_of
 from allotment.exporter.cardinality_limits import MAX_SERIES
 from allotment.exporter.causes import CauseCache, examine

@@ -108,7 +108,7 @@ def products_of_cloud(value: str) -> tuple[str, ...]:
 
 def gke_name(model: Accelerator) -> str:
     """Return the value of ``cloud.google.com/gke-accelerator`` for a model; empty if unknown."""
-    return next((name for name, meant in _GKE.items() if {model.id, model.product} & {*meant}), "")
+    return next((name for name, models in _GKE.items() if {model.id, model.product} & {*models}), "")
 
 
 def karpenter_name(model: Accelerator) -> str:

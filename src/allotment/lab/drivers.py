@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import CachedItem
-from allotment.cluster.program import ProgramContext, Program, keep_alive
+from allotment.cluster.program import Program, ProgramContext, keep_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.nvidia.simulated.compute_server import ComputeServer

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from allotment.cluster.cached_item import CachedItem
-from allotment.cluster.program import ProgramContext, Program, run_queues
+from allotment.cluster.program import Program, ProgramContext, run_queues
 from allotment.cluster.resources import NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.fleet import FleetError, parse_fleet

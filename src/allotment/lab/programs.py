@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from allotment import __version__
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.controllers.cron_jobs import cron_jobs
 from allotment.controllers.daemon_sets import daemon_sets
 from allotment.controllers.deployments import deployments

@@ -28,13 +28,13 @@ from allotment.node import checkpoint
 from allotment.node.checkpoint import CorruptCheckpoint
 from allotment.node.claims import NodeClaims
 from allotment.node.device_health import DeviceHealths
-from allotment.node.device_view import Seeing
+from allotment.node.device_view import DeviceView
 from allotment.node.driver_lifecycle import Drivers
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
-from allotment.node.runtimes.simulated import Simulated
-from allotment.node.sandbox_builder import Place, address_of
+from allotment.node.runtimes.simulated import SimulatedRuntime
+from allotment.node.sandbox_builder import NodeContext, address_of
 
 #: How often claims of pods that vanished are looked for.
 _RECONCILE_SECONDS: Final = 60.0
@@ -73,12 +73,12 @@ class Agent:
         self._nodes: Cache[Node] = context.caches.of(NODES, Node)
         self._claims: Cache[ResourceClaim] = context.caches.of(CLAIMS, ResourceClaim)
         self._slices: Cache[ResourceSlice] = context.caches.of(SLICES, ResourceSlice)
-        self._device_view = Seeing(self._claims, self._slices)
-        self._simulated = Simulated(context.clock)
+        self._device_view = DeviceView(self._claims, self._slices)
+        self._simulated = SimulatedRuntime(context.clock)
         self._healths = DeviceHealths(self._health_changed)
         self._workers: dict[str, _PodWorker] = {}
         self._on_node: dict[str, set[str]] = {}
-        self._node_contexts: dict[str, tuple[Machine, Place]] = {}
+        self._node_contexts: dict[str, tuple[Machine, NodeContext]] = {}
         self._last_ip: dict[str, int] = {}
         #: Pods that nobody knows any more and that still end, and those that are taken out; by task, their uids.
         self._endings: dict[asyncio.Task[None], str] = {}
@@ -107,7 +107,7 @@ class Agent:
                 finally:
                     # Before anything else ends: what ends with the program is no news of its pods.
                     for kept in self._workers.values():
-                        kept.run.hush()
+                        kept.run.stop_reporting()
         finally:
             for end in ends:
                 end()
@@ -117,7 +117,7 @@ class Agent:
         """Leave the pods: for the API they run on."""
         tasks = [*(kept.task for kept in self._workers.values()), *self._endings]
         for kept in self._workers.values():
-            kept.run.hush()
+            kept.run.stop_reporting()
         self._workers.clear()
         for task in tasks:
             task.cancel()
@@ -138,7 +138,7 @@ class Agent:
         if _marked_not_ready(new):
             kept.run.refresh()
         if old is None or _claim_statuses(old) != _claim_statuses(new):
-            kept.run.look()
+            kept.run.retry_now()
         if new.deleting and not (old is not None and old.deleting):
             self._end(new, kept)
         elif new.deleting and old is not None and _grace(new) < _grace(old):
@@ -151,7 +151,7 @@ class Agent:
         self._on_node[kept.run.place.name].discard(old.uid)
         if not kept.task.done():
             # Somebody took it out by force: nobody is left to be told, but what it had must be given back.
-            kept.run.hush()
+            kept.run.stop_reporting()
             kept.run.end(0)
             self._track_ending(kept.task, old.uid)
 
@@ -170,16 +170,16 @@ class Agent:
         for user in (new.status.get("reservedFor") or ()) if new else ():
             kept = self._workers.get(user.get("uid", ""))
             if kept is not None:
-                kept.run.look()
+                kept.run.retry_now()
             elif new is not None and self._groups and pod_groups.is_group(user):
                 for item in self._members[new.namespace, user["name"]]:
                     if item.uid in self._workers:
-                        self._workers[item.uid].run.look()
+                        self._workers[item.uid].run.retry_now()
 
     def _driver_changed(self, node: str, driver: str) -> None:
         """A driver that comes is what pods may wait for."""
         for uid in tuple(self._on_node.get(node, ())):
-            self._workers[uid].run.look()
+            self._workers[uid].run.retry_now()
 
     def _health_changed(self, node: str, driver: str, devices: Collection[tuple[str, str]]) -> None:
         place = self._node_contexts.get(node)
@@ -218,7 +218,7 @@ class Agent:
             except Exception:
                 log.exception("pod %s: internal error, restarting the pod worker", run.tree["metadata"]["name"])
             await self._context.clock.sleep(_RESTART_SECONDS)
-            run = run.anew()
+            run = run.restarted()
             if (kept := self._workers.get(uid)) is not None:
                 self._workers[uid] = kept._replace(run=run)
 
@@ -263,7 +263,7 @@ class Agent:
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _node_context(self, node: CachedItem[Node]) -> Place | None:
+    def _node_context(self, node: CachedItem[Node]) -> NodeContext | None:
         """A node as its pods have it; made anew when its machine is another one. None: its record is not readable."""
         machine = self._machines.get(node.name, _DEFAULT_MACHINE)
         known = self._node_contexts.get(node.name)
@@ -276,7 +276,7 @@ class Agent:
             # As a kubelet, which does not start: what was prepared is not known, and must not be given twice.
             log.error("node %s runs no pods: %s: %s", node.name, machine.state, error)
             return None
-        place = Place(
+        place = NodeContext(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
             machine.runtime or self._simulated, CdiDevices(machine.cdi),
             claims, self._healths, self._device_view.devices, machine.state,

@@ -22,7 +22,7 @@ from allotment.model import pod_groups
 from allotment.model.trees import Tree
 from allotment.node import checkpoint
 from allotment.node.checkpoint import ClaimRecord
-from allotment.node.keyed_lock import Turns
+from allotment.node.keyed_lock import KeyedLocks
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError, claim_names, is_made_for, requests_of
 
@@ -85,7 +85,7 @@ class NodeClaims:
         records = checkpoint.load(state) if state is not None else ()
         self._known = {(record.namespace, record.name): _ClaimState(record) for record in records}
         # Nobody prepares what another one is about to undo.
-        self._locks: Turns[_Key] = Turns()
+        self._locks: KeyedLocks[_Key] = KeyedLocks()
 
     # --- preparing ------------------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class NodeClaims:
         """
         try:
             wanted = [one async for one in self._checked_claims(pod)]
-            async with self._locks.of(one.key for one in wanted):
+            async with self._locks.hold(one.key for one in wanted):
                 await self._prepare(pod["metadata"]["uid"], wanted)
         except ClaimsError as error:
             raise ClaimsError(f"prepare dynamic resources: {error}") from error
@@ -218,7 +218,7 @@ class NodeClaims:
 
     # --- undoing --------------------------------------------------------------------------------------------------
 
-    def has(self, pod_uid: str) -> bool:
+    def has_claims(self, pod_uid: str) -> bool:
         """Whether anything is prepared, or half prepared, for a pod."""
         return any(pod_uid in known.pods for known in self._known.values())
 
@@ -228,7 +228,7 @@ class NodeClaims:
         if not keys:
             return
         try:
-            async with self._locks.of(keys):
+            async with self._locks.hold(keys):
                 await self._unprepare(pod_uid, keys)
         except ClaimsError as error:
             raise ClaimsError(f"unprepare dynamic resources: {error}") from error

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from allotment.model.trees import Tree
-from allotment.node.containers import Container, Ended, Waiting, stopped
+from allotment.node.containers import Container, ContainerExit, WaitingReason, cancel_all
 from allotment.node.ending import end
-from allotment.node.events import Telling
+from allotment.node.events import PodEvents
 from allotment.node.probe_actions import attempt
 from allotment.node.probes import Probe, probes_of
 from allotment.node.runtimes.runtime import NotStarted
-from allotment.node.sandbox_builder import Place
+from allotment.node.sandbox_builder import NodeContext
 
 
 def restart_delay(restarts: int, ran: float) -> float:
@@ -21,12 +21,12 @@ def restart_delay(restarts: int, ran: float) -> float:
     return 0.0 if restarts == 0 or ran > 600 else float(min(10 * 2 ** (restarts - 1), 300))
 
 
-def crash_loop(pod: Tree, name: str, delay: float) -> Waiting:
+def crash_loop(pod: Tree, name: str, delay: float) -> WaitingReason:
     """The state of a container that failed and is to run again after ``delay`` seconds."""
     meta = pod["metadata"]
     where = f"pod={meta['name']}_{meta.get('namespace', '')}({meta.get('uid', '')})"
     told = f"back-off {go_seconds(delay)} restarting failed container={name} {where}"
-    return Waiting("CrashLoopBackOff", told)
+    return WaitingReason("CrashLoopBackOff", told)
 
 
 def start_delay(failures: int, reason: str) -> float:
@@ -44,23 +44,23 @@ def go_seconds(seconds: float) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-_USUAL_GRACE: Final = 30.0
+_DEFAULT_GRACE: Final = 30.0
 _FOR_EVER: Final = 1e9
 
 
-class Course:
+class ContainerLifecycle:
     """Of one pod. ``tree()``: the pod now; ``changed()``: its status is another one.
 
     ``group`` is there while the pod runs; ``ending`` is true once nothing will be run any more.
     """
 
     def __init__(
-        self, place: Place, telling: Telling, pod_ip: str, tree: Callable[[], Tree], changed: Callable[[], None]
+        self, place: NodeContext, telling: PodEvents, pod_ip: str, tree: Callable[[], Tree], changed: Callable[[], None]
     ) -> None:
         self.group: asyncio.TaskGroup | None = None
         self.ending = False
         self._place = place
-        self._telling = telling
+        self._events = telling
         self._pod_ip = pod_ip
         self._tree = tree
         self._changed = changed
@@ -75,7 +75,7 @@ class Course:
     @property
     def grace(self) -> float:
         """Seconds that containers have to end, unless somebody says otherwise."""
-        return float(self._tree()["spec"].get("terminationGracePeriodSeconds", _USUAL_GRACE))
+        return float(self._tree()["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
 
     @property
     def sidecars(self) -> frozenset[str]:
@@ -100,11 +100,11 @@ class Course:
     async def end(self, container: Container) -> None:
         """End what a container runs now; returns when it ended."""
         left = max(self._ends_by - self._place.clock.seconds(), 0.0) if self.ending else self.grace
-        await end(container, self._telling, self._pod_ip, grace=left)
+        await end(container, self._events, self._pod_ip, grace=left)
 
     # --- running --------------------------------------------------------------------------------------------------
 
-    async def init(self, container: Container) -> bool:
+    async def run_init(self, container: Container) -> bool:
         """Run an init container until it succeeds; False when it may not be run again."""
         while (ended := await self._once(container)) is not None:
             if ended.code == 0:
@@ -114,14 +114,14 @@ class Course:
             await self._back_off(container, ended)
         return False
 
-    async def again(self, container: Container, policy: str) -> None:
+    async def run_restarting(self, container: Container, policy: str) -> None:
         """Run a container until its policy says that it is done."""
         while (ended := await self._once(container)) is not None:
             if policy == "Never" or (policy == "OnFailure" and ended.code == 0) or self.ending:
                 return
             await self._back_off(container, ended)
 
-    async def _once(self, container: Container) -> Ended | None:
+    async def _once(self, container: Container) -> ContainerExit | None:
         """One run, to its end; None when the pod is to end before it could begin."""
         if not await self._started(container):
             return None
@@ -129,12 +129,12 @@ class Course:
         assert group is not None, "the pod is running"
         if self.ending:
             group.create_task(self.end(container))
-        beside = [group.create_task(self._post_start(container))] if _hook(container, "postStart") else []
-        beside += [group.create_task(probe.run()) for probe in self._probes(container)]
+        tasks = [group.create_task(self._post_start(container))] if _hook(container, "postStart") else []
+        tasks += [group.create_task(probe.run()) for probe in self._probes(container)]
         try:
             return await container.wait()
         finally:
-            await stopped(beside)
+            await cancel_all(tasks)
             self._changed()
 
     async def _started(self, container: Container) -> bool:
@@ -146,8 +146,8 @@ class Course:
                 failures += 1
                 await self._not_started(container, error, failures)
             else:
-                self._telling.pulled(container.spec)
-                self._telling.started(container.spec)
+                self._events.pulled(container.spec)
+                self._events.started(container.spec)
                 self._changed()
                 return True
         return False
@@ -155,34 +155,34 @@ class Course:
     async def _not_started(self, container: Container, error: NotStarted, failures: int) -> None:
         image = error.reason.startswith("ErrImage")
         if not image:
-            self._telling.pulled(container.spec)
-        self._telling.container(container.spec, "Warning", "Failed", str(error) if image else f"Error: {error}")
-        container.waiting = Waiting(error.reason, str(error))
+            self._events.pulled(container.spec)
+        self._events.container(container.spec, "Warning", "Failed", str(error) if image else f"Error: {error}")
+        container.waiting = WaitingReason(error.reason, str(error))
         self._changed()
         if image and failures > 1:
             told = f'Back-off pulling image "{container.image}": {error.reason}: {error}'
-            container.waiting = Waiting("ImagePullBackOff", told)
+            container.waiting = WaitingReason("ImagePullBackOff", told)
         await self.pause(start_delay(failures, error.reason))
 
-    async def _back_off(self, container: Container, ended: Ended) -> None:
+    async def _back_off(self, container: Container, ended: ContainerExit) -> None:
         delay = restart_delay(container.restarts, (ended.finished - ended.started).total_seconds())
         if delay:
             container.waiting = crash_loop(self._tree(), container.name, delay)
-            self._telling.restarting(container.spec)
+            self._events.restarting(container.spec)
             self._changed()
             await self.pause(delay)
             container.waiting = None
 
     def _probes(self, container: Container) -> Iterator[Probe]:
         def failed(text: str) -> None:
-            self._telling.container(container.spec, "Warning", "Unhealthy", text)
+            self._events.container(container.spec, "Warning", "Unhealthy", text)
 
         def kill(probe: Tree, kind: str) -> None:
             if self.group is not None and not self.ending:
                 again = "" if self.policy == "Never" and container.name not in self.sidecars else ", will be restarted"
                 why = f"Container {container.name} failed {kind} probe{again}"
                 grace = probe.get("terminationGracePeriodSeconds", self.grace)
-                self.group.create_task(end(container, self._telling, self._pod_ip, grace=grace, why=why))
+                self.group.create_task(end(container, self._events, self._pod_ip, grace=grace, why=why))
 
         return probes_of(container, self._pod_ip, failed=failed, changed=self._changed, kill=kill)
 
@@ -190,9 +190,9 @@ class Course:
         hook = _hook(container, "postStart")
         outcome = await attempt(hook, container, self._pod_ip, seconds=_FOR_EVER, clock=self._place.clock)
         if not outcome.ok and self.group is not None:
-            self._telling.container(container.spec, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            self._events.container(container.spec, "Warning", "FailedPostStartHook", "PostStartHook failed")
             why = "FailedPostStartHook"
-            self.group.create_task(end(container, self._telling, self._pod_ip, grace=self.grace, why=why))
+            self.group.create_task(end(container, self._events, self._pod_ip, grace=self.grace, why=why))
 
     async def pause(self, seconds: float) -> None:
         """Wait, unless the pod is to end or :meth:`wake`."""

@@ -19,7 +19,7 @@ _UNKNOWN: Final = 137
 log = logging.getLogger(__name__)
 
 
-class Ended(NamedTuple):
+class ContainerExit(NamedTuple):
     """How a run of a container ended."""
 
     code: int
@@ -27,7 +27,7 @@ class Ended(NamedTuple):
     finished: datetime
 
 
-class Waiting(NamedTuple):
+class WaitingReason(NamedTuple):
     """Why a container does not run, as its state shows it."""
 
     reason: str
@@ -46,9 +46,9 @@ class Container:
         self.runtime = runtime.name
         self.restarts = 0
         self.started: datetime | None = None
-        self.ended: Ended | None = None
-        self.previous: Ended | None = None
-        self.waiting: Waiting | None = None
+        self.ended: ContainerExit | None = None
+        self.previous: ContainerExit | None = None
+        self.waiting: WaitingReason | None = None
         #: What its startup and readiness probes say; without probes, that it runs is enough.
         self.up = asyncio.Event()
         self.ready = False
@@ -59,7 +59,7 @@ class Container:
         self.ends: Running | None = None
         self.clock = clock
         #: What it is given to answer is measured with: a real program is no faster in a lab whose clock runs faster.
-        self.patience = Clock() if runtime.real else clock
+        self.timeout_clock = Clock() if runtime.real else clock
         self._runtime = runtime
         self._sandbox = sandbox
 
@@ -96,7 +96,7 @@ class Container:
         if not self.spec.get("startupProbe"):
             self.up.set()
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> ContainerExit:
         """How the run ended. A caller who does not wait to the end kills it."""
         now, started = self.now, self.started
         assert now is not None, "the container was not started"
@@ -114,16 +114,16 @@ class Container:
             self.ready = False
             finished = self.clock.moment()
             self.journal.close(finished)
-            self.ended = Ended(code, started, finished)
+            self.ended = ContainerExit(code, started, finished)
         return self.ended
 
-    async def run(self) -> Ended:
+    async def run(self) -> ContainerExit:
         """Run once, to the end."""
         await self.start()
         return await self.wait()
 
 
-async def stopped(tasks: list[asyncio.Task[Any]]) -> None:
+async def cancel_all(tasks: list[asyncio.Task[Any]]) -> None:
     """Stop tasks and wait until they are gone."""
     for task in tasks:
         task.cancel()

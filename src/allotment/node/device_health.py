@@ -19,7 +19,7 @@ from allotment.node.claims import NodeClaims
 from allotment.node.pod_claims import ClaimsError, claim_names
 
 #: Seconds after which silence means that nobody knows, unless the driver says otherwise.
-_USUAL_TIMEOUT: Final = 30.0
+_DEFAULT_TIMEOUT: Final = 30.0
 #: Seconds until a stream that ended is asked for again.
 _AGAIN_SECONDS: Final = 5.0
 _LONGEST_MESSAGE: Final = 1024
@@ -30,7 +30,7 @@ Changed = Callable[[str, str, Collection[tuple[str, str]]], None]
 log = logging.getLogger(__name__)
 
 
-class _Told(NamedTuple):
+class _HealthReport(NamedTuple):
     health: Health
     message: str
     until: float
@@ -41,12 +41,12 @@ class DeviceHealths:
 
     def __init__(self, changed: Changed) -> None:
         self._changed = changed
-        self._told: dict[tuple[str, str], dict[tuple[str, str], _Told]] = {}
+        self._reports: dict[tuple[str, str], dict[tuple[str, str], _HealthReport]] = {}
         self._timers: dict[tuple[str, str], Timer] = {}
 
     def of(self, node: str, driver: str, pool: str, device: str) -> tuple[Health, str] | None:
         """A device's health and what is said about it; None when its driver tells nothing."""
-        devices = self._told.get((node, driver))
+        devices = self._reports.get((node, driver))
         if devices is None:
             return None
         told = devices.get((pool, device))
@@ -61,7 +61,7 @@ class DeviceHealths:
             while (stream := plugin.health()) is not None:
                 try:
                     async for devices in stream:
-                        self._heard(key, devices)
+                        self._received(key, devices)
                 except PluginCallError as error:
                     log.info("node %s: driver %s: health stream ended: %s", node, plugin.name, error)
                 except Exception:
@@ -76,16 +76,16 @@ class DeviceHealths:
             timer.cancel()
         self._timers.clear()
 
-    def _heard(self, key: tuple[str, str], devices: Sequence[DeviceHealth]) -> None:
+    def _received(self, key: tuple[str, str], devices: Sequence[DeviceHealth]) -> None:
         now = self._now()
-        before = self._told.get(key, {})
+        before = self._reports.get(key, {})
         after = {
-            (device.pool, device.device): _Told(device.health, _short(device.message), now + _left(device))
+            (device.pool, device.device): _HealthReport(device.health, _short(device.message), now + _validity(device))
             for device in devices
         }
-        self._told[key] = after
+        self._reports[key] = after
         changed = {
-            name for name in before.keys() | after.keys() if _word(before.get(name), now) != _word(after.get(name), now)
+            name for name in before.keys() | after.keys() if _health_at(before.get(name), now) != _health_at(after.get(name), now)
         }
         self._wait(key)
         if changed:
@@ -97,20 +97,20 @@ class DeviceHealths:
         if timer is not None:
             timer.cancel()
         now = self._now()
-        ends = [told.until for told in self._told.get(key, {}).values() if told.until > now]
+        ends = [told.until for told in self._reports.get(key, {}).values() if told.until > now]
         if ends:
             loop = asyncio.get_running_loop()
             self._timers[key] = loop.call_later(min(ends) - now + 0.01, self._silent, key)
 
     def _silent(self, key: tuple[str, str]) -> None:
         now = self._now()
-        late = {name for name, told in self._told.get(key, {}).items() if told.until <= now}
+        late = {name for name, told in self._reports.get(key, {}).items() if told.until <= now}
         self._wait(key)
         if late:
             self._changed(*key, late)
 
     def _forget(self, key: tuple[str, str]) -> None:
-        devices = self._told.pop(key, {})
+        devices = self._reports.pop(key, {})
         self._wait(key)
         if devices:
             self._changed(*key, set(devices))
@@ -151,14 +151,14 @@ def _resource(driver: str, device: PreparedDevice, health: Health, message: str)
     return {**entry, "message": message} if message else entry
 
 
-def _word(told: _Told | None, now: float) -> tuple[str, str]:
+def _health_at(told: _HealthReport | None, now: float) -> tuple[str, str]:
     return ("Unknown", "") if told is None else (told.health if now < told.until else "Unknown", told.message)
 
 
-def _left(device: DeviceHealth) -> float:
+def _validity(device: DeviceHealth) -> float:
     """Seconds for which a word about a device counts; a driver may repeat one that it has had for a while."""
     age = max(time.time() - device.updated, 0.0) if device.updated > 0 else 0.0
-    return (device.timeout if device.timeout > 0 else _USUAL_TIMEOUT) - age
+    return (device.timeout if device.timeout > 0 else _DEFAULT_TIMEOUT) - age
 
 
 def _short(message: str) -> str:

@@ -16,7 +16,7 @@ from allotment.model.trees import Tree, read_value
 from allotment.node.pod_claims import requests_of
 
 
-class Seeing:
+class DeviceView:
     """The view of one cluster."""
 
     def __init__(self, claims: Cache[ResourceClaim], slices: Cache[ResourceSlice]) -> None:
@@ -24,7 +24,7 @@ class Seeing:
         self._slices = slices
         self._by_pool = slices.index("pool", lambda item: [(item.value.spec.driver, item.value.spec.pool.name)])
 
-    def devices(self, pod: Tree, container: Tree, prepared: Mapping[str, Tree]) -> tuple[Seen, ...]:
+    def devices(self, pod: Tree, container: Tree, prepared: Mapping[str, Tree]) -> tuple[ContainerDevice, ...]:
         """What a container sees. ``prepared``: the pod's claims as they were when they were prepared."""
         names = {name for name, _ in requests_of(pod, container)}
         if not names:
@@ -48,7 +48,7 @@ class Seeing:
                         yield (driver, pool, device.name), device
 
 
-class Seen(NamedTuple):
+class ContainerDevice(NamedTuple):
     """A device inside a container. ``memory`` in bytes, 0 when nothing is published; ``parent`` of a partition.
 
     ``kind``: what the driver calls such devices (``gpu``, ``mig``, ``vfio``). ``share``: bytes of it that are the
@@ -73,9 +73,9 @@ Published = Mapping[tuple[str, str, str], Device]
 
 def devices_of(
     pod: Tree, container: Tree, claims: Mapping[str, ResourceClaim], published: Published
-) -> tuple[Seen, ...]:  # fmt: skip
+) -> tuple[ContainerDevice, ...]:  # fmt: skip
     """What a container sees. ``claims``: the pod's, by object name."""
-    found: dict[tuple[str, ...], Seen] = {}
+    found: dict[tuple[str, ...], ContainerDevice] = {}
     for name, request in requests_of(pod, container):
         claim = claims.get(name)
         allocation = claim.status.allocation if claim else None
@@ -84,20 +84,20 @@ def devices_of(
             if request in ("", result.request, result.request.partition("/")[0]):
                 key = (result.driver, result.pool, result.device)
                 consumed = {name: amount.value() for name, amount in result.consumed_capacity.items()}
-                found[*key, result.share_id or ""] = _seen(key, published.get(key), consumed)
+                found[*key, result.share_id or ""] = _container_device(key, published.get(key), consumed)
     return tuple(found.values())
 
 
-def identified(devices: Iterable[Seen], variables: Iterable[str]) -> tuple[Seen, ...]:
+def identified(devices: Iterable[ContainerDevice], variables: Iterable[str]) -> tuple[ContainerDevice, ...]:
     """The devices, with the UUIDs of those that were made for a claim. ``variables``: of CDI, ``NAME=value``."""
     told = dict(variable.partition("=")[::2] for variable in variables)
     return tuple(each._replace(uuid=each.uuid or told.get(uuid_variable(each.name), "")) for each in devices)
 
 
-def _seen(key: tuple[str, str, str], device: Device | None, consumed: Mapping[str, int]) -> Seen:
+def _container_device(key: tuple[str, str, str], device: Device | None, consumed: Mapping[str, int]) -> ContainerDevice:
     texts = dict(_texts(device)) if device else {}
     memory = next((c.value.value() for n, c in device.capacity.items() if n.endswith("memory")), 0) if device else 0
-    return Seen(
+    return ContainerDevice(
         *key,
         product=texts.get("productName") or texts.get("product") or key[2],
         uuid=texts.get("uuid", ""),

@@ -43,7 +43,7 @@ class Drivers:
         self._client = client
         self._plugins = plugins
         self._healths = healths
-        self._tell = changed
+        self._notify = changed
         self._by_driver = slices.index("node and driver", lambda i: [(i.value.spec.node_name, i.value.spec.driver)])
         self._listening: dict[_Key, asyncio.Task[None]] = {}
         self._going: dict[_Key, Timer] = {}
@@ -90,7 +90,7 @@ class Drivers:
             self._listening[key] = self._group.create_task(self._healths.follow(node, plugin), name=f"health of {key}")
         elif plugin is None and node in self._plugins.folders:
             self._going[key] = self._clock.later(GONE_SECONDS, partial(self._gone, key))
-        self._tell(node, driver)
+        self._notify(node, driver)
 
     def _gone(self, key: _Key) -> None:
         self._going.pop(key, None)

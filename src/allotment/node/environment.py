@@ -12,7 +12,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS, SECRETS
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
-from allotment.node.device_view import Seen
+from allotment.node.device_view import ContainerDevice
 from allotment.node.runtimes.runtime import NotStarted
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]*)\)")
@@ -22,7 +22,7 @@ _KEYED: Final = re.compile(r"(metadata\.(?:labels|annotations))\['([^']+)'\]")
 
 
 async def environment_of(
-    pod: Tree, spec: Tree, *, node: Tree, pod_ip: str, devices: tuple[Seen, ...], client: Client
+    pod: Tree, spec: Tree, *, node: Tree, pod_ip: str, devices: tuple[ContainerDevice, ...], client: Client
 ) -> dict[str, str]:  # fmt: skip
     """The variables of a container. Raises NotStarted when a ConfigMap, a Secret or a key of it is missing."""
     environment = {

@@ -8,7 +8,7 @@ from allotment.cluster.recorder import EventType, Recorder
 from allotment.model.trees import Tree
 
 
-class Telling(NamedTuple):
+class PodEvents(NamedTuple):
     """Tells about one pod. ``tree``: any state of it."""
 
     recorder: Recorder
@@ -16,13 +16,13 @@ class Telling(NamedTuple):
 
     def pod(self, type: EventType, reason: str, message: str) -> None:
         """About the pod."""
-        self._note("", type, reason, message)
+        self._record("", type, reason, message)
 
     def container(self, spec: Tree, type: EventType, reason: str, message: str) -> None:
         """About one of its containers."""
         inits = self.tree["spec"].get("initContainers") or ()
         kind = "initContainers" if any(each["name"] == spec["name"] for each in inits) else "containers"
-        self._note(f"spec.{kind}{{{spec['name']}}}", type, reason, message)
+        self._record(f"spec.{kind}{{{spec['name']}}}", type, reason, message)
 
     def pulled(self, spec: Tree) -> None:
         """Its image is there."""
@@ -42,6 +42,6 @@ class Telling(NamedTuple):
         told = f"Back-off restarting failed container {spec['name']} in pod {where}"
         self.container(spec, "Warning", "BackOff", told)
 
-    def _note(self, field: str, type: EventType, reason: str, message: str) -> None:
+    def _record(self, field: str, type: EventType, reason: str, message: str) -> None:
         about = {"kind": "Pod", "apiVersion": "v1", "metadata": self.tree["metadata"], "fieldPath": field}
         self.recorder.event(about, type, reason, message)

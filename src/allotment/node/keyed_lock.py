@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class _Turn:
+class _CountedLock:
     """A lock, and how many hold it or wait for it."""
 
     __slots__ = ("lock", "users")
@@ -20,17 +20,17 @@ class _Turn:
         self.users = 0
 
 
-class Turns(Generic[K]):
+class KeyedLocks(Generic[K]):
     """The locks. Keys must have an order, the one in which they are taken: so nobody waits in a circle."""
 
     def __init__(self) -> None:
-        self._turns: dict[K, _Turn] = {}
+        self._turns: dict[K, _CountedLock] = {}
 
     @asynccontextmanager
-    async def of(self, keys: Iterable[K]) -> AsyncIterator[None]:
+    async def hold(self, keys: Iterable[K]) -> AsyncIterator[None]:
         """Alone with these keys."""
         wanted: list[Any] = sorted(set(keys))  # type checkers know no type of things that have an order
-        turns = [(key, self._turns.setdefault(key, _Turn())) for key in wanted]
+        turns = [(key, self._turns.setdefault(key, _CountedLock())) for key in wanted]
         for _, turn in turns:
             turn.users += 1
         try:

@@ -17,13 +17,13 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import PODS
 from allotment.model.trees import Tree
 from allotment.node import volumes
-from allotment.node.container_lifecycle import Course
-from allotment.node.containers import Container, stopped
-from allotment.node.events import Telling
+from allotment.node.container_lifecycle import ContainerLifecycle
+from allotment.node.containers import Container, cancel_all
+from allotment.node.events import PodEvents
 from allotment.node.pod_claims import ClaimsError
 from allotment.node.pod_status import Outlook, ended_phase, phase_of, status_patch
 from allotment.node.runtimes.runtime import Sandbox
-from allotment.node.sandbox_builder import Place
+from allotment.node.sandbox_builder import NodeContext
 
 #: What pulling an image and starting a container takes here.
 START_SECONDS: Final = 0.1
@@ -37,17 +37,17 @@ log = logging.getLogger(__name__)
 class PodRun:
     """One pod's containers. ``tree`` is the newest state of the pod; the agent keeps it so."""
 
-    def __init__(self, tree: Tree, place: Place, pod_ip: str) -> None:
+    def __init__(self, tree: Tree, place: NodeContext, pod_ip: str) -> None:
         self.tree = tree
         self.place = place
         self.pod_ip = pod_ip
         self.inits: list[Container] = []
         self.mains: list[Container] = []
-        self._telling = Telling(place.recorder, tree)
-        self._course = Course(place, self._telling, pod_ip, lambda: self.tree, self.refresh)
+        self._events = PodEvents(place.recorder, tree)
+        self._lifecycle = ContainerLifecycle(place, self._events, pod_ip, lambda: self.tree, self.refresh)
         self._claims: Mapping[str, Tree] = {}
         self._changed = asyncio.Event()
-        self._news = False
+        self._woken = False
         self._over = False
         self._silent = False
         self._stuck = False
@@ -59,31 +59,31 @@ class PodRun:
         """A container by its name."""
         return next((c for c in (*self.inits, *self.mains) if c.name == name), None)
 
-    def look(self) -> None:
+    def retry_now(self) -> None:
         """What the pod waits for may be there: do not wait longer."""
         if not self.mains:
-            self._news = True
-            self._course.wake()
+            self._woken = True
+            self._lifecycle.wake()
 
     def refresh(self) -> None:
         """Something outside changed that the status tells."""
         self._changed.set()
 
-    def anew(self) -> PodRun:
+    def restarted(self) -> PodRun:
         """The run after this one, which broke down: from the beginning, or just to the end if that has begun."""
         run = PodRun(self.tree, self.place, self.pod_ip)
         run._silent, run._reason = self._silent, self._reason
-        if self._course.ending:
+        if self._lifecycle.ending:
             run.end(0)
         return run
 
-    def hush(self) -> None:
+    def stop_reporting(self) -> None:
         """Write nothing any more: the node's program ends, and its pods run on as far as anybody can see."""
         self._silent = True
 
     def end(self, grace: float) -> None:
         """Begin the end, whatever the restart policy; the containers have so many seconds. May be said again."""
-        self._course.end_all((*self.inits, *self.mains), grace)
+        self._lifecycle.end_all((*self.inits, *self.mains), grace)
 
     @property
     def phase(self) -> str:
@@ -96,22 +96,22 @@ class PodRun:
         """Run to the end."""
         try:
             async with asyncio.TaskGroup() as group:
-                self._course.group = group
+                self._lifecycle.group = group
                 writer = group.create_task(self._write())
                 deadline = self._after_deadline(group)
                 sidecars = await self._live(group)
-                if not self._course.ending:
-                    self.end(self._course.grace)
+                if not self._lifecycle.ending:
+                    self.end(self._lifecycle.grace)
                 for container, task in reversed(sidecars):
-                    await self._course.end(container)
+                    await self._lifecycle.end(container)
                     await task
-                await stopped([deadline] if deadline else [])
+                await cancel_all([deadline] if deadline else [])
                 await self._undo()
                 self._over = True
                 self._changed.set()
                 await writer
         finally:
-            self._course.group = None
+            self._lifecycle.group = None
         if self.place.state is not None:  # a pod may have written as much as it liked
             await asyncio.to_thread(volumes.remove, self.place.state, self.tree["metadata"]["uid"])
 
@@ -123,40 +123,40 @@ class PodRun:
         spec = self.tree["spec"]
         self.inits = [self._container(each) for each in spec.get("initContainers") or ()]
         self.mains = [self._container(each) for each in spec["containers"]]
-        await self._course.pause(START_SECONDS)
+        await self._lifecycle.pause(START_SECONDS)
         for container in self.inits:
-            if self._course.ending:
+            if self._lifecycle.ending:
                 return sidecars
-            if container.name in self._course.sidecars:
-                sidecars.append((container, group.create_task(self._course.again(container, "Always"))))
+            if container.name in self._lifecycle.sidecars:
+                sidecars.append((container, group.create_task(self._lifecycle.run_restarting(container, "Always"))))
                 await container.up.wait()
-            elif not await self._course.init(container):
+            elif not await self._lifecycle.run_init(container):
                 return sidecars
-        if not self._course.ending:
-            await asyncio.gather(*(group.create_task(self._course.again(c, self._course.policy)) for c in self.mains))
+        if not self._lifecycle.ending:
+            await asyncio.gather(*(group.create_task(self._lifecycle.run_restarting(c, self._lifecycle.policy)) for c in self.mains))
         return sidecars
 
     async def _prepared(self) -> bool:
         """Have the claims prepared, however long it takes; False when the pod is to end before."""
         if not self._has_claims:
-            return not self._course.ending
-        while not self._course.ending:
-            self._news = False
+            return not self._lifecycle.ending
+        while not self._lifecycle.ending:
+            self._woken = False
             try:
                 self._claims = await self.place.claims.prepare(self.tree)
-                return not self._course.ending
+                return not self._lifecycle.ending
             except ClaimsError as error:
                 told = f"Failed to prepare dynamic resources: {error}"
-                self._telling.pod("Warning", "FailedPrepareDynamicResources", told)
+                self._events.pod("Warning", "FailedPrepareDynamicResources", told)
             self._changed.set()
-            if not self._news:
-                await self._course.pause(_AGAIN_SECONDS * (1 + self.place.random.random() / 2))
+            if not self._woken:
+                await self._lifecycle.pause(_AGAIN_SECONDS * (1 + self.place.random.random() / 2))
         return False
 
     async def _undo(self) -> None:
         """Have the claims undone, however long it takes."""
         uid = self.tree["metadata"]["uid"]
-        while self._owing:
+        while self._has_prepared_claims:
             try:
                 await self.place.claims.unprepare(uid)
             except ClaimsError as error:
@@ -177,8 +177,8 @@ class PodRun:
         async def expire() -> None:
             await self.place.clock.sleep(left)
             self._reason = _DEADLINE
-            self._telling.pod("Normal", *_DEADLINE)
-            self.end(self._course.grace)
+            self._events.pod("Normal", *_DEADLINE)
+            self.end(self._lifecycle.grace)
 
         return group.create_task(expire())
 
@@ -225,17 +225,17 @@ class PodRun:
         """Whether the containers have all ended, and their drivers are being told and have not refused yet."""
         if self._over or self._stuck or not ended_phase(self.tree, self.inits, self.mains, self._outlook):
             return False
-        return self._owing
+        return self._has_prepared_claims
 
     @property
     def _outlook(self) -> Outlook:
-        held = not self._over and (any(c.running for c in self.inits) or self._owing)
-        return Outlook(self._course.ending, held, *self._reason)
+        held = not self._over and (any(c.running for c in self.inits) or self._has_prepared_claims)
+        return Outlook(self._lifecycle.ending, held, *self._reason)
 
     @property
-    def _owing(self) -> bool:
+    def _has_prepared_claims(self) -> bool:
         """Whether drivers still have to undo something for the pod."""
-        return self._has_claims and self.place.claims.has(self.tree["metadata"]["uid"])
+        return self._has_claims and self.place.claims.has_claims(self.tree["metadata"]["uid"])
 
     @property
     def _has_claims(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from allotment.cluster.clock import stamp
 from allotment.model.trees import Tree
-from allotment.node.containers import Container, Ended
+from allotment.node.containers import Container, ContainerExit
 
 
 class Outlook(NamedTuple):
@@ -24,10 +24,10 @@ class Outlook(NamedTuple):
     message: str = ""
 
 
-_USUAL: Final = Outlook()
+_DEFAULT_OUTLOOK: Final = Outlook()
 
 
-def phase_of(pod: Tree, inits: Sequence[Container], mains: Sequence[Container], outlook: Outlook = _USUAL) -> str:
+def phase_of(pod: Tree, inits: Sequence[Container], mains: Sequence[Container], outlook: Outlook = _DEFAULT_OUTLOOK) -> str:
     """``Pending`` until the first main container ran; ended when all have and none will run again."""
     ended = ended_phase(pod, inits, mains, outlook)
     if ended and not outlook.held:
@@ -56,7 +56,7 @@ def ended_phase(pod: Tree, inits: Sequence[Container], mains: Sequence[Container
 
 def status_patch(
     pod: Tree, inits: Sequence[Container], mains: Sequence[Container], *, host_ip: str, pod_ip: str, now: str,
-    outlook: Outlook = _USUAL, allocated: Callable[[Tree], list[Tree]] = lambda spec: [],
+    outlook: Outlook = _DEFAULT_OUTLOOK, allocated: Callable[[Tree], list[Tree]] = lambda spec: [],
 ) -> Tree:  # fmt: skip
     """A strategic patch of the status. ``allocated``: how the devices of a container are, by its spec."""
     phase = phase_of(pod, inits, mains, outlook)
@@ -85,7 +85,7 @@ def status_patch(
         "hostIPs": [{"ip": host_ip}],
         "startTime": (pod.get("status") or {}).get("startTime") or now,
         "containerStatuses": [_container(pod, c, waiting, allocated(c.spec)) for c in mains]
-        or [_not_begun(spec, waiting) for spec in pod["spec"]["containers"]],
+        or [_not_started(spec, waiting) for spec in pod["spec"]["containers"]],
     }
     if outlook.reason:
         status |= {"reason": outlook.reason, "message": outlook.message}
@@ -132,7 +132,7 @@ def _condition(pod: Tree, type: str, true: bool, now: str, reason: str = "", mes
     return {**condition, "message": message} if message else condition
 
 
-def _not_begun(spec: Tree, waiting: str) -> Tree:
+def _not_started(spec: Tree, waiting: str) -> Tree:
     """A container of a pod that waits for its devices."""
     state = {"waiting": {"reason": waiting}}
     named = {"name": spec["name"], "image": spec.get("image", ""), "imageID": ""}
@@ -167,7 +167,7 @@ def _container(pod: Tree, container: Container, waiting: str, allocated: list[Tr
     return status if container.started is None else {**status, "containerID": identity}
 
 
-def _terminated(ended: Ended, identity: str) -> Tree:
+def _terminated(ended: ContainerExit, identity: str) -> Tree:
     return {
         "exitCode": ended.code,
         "reason": "Completed" if ended.code == 0 else "Error",

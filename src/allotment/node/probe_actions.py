@@ -22,18 +22,18 @@ _LONGEST_OUTPUT: Final = 10 * 1024
 log = logging.getLogger(__name__)
 
 
-class Outcome(NamedTuple):
+class ProbeOutcome(NamedTuple):
     """Whether it went well, and what there is to say."""
 
     ok: bool
-    told: str = ""
+    message: str = ""
 
 
-async def attempt(handler: Tree, container: Container, pod_ip: str, *, seconds: float, clock: Clock) -> Outcome:
+async def attempt(handler: Tree, container: Container, pod_ip: str, *, seconds: float, clock: Clock) -> ProbeOutcome:
     """Do what a handler says, for at most so many seconds of the clock."""
     if "sleep" in handler:
         await clock.sleep(min(handler["sleep"]["seconds"], seconds))
-        return Outcome(True)
+        return ProbeOutcome(True)
     expired = asyncio.timeout(None)
     try:
         async with expired:
@@ -43,14 +43,14 @@ async def attempt(handler: Tree, container: Container, pod_ip: str, *, seconds: 
             finally:
                 timer.cancel()
     except TimeoutError:
-        return Outcome(False, _late(handler, container, pod_ip, seconds))
+        return ProbeOutcome(False, _late(handler, container, pod_ip, seconds))
     except Exception as error:
         # What cannot be asked is not well; it is no reason to end the pod's other containers.
         log.warning("container %s: probe failed with an internal error", container.name, exc_info=True)
-        return Outcome(False, f"{type(error).__name__}: {error}")
+        return ProbeOutcome(False, f"{type(error).__name__}: {error}")
 
 
-async def _attempt(handler: Tree, container: Container, pod_ip: str) -> Outcome:
+async def _attempt(handler: Tree, container: Container, pod_ip: str) -> ProbeOutcome:
     if "exec" in handler:
         return await _command(handler["exec"].get("command") or [], container)
     if "httpGet" in handler and str(handler["httpGet"].get("scheme", "HTTP")).upper() == "HTTP":
@@ -58,12 +58,12 @@ async def _attempt(handler: Tree, container: Container, pod_ip: str) -> Outcome:
     for kind in ("httpGet", "tcpSocket", "grpc"):
         if kind in handler:
             return await _port(handler[kind], container, pod_ip)
-    return Outcome(False, "missing probe handler")
+    return ProbeOutcome(False, "missing probe handler")
 
 
-async def _command(words: list[str], container: Container) -> Outcome:
+async def _command(words: list[str], container: Container) -> ProbeOutcome:
     if container.now is None:
-        return Outcome(False, "container is not running")
+        return ProbeOutcome(False, "container is not running")
     output = bytearray()
 
     async def keep(data: bytes) -> None:
@@ -71,7 +71,7 @@ async def _command(words: list[str], container: Container) -> Outcome:
             output.extend(data)
 
     code = await container.now.exec(words, stdin=None, stdout=keep, stderr=keep, tty=False)
-    return Outcome(code == 0, output.decode(errors="replace"))
+    return ProbeOutcome(code == 0, output.decode(errors="replace"))
 
 
 async def _connected(action: Tree, container: Container) -> Connection:
@@ -80,22 +80,22 @@ async def _connected(action: Tree, container: Container) -> Connection:
     return await container.now.connect(port_of(action.get("port"), container.spec))
 
 
-async def _port(action: Tree, container: Container, pod_ip: str) -> Outcome:
+async def _port(action: Tree, container: Container, pod_ip: str) -> ProbeOutcome:
     try:
         connection = await _connected(action, container)
     except OSError as error:
-        return Outcome(False, f"dial tcp {_where(action, container, pod_ip)}: {_why(error)}")
+        return ProbeOutcome(False, f"dial tcp {_where(action, container, pod_ip)}: {_why(error)}")
     await connection.close()
-    return Outcome(True)
+    return ProbeOutcome(True)
 
 
-async def _page(action: Tree, container: Container, pod_ip: str) -> Outcome:
+async def _page(action: Tree, container: Container, pod_ip: str) -> ProbeOutcome:
     where = _where(action, container, pod_ip)
     url = _url(action, where)
     try:
         connection = await _connected(action, container)
     except OSError as error:
-        return Outcome(False, f'Get "{url}": dial tcp {where}: {_why(error)}')
+        return ProbeOutcome(False, f'Get "{url}": dial tcp {where}: {_why(error)}')
     try:
         headers = {"Host": where, "User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
         headers |= {header["name"]: header["value"] for header in action.get("httpHeaders") or ()}
@@ -105,14 +105,14 @@ async def _page(action: Tree, container: Container, pod_ip: str) -> Outcome:
         while b"\r\n" not in head and len(head) < _LONGEST_HEAD and (data := await connection.read()):
             head += data
     except OSError as error:
-        return Outcome(False, f'Get "{url}": {_why(error)}')
+        return ProbeOutcome(False, f'Get "{url}": {_why(error)}')
     finally:
         await connection.close()
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        return Outcome(False, f'Get "{url}": EOF')
+        return ProbeOutcome(False, f'Get "{url}": EOF')
     code = int(words[1])
-    return Outcome(True) if 200 <= code < 400 else Outcome(False, f"HTTP probe failed with statuscode: {code}")
+    return ProbeOutcome(True) if 200 <= code < 400 else ProbeOutcome(False, f"HTTP probe failed with statuscode: {code}")
 
 
 def port_of(port: int | str | None, spec: Tree) -> int:

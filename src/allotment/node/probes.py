@@ -37,9 +37,9 @@ class Probe(NamedTuple):
         good = bad = 0
         while True:
             seconds = spec.get("timeoutSeconds") or 1
-            outcome = await attempt(spec, container, self.pod_ip, seconds=seconds, clock=container.patience)
+            outcome = await attempt(spec, container, self.pod_ip, seconds=seconds, clock=container.timeout_clock)
             if not outcome.ok:
-                self.failed(f"{self.kind.capitalize()} probe failed: {outcome.told}")
+                self.failed(f"{self.kind.capitalize()} probe failed: {outcome.message}")
             good, bad = (good + 1, 0) if outcome.ok else (0, bad + 1)
             if (good >= (spec.get("successThreshold") or 1) or bad >= (spec.get("failureThreshold") or 3)) and (
                 self._settled(outcome.ok)

@@ -16,12 +16,12 @@ from allotment.model.trees import Tree
 from allotment.node import volumes
 from allotment.node.claims import NodeClaims
 from allotment.node.device_health import DeviceHealths, allocated
-from allotment.node.device_view import Seen, identified
+from allotment.node.device_view import ContainerDevice, identified
 from allotment.node.environment import environment_of, resolved
 from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
 
 
-class Place(NamedTuple):
+class NodeContext(NamedTuple):
     """A node, as its pods have it. ``tree()``: the Node object now; ``seen``: the devices of a container, as shown."""
 
     name: str
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     cdi: CdiDevices
     claims: NodeClaims
     healths: DeviceHealths
-    seen: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[Seen, ...]]
+    seen: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[ContainerDevice, ...]]
     state: Path | None = None
 
     def host_ip(self) -> str:
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     async def sandbox(self, pod: Tree, spec: Tree, pod_ip: str, claims: Mapping[str, Tree]) -> Sandbox:
         """A container's next run. ``claims``: the pod's, by its names for them. Raises NotStarted."""
         devices = self.seen(pod, spec, claims)
-        ids = self.claims.ids(pod, spec)
+        ids = self.claims.cdi_ids(pod, spec)
         environment = await environment_of(
             pod, spec, node=self.tree(), pod_ip=pod_ip, devices=() if ids else devices, client=self.client
         )

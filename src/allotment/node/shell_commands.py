@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
-from allotment.node.device_view import Seen
+from allotment.node.device_view import ContainerDevice
 from allotment.node.shell import Shell, Streams, whole
 
 MEBIBYTE: Final = 2**20
@@ -19,21 +19,21 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 Application = Callable[[Sequence[str], Streams], Awaitable[int]]
 
 
-class Inside(NamedTuple):
+class ContainerView(NamedTuple):
     """What programs see of the container that they run in. ``application``: in its own run, not beside it.
 
     ``nodes``: paths of the device nodes that drivers asked for. ``depth``: in how many shells a program runs.
     """
 
     hostname: str
-    devices: tuple[Seen, ...]
+    devices: tuple[ContainerDevice, ...]
     clock: Clock
     application: Application | None = None
     nodes: tuple[str, ...] = ()
     depth: int = 0
 
 
-async def execute(words: list[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int | None:
+async def execute(words: list[str], environment: Mapping[str, str], streams: Streams, inside: ContainerView) -> int | None:
     """Run a program by its name, with or without a path; None when the container has none of that name."""
     name = words[0].rpartition("/")[2]
     if name in ("sh", "bash", "ash", "dash"):
@@ -56,7 +56,7 @@ async def execute(words: list[str], environment: Mapping[str, str], streams: Str
     return code
 
 
-async def _shell(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams, inside: Inside) -> int:
+async def _shell(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams, inside: ContainerView) -> int:
     async def within(words: list[str], variables: Mapping[str, str], given: Streams, depth: int) -> int | None:
         return await execute(words, variables, given, inside._replace(depth=depth + 1))
 
@@ -77,7 +77,7 @@ async def _shell(arguments: Sequence[str], environment: Mapping[str, str], strea
     return await shell.run(rest.decode(errors="replace"), streams) if rest.strip() else code
 
 
-async def _sleep(arguments: Sequence[str], streams: Streams, inside: Inside) -> int:
+async def _sleep(arguments: Sequence[str], streams: Streams, inside: ContainerView) -> int:
     seconds = 0.0
     for argument in arguments:
         number, unit = (argument[:-1], argument[-1]) if argument[-1:] in _UNITS else (argument, "s")
@@ -145,10 +145,10 @@ async def _lines(streams: Streams) -> AsyncIterator[bytes]:
 
 
 Printed = tuple[str, int]
-_Print = Callable[[Sequence[str], Mapping[str, str], Inside], Printed]
+_Print = Callable[[Sequence[str], Mapping[str, str], ContainerView], Printed]
 
 
-def _echo(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _echo(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     bare = list(arguments)
     ending = "\n"
     while bare and bare[0] in ("-n", "-e"):
@@ -156,27 +156,27 @@ def _echo(arguments: Sequence[str], environment: Mapping[str, str], inside: Insi
     return " ".join(bare) + ending, 0
 
 
-def _env(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _env(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return "".join(f"{name}={value}\n" for name, value in environment.items()), 0
 
 
-def _exported(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _exported(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return "".join(f'declare -x {name}="{value}"\n' for name, value in sorted(environment.items())), 0
 
 
-def _hostname(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _hostname(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return f"{inside.hostname}\n", 0
 
 
-def _date(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _date(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return f"{inside.clock.moment():%a %b %e %H:%M:%S UTC %Y}\n", 0
 
 
-def _ls(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _ls(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     where = next((a for a in arguments if not a.startswith("-")), "/").rstrip("/")
     if not where:
         return "bin\ndev\netc\nhome\nproc\nroot\nsys\ntmp\nusr\nvar\n", 0
-    paths = [*_BASIC_NODES, *(inside.nodes or _usual_nodes(inside.devices))]
+    paths = [*_BASIC_NODES, *(inside.nodes or _default_device_nodes(inside.devices))]
     names = {path.removeprefix(f"{where}/").partition("/")[0] for path in paths if path.startswith(f"{where}/")}
     if names or where in paths:
         return "".join(f"{name}\n" for name in sorted(names) or [where]), 0
@@ -186,26 +186,26 @@ def _ls(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside
 _BASIC_NODES: Final = ("/dev/null", "/dev/urandom", "/dev/zero")
 
 
-def _usual_nodes(devices: Sequence[Seen]) -> list[str]:
+def _default_device_nodes(devices: Sequence[ContainerDevice]) -> list[str]:
     """The nodes of devices whose driver is not there to say."""
     nvidia = [f"/dev/nvidia{i}" for i in range(sum("nvidia" in device.driver for device in devices))]
     amd = ["/dev/kfd", "/dev/dri"] if any("amd" in device.driver for device in devices) else []
     return [*amd, *nvidia, *(["/dev/nvidiactl"] if nvidia else [])]
 
 
-def _whoami(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _whoami(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return "root\n", 0
 
 
-def _id(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _id(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return "uid=0(root) gid=0(root) groups=0(root)\n", 0
 
 
-def _pwd(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _pwd(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return "/\n", 0
 
 
-def _seq(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _seq(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     numbers = [number for a in arguments if (number := whole(a)) is not None]
     if not 0 < len(numbers) < 3:
         return "seq: expected one or two integers\n", 1
@@ -213,11 +213,11 @@ def _seq(arguments: Sequence[str], environment: Mapping[str, str], inside: Insid
     return "".join(f"{number}\n" for number in range(first, min(last, first + 9999) + 1)), 0
 
 
-def _uname(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _uname(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     return f"Linux {inside.hostname} simulated x86_64 GNU/Linux\n" if "-a" in arguments else "Linux\n", 0
 
 
-def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     """``-L`` lists; ``--query-gpu=… --format=csv`` and the bare form show the same devices."""
     # A GPU that is handed to a virtual machine is not the vendor's driver's any more.
     devices = [device for device in inside.devices if "nvidia" in device.driver and device.kind != "vfio"]
@@ -237,7 +237,7 @@ def _nvidia_smi(arguments: Sequence[str], environment: Mapping[str, str], inside
     return f"index, name, uuid, memory.total [MiB]\n{rows}", 0
 
 
-def _rocm_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: Inside) -> Printed:
+def _rocm_smi(arguments: Sequence[str], environment: Mapping[str, str], inside: ContainerView) -> Printed:
     devices = [device for device in inside.devices if "amd" in device.driver and device.kind != "vfio"]
     if not devices:
         return "No AMD GPUs specified or found\n", 1

@@ -18,11 +18,11 @@ from allotment.packing.construction import construct
 from allotment.packing.cutting_planes import CutPool, TightenedBinType
 from allotment.packing.exchanges import add_exchanged_loads, exchanges
 from allotment.packing.existing_bins import ExistingBins, prefilled_bins
+from allotment.packing.large_neighborhood_search import LargeNeighborhoodSearch
 from allotment.packing.master_problem import MasterProblem
 from allotment.packing.oracle import FeasibilityOracle, load_of
 from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing, Load, Problem, Progress
-from allotment.packing.ruin_and_recreate import RuinAndRecreate
 
 
 def round_down(
@@ -187,7 +187,7 @@ class Search:
         """Alternate between proofs, new loads, and ruin and recreate, which runs more often the larger the gap is."""
         assert columns.duals is not None
         rounded = columns.duals.cost
-        ruin = self._ruin_and_recreate(columns)
+        neighborhoods = self._neighborhood_search(columns)
         rounds = idle = 0
         while self._keep_going() and self.best.rank() > (0, self.bound()):
             rounds += 1
@@ -204,7 +204,7 @@ class Search:
                 if columns.duals.cost < rounded * (1 - _MIN_IMPROVEMENT):
                     rounded = columns.duals.cost
                     self._round(columns)
-                    ruin = self._ruin_and_recreate(columns)
+                    neighborhoods = self._neighborhood_search(columns)
             fractional = max(columns.duals.cost, 1.0)
             is_near = self.best.cost / fractional - 1 < _GAP_RATIO * (
                 fractional / max(self._new_bins_proof.bound, 1) - 1
@@ -213,8 +213,8 @@ class Search:
                 continue
             improved = False
             for _ in range(_STEPS):
-                if self._keep_going() and ruin.step(self._keep_going):
-                    improved = self.consider(ruin.solution) or improved
+                if self._keep_going() and neighborhoods.step(self._keep_going):
+                    improved = self.consider(neighborhoods.solution) or improved
             idle = 0 if improved else idle + 1
             if idle >= _MAX_IDLE_ROUNDS and proof_columns.done:
                 break
@@ -313,10 +313,10 @@ class Search:
         ]
         return types, rows
 
-    def _ruin_and_recreate(self, columns: ColumnGeneration) -> RuinAndRecreate:
+    def _neighborhood_search(self, columns: ColumnGeneration) -> LargeNeighborhoodSearch:
         assert columns.duals is not None
         types, rows = self._competitive_types(columns.duals.items)
-        return RuinAndRecreate(
+        return LargeNeighborhoodSearch(
             self.best,
             self.oracle,
             types,

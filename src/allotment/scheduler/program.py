@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.cache import Cache
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, PODS
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory

@@ -18,7 +18,7 @@ from allotment.cluster.client import Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.leader_election import LeaderElection, LeaseTimings
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import ClusterTarget

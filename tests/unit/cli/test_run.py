@@ -16,7 +16,7 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.run import _placed, settings_of
 from allotment.cluster.leader_election import LeaseTimings
 from allotment.cluster.remote.kubeconfig import ClusterTarget
-from allotment.components.settings import Address, EndpointSettings, ComponentSettings
+from allotment.components.settings import Address, ComponentSettings, EndpointSettings
 
 COMPONENTS = ("scheduler", "claims", "taints", "annotator", "autoscaler", "driver", "exporter")
 

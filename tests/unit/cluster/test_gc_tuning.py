@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from allotment.cluster import gc_tuning
-from allotment.cluster.gc_tuning import GcState, paused, collect_when_idle
+from allotment.cluster.gc_tuning import GcState, collect_when_idle, paused
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
-from allotment.cluster.program import ProgramContext, run_queues, run
+from allotment.cluster.program import ProgramContext, run, run_queues
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import PODS
 from allotment.cluster.work_queue import WorkQueue

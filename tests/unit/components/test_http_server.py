@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from allotment.components.certificate import Certificate, CertificateError
-from allotment.components.http_server import HttpResponse, AddressUnavailable, serve, text
+from allotment.components.http_server import AddressUnavailable, HttpResponse, serve, text
 from allotment.components.settings import Address
 from allotment.lab.certificates import serving
 from tests.waiting import wait_until

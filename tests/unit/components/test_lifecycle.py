@@ -20,14 +20,14 @@ import pytest
 from allotment import Lab, __version__
 from allotment.cluster.errors import StatusError
 from allotment.cluster.leader_election import LeaseLost, LeaseTimings
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.resources import CONFIG_MAPS, LEASES, NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.components.component import Component
 from allotment.components.http_server import AddressUnavailable
 from allotment.components.lifecycle import ClusterUnavailable, find_error, run_component
-from allotment.components.settings import Address, LeaderElectionSettings, EndpointSettings, ComponentSettings
+from allotment.components.settings import Address, ComponentSettings, EndpointSettings, LeaderElectionSettings
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from tests import waiting

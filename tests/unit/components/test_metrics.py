@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from allotment.cluster.instrumentation import WorkRecord, Instrumentation
+from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 from allotment.components.metrics import Metrics
 from allotment.exporter.metric import Distribution, Family, Metric, Sample
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from allotment.cli.main import main
-from allotment.cluster.instrumentation import WorkRecord, Instrumentation
+from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 from allotment.components.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from allotment.cluster.instrumentation import WorkRecord, Instrumentation
-from allotment.components.traces import traces_url, export_traces
+from allotment.cluster.instrumentation import Instrumentation, WorkRecord
+from allotment.components.traces import export_traces, traces_url
 from tests.components.otlp import receiving
 
 POD = str(uuid.uuid4())

@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.program import ProgramContext, Program, run_queues, run
+from allotment.cluster.program import Program, ProgramContext, run, run_queues
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.cluster.work_queue import WorkQueue

@@ -8,7 +8,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from allotment.cluster.instrumentation import WorkRecord, Instrumentation
+from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 from allotment.components.metrics import Metrics
 from allotment.exporter.definitions import COMPONENTS, METRICS
 from allotment.exporter.metric import Metric

@@ -104,6 +104,6 @@ def test_devices_and_their_counters_stay_together_and_within_a_slice() -> None:
         ("vfi", "mi300x", "unknown mode"),
     ],
 )
-def test_a_wrong_mode_is_told(text: str, name: str, words: str) -> None:
+def test_an_invalid_mode_is_rejected(text: str, name: str, words: str) -> None:
     with pytest.raises(FleetError, match=words):
         parse_mode(text, hardware(name))

@@ -19,7 +19,7 @@ def test_nodes_slices_and_classes_of_a_mixed_fleet() -> None:
     assert "feature.node.kubernetes.io/pci-1002.present" in cluster.nodes[2].metadata.labels
 
 
-def test_only_the_vendors_that_are_there_bring_classes() -> None:
+def test_classes_are_those_of_the_fleets_vendors() -> None:
     assert cluster_of(parse_fleet(["mi300x"])).classes == CLASSES["amd"]
 
 

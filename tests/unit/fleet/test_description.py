@@ -82,7 +82,7 @@ def test_modes_in_which_claims_share_gpus() -> None:
         ("t4:99999999999999999999", "expected a number of nodes", ""),
     ],
 )
-def test_what_is_wrong_and_what_to_do(text: str, problem: str, hint: str) -> None:
+def test_errors_state_the_problem_and_a_hint(text: str, problem: str, hint: str) -> None:
     with pytest.raises(FleetError) as caught:
         parse_fleet([text])
     assert problem in str(caught.value)
@@ -90,7 +90,7 @@ def test_what_is_wrong_and_what_to_do(text: str, problem: str, hint: str) -> Non
 
 
 @given(st.text(alphabet="dgx-a104b:/,=+@t4hmi3nps.c²٣ ", max_size=30))
-def test_any_text_is_machines_or_an_error_of_ours(text: str) -> None:
+def test_any_text_is_parsed_or_raises_fleet_error(text: str) -> None:
     try:
         machines = parse_fleet([text])
     except FleetError:

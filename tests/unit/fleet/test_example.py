@@ -45,7 +45,7 @@ def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("partitions", "mode partitions: expected a number from 1 to 16, found ''"),
         ("partitions=17", "mode partitions: expected a number from 1 to 16, found '17'"),
@@ -54,7 +54,7 @@ def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
         ("shard", "unknown mode 'shard'"),
     ],
 )
-def test_wrong_modes_are_told(text: str, told: str) -> None:
+def test_invalid_modes_are_rejected(text: str, told: str) -> None:
     with pytest.raises(FleetError) as caught:
         parse_mode(text, hardware("example"))
     assert told in str(caught.value)

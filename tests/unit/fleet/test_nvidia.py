@@ -22,7 +22,7 @@ from allotment.fleet.splitting import split
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 from allotment.model.validation import admission
-from tests.unit.model.validating import CONTEXT, NOW, texts
+from tests.unit.model.validation.validating import CONTEXT, NOW, texts
 
 
 def gpus(name: str, count: int | None = None, mode: NvidiaMode | None = None) -> tuple[Gpu, ...]:
@@ -56,7 +56,7 @@ def test_hopper_offers_whole_and_pieces_whether_mig_is_on_or_off() -> None:
     assert (whole.name, len(pieces)) == ("gpu-0", 25)
 
 
-def test_gpus_without_mig_stand_whole_beside_others_that_are_cut() -> None:
+def test_gpus_without_mig_are_whole_next_to_partitioned_ones() -> None:
     (t4,) = gpus("t4")
     (h100,) = gpus("h100")
     machine = (h100, t4._replace(pci="0000:00:05.0", minor=1))
@@ -65,7 +65,7 @@ def test_gpus_without_mig_stand_whole_beside_others_that_are_cut() -> None:
     assert len(counters) == 1
 
 
-def test_a_gpu_in_mig_mode_is_nothing_but_the_pieces_that_exist() -> None:
+def test_a_gpu_in_mig_mode_publishes_only_existing_mig_devices() -> None:
     off, on = gpus("a100-40gb", 2)
     on = on._replace(mig_enabled=True)
     made = {
@@ -98,14 +98,14 @@ def test_a_gpu_taken_out_takes_its_devices_and_its_counters_with_it() -> None:
     assert after.counters == (before.counters[0], before.counters[2])
 
 
-def test_where_gpus_are_cut_they_stand_by_address_elsewhere_as_found() -> None:
+def test_gpus_are_ordered_by_address_in_mig_modes() -> None:
     found = tuple(reversed(gpus("h100", 3)))
     assert names(offering(found, Full()).groups) == [["gpu-2", "gpu-1", "gpu-0"]]
     assert [group[0] for group in names(offering(found, DynamicMig()).groups)] == ["gpu-0", "gpu-1", "gpu-2"]
     assert names(offering(found, Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1", "gpu-vfio-2"]]
 
 
-def test_a_gpu_that_virtual_machines_have_is_offered_to_nobody_else() -> None:
+def test_a_gpu_bound_to_vfio_is_published_only_for_virtual_machines() -> None:
     bound, free = gpus("h100", 2)
     bound = bound._replace(vfio_bound=True)
     for mode in (Full(), DynamicMig(), Shared(), ConsumableShares(2)):
@@ -196,7 +196,7 @@ def test_a_vfio_device_has_an_identity_that_needs_no_nvml() -> None:
 # --- GPUs that several claims hold --------------------------------------------------------------------------------
 
 
-def test_a_shared_gpu_gives_out_memory_by_the_mebibyte_and_all_of_it_to_who_asks_nothing() -> None:
+def test_a_shared_gpu_allocates_memory_in_mebibytes_and_all_of_it_by_default() -> None:
     (gpu,) = gpus("h100")
     (((device,),), _) = offering((gpu,), Shared())
     memory = device.capacity["memory"]

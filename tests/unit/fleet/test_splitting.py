@@ -45,7 +45,9 @@ def test_nothing_is_one_empty_slice() -> None:
 
 
 @given(st.lists(st.integers(0, 200), max_size=5), st.integers(0, 20), st.booleans())
-def test_everything_is_there_once_and_in_order(sizes: list[int], counters: int, together: bool) -> None:
+def test_all_devices_and_counters_are_published_once_and_in_order(
+    sizes: list[int], counters: int, together: bool
+) -> None:
     groups = [[Device(name=f"{g}-{n}") for n in range(size)] for g, size in enumerate(sizes)]
     parts = split(groups, sets(counters), together=together)
     assert [device for part in parts for device in part.devices] == [one for group in groups for one in group]
@@ -54,7 +56,7 @@ def test_everything_is_there_once_and_in_order(sizes: list[int], counters: int, 
     assert all(not (part.devices and part.counters) for part in parts)
 
 
-def test_counters_come_first_and_apart_since_1_35_and_beside_their_devices_in_1_34() -> None:
+def test_counters_have_own_slices_since_1_35_and_share_slices_with_devices_in_1_34() -> None:
     groups = [[of_sets("a", 0)], [of_sets("b", 1)]]
     first, second = sets(2)
     apart = split(groups, (first, second), together=False)
@@ -72,6 +74,6 @@ def test_counters_come_first_and_apart_since_1_35_and_beside_their_devices_in_1_
     [[[of_sets("a", 0)], [of_sets("b", 0)]], [[of_sets(f"d{n}", 0) for n in range(65)]]],
     ids=["two groups", "a large group"],
 )
-def test_1_34_cannot_say_that_two_slices_share_counters(groups: list[list[Device]]) -> None:
+def test_1_34_rejects_counters_shared_by_two_slices(groups: list[list[Device]]) -> None:
     with pytest.raises(FleetError, match="'s0' is needed in several"):
         split(groups, sets(1), together=True)

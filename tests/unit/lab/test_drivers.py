@@ -159,11 +159,11 @@ def test_pods_of_a_node_that_goes_wait_for_no_driver() -> None:
         run = plane.environment.kubelets.find(uid)
         assert run is not None
         claims = run.place.claims
-        assert claims.has(uid)
+        assert claims.has_claims(uid)
         await client.delete(NODES, "a")
 
         async def given_back() -> bool:
-            return not claims.has(uid)
+            return not claims.has_claims(uid)
 
         await until(given_back)
 

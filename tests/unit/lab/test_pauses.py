@@ -16,7 +16,7 @@ import pytest
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
-from allotment.cluster.program import ProgramContext, Program, run
+from allotment.cluster.program import Program, ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.controllers.node_lifecycle import node_lifecycle

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.node.device_view import Seen
+from allotment.node.device_view import ContainerDevice
 from allotment.node.runtimes.runtime import Sandbox
 
 _UNCHANGED: Final = ContainerEdits()
@@ -45,7 +45,7 @@ async def typed(*data: bytes) -> AsyncIterator[bytes]:
 
 def sandbox(
     *command: str, args: tuple[str, ...] = (), image: str = "shell", env: Mapping[str, str] | None = None,
-    edits: ContainerEdits = _UNCHANGED, devices: tuple[Seen, ...] = (), ports: tuple[int, ...] = (),
+    edits: ContainerEdits = _UNCHANGED, devices: tuple[ContainerDevice, ...] = (), ports: tuple[int, ...] = (),
     mounts: Mapping[str, Path] | None = None, **more: Any,
 ) -> Sandbox:  # fmt: skip
     """A container that runs a command."""

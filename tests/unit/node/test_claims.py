@@ -70,7 +70,7 @@ def test_a_claim_that_is_not_there() -> None:
         refused(node, pod("p", "gpu"))
         == 'prepare dynamic resources: fetch ResourceClaim gpu: resourceclaims "gpu" not found'
     )
-    assert not node.claims.has("uid-p"), "whoever was refused owes nothing"
+    assert not node.claims.has_claims("uid-p"), "whoever was refused owes nothing"
 
 
 def test_a_claim_that_is_not_made_yet() -> None:
@@ -130,7 +130,7 @@ def test_a_call_that_fails() -> None:
     node.driver.fails = "rpc error: code = Unavailable desc = gone"
     told = "prepare dynamic resources: NodePrepareResources: rpc error: code = Unavailable desc = gone"
     assert refused(node, pod("p", "gpu")) == told
-    assert node.claims.has("uid-p"), "nobody knows what the driver did"
+    assert node.claims.has_claims("uid-p"), "nobody knows what the driver did"
 
 
 def test_a_claim_that_fails_does_not_spoil_the_other() -> None:
@@ -185,7 +185,7 @@ def test_a_shared_claim_is_prepared_once_and_undone_once() -> None:
 
     done(lives())
     assert node.driver.calls == [("prepare", ["gpu"]), ("unprepare", ["gpu"])]
-    assert not any(node.claims.has(f"uid-{name}") for name in ("p", "q", "r"))
+    assert not any(node.claims.has_claims(f"uid-{name}") for name in ("p", "q", "r"))
 
 
 def test_a_pod_that_comes_while_the_last_one_goes_has_the_claim_prepared_again() -> None:
@@ -215,7 +215,7 @@ def test_undoing_is_tried_until_the_driver_does_it() -> None:
     node.driver.unsaid.clear()
     node.plugins.add(NODE, node.driver)
     done(node.claims.unprepare("uid-p"))
-    assert not node.claims.has("uid-p")
+    assert not node.claims.has_claims("uid-p")
 
 
 def test_what_vanished_pods_had_is_undone() -> None:
@@ -224,7 +224,7 @@ def test_what_vanished_pods_had_is_undone() -> None:
     done(node.claims.prepare(pod("q", "two")))
     done(node.claims.reconcile(lambda uid: uid == "uid-q"))
     assert node.driver.calls[-1] == ("unprepare", ["gpu"])
-    assert node.claims.has("uid-q")
+    assert node.claims.has_claims("uid-q")
 
 
 # --- what containers get --------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_a_container_gets_what_it_names(claims: list[Tree], ids: tuple[str, ...]
     node.driver.says["gpu"] = DEVICES
     tree = pod("p", "gpu")
     done(node.claims.prepare(tree))
-    assert node.claims.ids(tree, {"name": "main", "resources": {"claims": claims}}) == ids
+    assert node.claims.cdi_ids(tree, {"name": "main", "resources": {"claims": claims}}) == ids
 
 
 def test_a_container_gets_the_devices_of_its_extended_resources() -> None:
@@ -273,10 +273,10 @@ def test_a_container_gets_the_devices_of_its_extended_resources() -> None:
     tree = pod("p", status=status)
     done(node.claims.prepare(tree))
     asks = {"resources": {"requests": {"example.com/gpu": "1"}}}
-    assert node.claims.ids(tree, {"name": "init", **asks}) == ("v/c=0",)
-    assert node.claims.ids(tree, {"name": "main", **asks}) == ("v/c=1",)
-    assert node.claims.ids(tree, {"name": "other", **asks}) == ()
-    assert node.claims.ids(tree, {"name": "main"}) == (), "it does not ask for any"
+    assert node.claims.cdi_ids(tree, {"name": "init", **asks}) == ("v/c=0",)
+    assert node.claims.cdi_ids(tree, {"name": "main", **asks}) == ("v/c=1",)
+    assert node.claims.cdi_ids(tree, {"name": "other", **asks}) == ()
+    assert node.claims.cdi_ids(tree, {"name": "main"}) == (), "it does not ask for any"
 
 
 def test_a_claim_that_was_not_needed_is_none() -> None:

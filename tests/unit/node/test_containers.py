@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.node.containers import Container, Ended
-from allotment.node.device_view import Seen
+from allotment.node.containers import Container, ContainerExit
+from allotment.node.device_view import ContainerDevice
 from allotment.node.runtimes.runtime import Sandbox
-from allotment.node.runtimes.simulated import EXIT_CODE, RUN_SECONDS, Simulated
+from allotment.node.runtimes.simulated import EXIT_CODE, RUN_SECONDS, SimulatedRuntime
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 
-T4 = Seen("gpu.nvidia.com", "node-1", "gpu-0", "Tesla T4", "GPU-11", 15 * 2**30, "", "")
+T4 = ContainerDevice("gpu.nvidia.com", "node-1", "gpu-0", "Tesla T4", "GPU-11", 15 * 2**30, "", "")
 
 
 def container(*command: str, policy: str = "Never", **more: Any) -> Container:
@@ -29,10 +29,10 @@ def container(*command: str, policy: str = "Never", **more: Any) -> Container:
     async def sandbox() -> Sandbox:
         return Sandbox(pod, spec, command, {}, ContainerEdits(), (T4,), "10.244.0.3")
 
-    return Container(spec, runtime=Simulated(clock), clock=clock, sandbox=sandbox)
+    return Container(spec, runtime=SimulatedRuntime(clock), clock=clock, sandbox=sandbox)
 
 
-def ran(one: Container) -> tuple[Ended, list[str]]:
+def ran(one: Container) -> tuple[ContainerExit, list[str]]:
     ended = idle.run(asyncio.wait_for(one.run(), 5))
     return ended, [line.text.decode() for line in one.journal.lines(None)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from allotment.cluster.clock import Clock
 from allotment.node.runtimes.demo_application import demo
-from allotment.node.runtimes.simulated import Simulated
+from allotment.node.runtimes.simulated import SimulatedRuntime
 from tests.unit.node.sandboxes import sandbox
 
 
@@ -75,7 +75,7 @@ def test_a_container_has_ended_when_it_let_go_of_its_gpu(
             async def write(data: bytes) -> None: ...
 
             box = sandbox(image="gpu-demo-app", env=variables, ports=(5000,))
-            container = await Simulated(Clock()).start(box, write)
+            container = await SimulatedRuntime(Clock()).start(box, write)
             page = await container.connect(5000)
             asking = asyncio.create_task(page.write(b"GET /image.png HTTP/1.1\r\n\r\n"))
             while since not in happened:
@@ -95,7 +95,7 @@ def test_without_a_source_tree_a_container_says_where_its_application_is(monkeyp
     async def story() -> bytes:
         async def write(data: bytes) -> None: ...
 
-        container = await Simulated(Clock()).start(sandbox(image="gpu-demo-app", ports=(5000,)), write)
+        container = await SimulatedRuntime(Clock()).start(sandbox(image="gpu-demo-app", ports=(5000,)), write)
         page = await container.connect(5000)
         await page.write(b"GET / HTTP/1.1\r\n\r\n")
         answer = await page.read()

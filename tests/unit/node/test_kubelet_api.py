@@ -1,6 +1,6 @@
 import asyncio
 
-from allotment.node.runtimes.simulated_http import WAITING, Page, saying
+from allotment.node.runtimes.simulated_http import MAX_PENDING_ANSWERS, SimulatedHttpConnection, fixed_answer
 from tests.unit.cluster import idle
 
 _ASKED = b"GET / HTTP/1.1\r\n\r\n"
@@ -8,7 +8,7 @@ _ASKED = b"GET / HTTP/1.1\r\n\r\n"
 
 def test_a_page_answers_what_is_asked() -> None:
     async def told() -> bytes:
-        page = Page(saying("hello"))
+        page = SimulatedHttpConnection(fixed_answer("hello"))
         await page.write(_ASKED)
         return await page.read()
 
@@ -17,8 +17,8 @@ def test_a_page_answers_what_is_asked() -> None:
 
 def test_who_asks_and_does_not_read_is_not_listened_to() -> None:
     async def told() -> None:
-        page = Page(saying("hello"))
-        asking = asyncio.create_task(page.write(_ASKED * 10 * WAITING))
+        page = SimulatedHttpConnection(fixed_answer("hello"))
+        asking = asyncio.create_task(page.write(_ASKED * 10 * MAX_PENDING_ANSWERS))
         done, _ = await asyncio.wait([asking], timeout=0.05)
         assert not done
         await page.close()

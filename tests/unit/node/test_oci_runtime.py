@@ -75,7 +75,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Callable[[O
             finally:
                 await runtime.close()
         assert list((tmp_path / "containers").glob("container-*")) == []
-        assert await runtime.order("list", "--quiet") == ""
+        assert await runtime.run_command("list", "--quiet") == ""
         assert str(tmp_path) not in Path("/proc/mounts").read_text()
 
     return lambda story: asyncio.run(whole(story))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, Mount
-from allotment.node.device_view import Seen
+from allotment.node.device_view import ContainerDevice
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.process import ProcessRunning, ProcessRuntime
 from allotment.node.runtimes.runtime import NotStarted
@@ -121,7 +121,7 @@ def test_a_manifest_brings_no_code_into_an_image_that_runs_its_own(tmp_path: Pat
 
 
 def test_a_container_sees_the_nvidia_devices_that_it_was_given_and_no_others(tmp_path: Path) -> None:
-    gpu = Seen("gpu.nvidia.com", "node", "gpu-0", "A100", "GPU-7f0c", 0, "", "")
+    gpu = ContainerDevice("gpu.nvidia.com", "node", "gpu-0", "A100", "GPU-7f0c", 0, "", "")
 
     async def story(runtime: ProcessRuntime) -> None:
         for devices, env, told in (

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.clock import Clock
-from allotment.node.device_view import Seen
+from allotment.node.device_view import ContainerDevice
 from allotment.node.shell import Streams
-from allotment.node.shell_commands import Inside, execute
+from allotment.node.shell_commands import ContainerView, execute
 from allotment.node.shell_parser import Unreadable, parse
 
-A100 = Seen("gpu.nvidia.com", "node-1", "gpu-0", "NVIDIA A100-SXM4-40GB", "GPU-11", 40 * 2**30, "", "")
+A100 = ContainerDevice("gpu.nvidia.com", "node-1", "gpu-0", "NVIDIA A100-SXM4-40GB", "GPU-11", 40 * 2**30, "", "")
 SLICE = A100._replace(name="gpu-0-mig-1", uuid="MIG-22", profile="1g.5gb", parent="GPU-11")
 
 
@@ -26,7 +26,7 @@ class Ran(NamedTuple):
     err: str
 
 
-def ran(*words: str, given: bytes = b"", devices: tuple[Seen, ...] = (), seconds: float = 55) -> Ran:
+def ran(*words: str, given: bytes = b"", devices: tuple[ContainerDevice, ...] = (), seconds: float = 55) -> Ran:
     out, err, rest = bytearray(), bytearray(), [given]
 
     async def to_out(data: bytes) -> None:
@@ -40,7 +40,7 @@ def ran(*words: str, given: bytes = b"", devices: tuple[Seen, ...] = (), seconds
         return data
 
     async def run() -> int | None:
-        inside = Inside("train-0", devices, Clock(10_000))
+        inside = ContainerView("train-0", devices, Clock(10_000))
         environment = {"A": "1", "NAME": "a b"}
         return await asyncio.wait_for(execute(list(words), environment, Streams(read, to_out, to_err), inside), seconds)
 
@@ -55,7 +55,7 @@ def test_a_pipe_that_is_cancelled_leaves_nothing_behind() -> None:
             return b""
 
         text = "while true; do echo x; done | cat | sleep 100000"
-        inside = Inside("train-0", (), Clock())
+        inside = ContainerView("train-0", (), Clock())
         task = asyncio.create_task(execute(["sh", "-c", text], {}, Streams(read, write, write), inside))
         await asyncio.sleep(0.05)
         task.cancel()

@@ -152,17 +152,17 @@ def check_packing(problem: Problem, holds: ExactCheck, packing: Packing) -> None
     used: dict[int, int] = {}
     groups: dict[str, int] = {}
     cost = 0
-    for bought in packing.bins:
-        assert bought.count > 0
-        assert bought.load == tuple(sorted(bought.load))
-        assert (bought.bin_type, bought.load) in holds.accepted, "a load that the check never accepted"
-        for kind, n in bought.load:
+    for packed in packing.bins:
+        assert packed.count > 0
+        assert packed.load == tuple(sorted(packed.load))
+        assert (packed.bin_type, packed.load) in holds.accepted, "a load that the check never accepted"
+        for kind, n in packed.load:
             assert n > 0
-            counts[kind] += n * bought.count
-        cost += problem.bin_types[bought.bin_type].price * bought.count
-        used[bought.bin_type] = used.get(bought.bin_type, 0) + bought.count
-        for group in problem.bin_types[bought.bin_type].groups:
-            groups[group] = groups.get(group, 0) + bought.count
+            counts[kind] += n * packed.count
+        cost += problem.bin_types[packed.bin_type].price * packed.count
+        used[packed.bin_type] = used.get(packed.bin_type, 0) + packed.count
+        for group in problem.bin_types[packed.bin_type].groups:
+            groups[group] = groups.get(group, 0) + packed.count
     for kind, n in packing.unpacked:
         assert n > 0
         counts[kind] += n

@@ -28,7 +28,7 @@ def _best(problem: Problem, holds: ExactCheck, values: list[float], bin: int) ->
 
 
 @given(seed=st.integers(0, 1 << 40), width=st.sampled_from((1, 3, 500)), asked=st.floats(0, 40))
-def test_no_load_is_worth_more_than_the_bound(seed: int, width: int, asked: float) -> None:
+def test_no_load_is_worth_more_than_the_bound(seed: int, width: int, threshold: float) -> None:
     random = Random(seed)
     problem, holds = random_problem(random)
     values = [random.choice((0.0, random.random() * 30)) for _ in problem.kinds]
@@ -39,12 +39,12 @@ def test_no_load_is_worth_more_than_the_bound(seed: int, width: int, asked: floa
             continue
         rows = np.array([random.random() for _ in arrays.capacity]) * random.choice((0, 1, 5)) / (arrays.capacity + 1)
         best = _best(problem, holds, values, number)
-        found = valuable_loads(arrays, items[arrays.kinds], arrays.max_items, rows, asked, width=width)
-        assert max(found.bound, asked) >= best
+        found = valuable_loads(arrays, items[arrays.kinds], arrays.max_items, rows, threshold, width=width)
+        assert max(found.bound, threshold) >= best
         for counts, value in zip(found.loads, found.values, strict=True):
             assert (arrays.weights.T @ counts <= arrays.capacity).all()
             assert value == pytest.approx(float(items[arrays.kinds] @ counts))
-            assert asked < value <= found.bound
+            assert threshold < value <= found.bound
 
 
 @given(seed=st.integers(0, 1 << 40), asked=st.floats(0.5, 40))

@@ -11,7 +11,7 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, PatchKind, Resource
-from allotment.cluster.program import ProgramContext, Program, run
+from allotment.cluster.program import Program, ProgramContext, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, SLICES
 from allotment.cluster.shutdown import NEVER, Shutdown

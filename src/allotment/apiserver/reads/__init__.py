@@ -1,1 +1,1 @@
-"""What a reader asked for: selectors, pages, tables, partial objects."""
+"""Read requests: selectors, paging, watches, tables and other representations."""

@@ -1,4 +1,4 @@
-"""Rows of everything that is neither a pod, nor a workload, nor about devices."""
+"""Table rows of built-in kinds other than pods, workloads and device resources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _status(tree: Tree) -> Tree:
 
 
 def _plain(*cells: Callable[[Tree], Any], aged: bool = True) -> Callable[[Tree, str], list[Any]]:
-    """A row of a name, some cells and usually an age."""
+    """A row function for a name, some cells and, unless ``aged`` is false, an age."""
 
     def row(tree: Tree, now: str) -> list[Any]:
         made = [name_of(tree), *(cell(tree) for cell in cells)]

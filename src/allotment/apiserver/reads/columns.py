@@ -1,4 +1,4 @@
-"""The words tables are made of: columns written shortly, ages, labels, lists that end in "+ n more...".
+"""Helpers for table columns: column definitions in short form, ages, labels, truncated lists."""
 
 A column is written ``Name``, with ``:integer`` or ``:boolean`` where it holds no text, and with a star where it shows
 under ``-o wide`` only.
@@ -18,9 +18,9 @@ Row = Callable[[Tree, str], list[Any]]
 
 NONE: Final = "<none>"
 _SHOWN: Final = 3
-#: Columns whose format says that they hold names.
+#: Columns with the format "name".
 _NAMES: Final = ("Name", "Attacher")
-#: What a column says of itself to programs; people see only its name.
+#: Column descriptions, which are in the API response but not printed by kubectl.
 _DESCRIPTIONS: Final = {
     "Name": "The name of the object, unique within its namespace.",
     "Age": "How long ago the object was created.",
@@ -43,7 +43,7 @@ _DESCRIPTIONS: Final = {
 
 
 def columns(*names: str) -> tuple[Column, ...]:
-    """Columns from their short form.
+    """Parse column definitions from their short form.
 
     >>> [(c.name, c.type, c.priority) for c in columns("Name", "Data:integer*")]
     [('Name', 'string', 0), ('Data', 'integer', 1)]
@@ -58,7 +58,7 @@ def columns(*names: str) -> tuple[Column, ...]:
 
 
 def table(row: Row, *names: str) -> TableConverter:
-    """A table whose rows need nothing but the object."""
+    """A table whose rows depend on the object only."""
 
     def cells(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
         return row(tree, now)
@@ -75,7 +75,7 @@ def _seconds(text: str) -> float:
 
 
 def age(since: str | None, now: str) -> str:
-    """How long ago, in at most two units.
+    """The time since a timestamp, in at most two units.
 
     >>> age("2026-01-01T00:00:00Z", "2026-01-04T04:00:00Z"), age(None, "2026-01-01T00:00:00Z")
     ('3d4h', '<unknown>')
@@ -84,12 +84,12 @@ def age(since: str | None, now: str) -> str:
 
 
 def between(start: str, end: str) -> str:
-    """How long something took."""
+    """The time between two timestamps."""
     return duration(_seconds(end) - _seconds(start))
 
 
 def duration(seconds: float) -> str:
-    """A length of time as kubectl shows it."""
+    """A duration in kubectl's format."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -120,12 +120,11 @@ def _two(large: int, unit: str, small: int, smaller: str) -> str:
 
 
 def name_of(tree: Tree) -> str:
-    """Its name."""
     return str(tree["metadata"].get("name") or "")
 
 
 def born(tree: Tree, now: str) -> str:
-    """Its age."""
+    """The age column: the time since creation."""
     return age(tree["metadata"].get("creationTimestamp"), now)
 
 
@@ -135,7 +134,7 @@ def labels(values: Mapping[str, str] | None) -> str:
 
 
 def selector(value: Tree | None) -> str:
-    """A label selector as a command line takes it."""
+    """A label selector in command-line syntax."""
     found = [(key, f"{key}={text}") for key, text in ((value or {}).get("matchLabels") or {}).items()]
     for term in (value or {}).get("matchExpressions") or ():
         key, listed = term["key"], ",".join(sorted(term.get("values") or ()))
@@ -147,7 +146,7 @@ def selector(value: Tree | None) -> str:
 
 
 def few(values: Sequence[str], most: int = _SHOWN) -> str:
-    """The first of many."""
+    """The first values of a list and the number of the others."""
     if not values:
         return NONE
     shown = ",".join(values[:most])
@@ -155,6 +154,6 @@ def few(values: Sequence[str], most: int = _SHOWN) -> str:
 
 
 def containers(pod_spec: Tree) -> list[str]:
-    """Names and images of containers, two cells."""
+    """The names and images of containers, as two cells."""
     items: Iterable[Tree] = pod_spec.get("containers") or ()
     return [",".join(item.get("name") or "" for item in items), ",".join(item.get("image") or "" for item in items)]

@@ -1,8 +1,8 @@
-"""Rows of what device allocation is about. Behind upstream's columns they tell what people ask next.
+"""Table rows of the resource.k8s.io kinds, with more columns than upstream.
 
-A claim: which devices it got, on which node; wide, by which driver, for which requests and for whom. A slice, wide: how
-many devices it publishes, how many are free and used. A device is used if a claim holds it or a share of it (admin
-access holds nothing), and free if none does and the counters that it needs are left (partitions of one GPU).
+Claims: allocated devices and node; wide: drivers, requests and consumers. Slices, wide: devices published, free and
+used. A device is used if a claim holds it or a share of it (admin access does not count), and free if no claim does and
+the counters it consumes are available (partitions of one GPU).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _state(claim: Tree) -> str:
 
 
 def _node(claim: Tree) -> str:
-    """The node of an allocation, if it is one: network-attached devices may serve many."""
+    """The node of an allocation if there is exactly one; network-attached devices may be on several."""
     allocation = (claim.get("status") or {}).get("allocation")
     if allocation is None:
         return NONE
@@ -58,7 +58,7 @@ def _node(claim: Tree) -> str:
 
 
 def _devices(claim: Tree, node: str) -> str:
-    """Devices by name; a pool is told unless it is the node's own."""
+    """Device names, prefixed with the pool unless it has the node's name."""
     shown = []
     for result in _results(claim):
         pool, device = result.get("pool") or "", result.get("device") or ""
@@ -88,7 +88,7 @@ def _claim(claim: Tree, now: str) -> list[Any]:
 
 
 class _Usage:
-    """What claims hold, and what is left of the counters of each pool; made once for a state of the store."""
+    """Devices held by claims and counters left in each pool, computed once per revision of the store."""
 
     def __init__(self, reader: StoreReader) -> None:
         self.held: set[Device] = set()
@@ -114,7 +114,7 @@ class _Usage:
                         left[counter] = left[counter].sub(amount)
 
     def counts(self, spec: Tree) -> list[int]:
-        """Devices, free and used ones, of a slice in its v1 shape."""
+        """The number of devices, free devices and used devices in a slice (v1)."""
         pool, devices = _pool(spec), spec.get("devices") or ()
         used = free = 0
         left = self.left.get(pool, {})

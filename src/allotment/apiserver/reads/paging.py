@@ -1,8 +1,7 @@
-"""Lists: of which moment, how many at a time, and how the next page continues the same moment.
+"""Paginated lists with continue tokens.
 
-A page's token names the revision of the first page and the key after which to go on, so all pages show one moment
-though the objects change meanwhile. When the history no longer reaches back so far, the client is told, and offered to
-go on with what is there now.
+A token contains the revision of the first page and the last key, so all pages show the same revision. If the history no
+longer contains that revision, the client gets 410 with a token to continue at the current one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from allotment.apiserver.storage.store import Compacted, Entry, Store
 from allotment.model.trees import Tree
 
 _VERSION: Final = "meta.k8s.io/v1"
-#: How long a read waits for a revision that has not been yet, and how often it looks.
+#: Seconds that a read waits for a future revision, and the polling interval.
 _PATIENCE, _STEP = 3.0, 0.05
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 _TOKEN_TOO_OLD: Final = (
@@ -35,7 +34,7 @@ _TOKEN_TOO_OLD: Final = (
 
 
 class Page(NamedTuple):
-    """Entries of one moment. ``token`` continues; ``remaining`` is known only where nothing is left out."""
+    """List entries at one revision. ``remaining`` is known only without selectors."""
 
     entries: Sequence[Entry]
     revision: int
@@ -44,7 +43,7 @@ class Page(NamedTuple):
 
     @property
     def meta(self) -> Tree:
-        """The metadata of the list."""
+        """The ListMeta."""
         meta: Tree = {"resourceVersion": str(self.revision)}
         if self.token:
             meta["continue"] = self.token
@@ -54,14 +53,14 @@ class Page(NamedTuple):
 
 
 class _From(NamedTuple):
-    """What a token says. ``revision`` of -1: whatever is there now."""
+    """A decoded continue token. A ``revision`` of -1 is the current one."""
 
     revision: int
     after: tuple[str, str]
 
 
 async def reached(store: Store, revision: int) -> None:
-    """Wait until a revision has been; 504 when it does not come."""
+    """Wait until the store has reached a revision; raises 504 after a timeout."""
     waited = 0.0
     while store.revision < revision:
         if waited >= _PATIENCE:
@@ -71,7 +70,7 @@ async def reached(store: Store, revision: int) -> None:
 
 
 def page(store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
-    """The page that is asked for. The revision asked for has been reached; nothing is awaited here."""
+    """The requested page. The store must have reached the requested revision already."""
     limit = options.limit
     if options.token:
         if options.revision:

@@ -1,4 +1,4 @@
-"""The row of a pod: one word for what its containers and conditions say together."""
+"""The table row of a pod; its STATUS cell summarizes containers and conditions as kubectl shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 class _Counted(NamedTuple):
-    """What was found in container statuses: the word for the pod, ready containers, restarts and the last of them."""
+    """A summary of container statuses: the STATUS text, ready containers, restarts and time of the last restart."""
 
     word: str
     ready: int
@@ -36,7 +36,7 @@ def _is_sidecar(name: str, initial: Mapping[str, Tree]) -> bool:
 
 
 def _initialising(statuses: Sequence[Tree], initial: Mapping[str, Tree], word: str) -> tuple[_Counted, _Counted, bool]:
-    """Of init containers: all that was counted, the part of sidecars, and whether the pod is still starting."""
+    """Summaries of all init containers and of sidecars only, and whether the pod is still initializing."""
     all_of, sidecars = _Counted(word, 0, 0, ""), _Counted(word, 0, 0, "")
     for index, status in enumerate(statuses):
         sidecar = _is_sidecar(status.get("name") or "", initial)

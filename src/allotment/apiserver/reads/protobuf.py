@@ -1,6 +1,6 @@
-"""Objects as protobuf, for the control plane's own programs: each state of an object is written once and then joined.
+"""Protobuf responses, as requested by Kubernetes' own components. Each revision of an object is encoded once.
 
-Only whole objects and bare metadata have messages. Tables and objects of users' kinds have none, and clients know it.
+Only whole objects and metadata are available as protobuf, not tables or custom resources; as in upstream.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from allotment.model.protobuf import encode
 from allotment.model.protobuf.encoder import envelope, list_message, message, metadata_message, watch_event
 from allotment.model.trees import Tree
 
-#: How many messages are kept. They are found by what is in the object, so none is ever out of date.
+#: Number of cached messages. The key includes the object's contents, so entries are never stale.
 _KEPT: Final = 8192
 _kept: dict[tuple[bytes, str], bytes] = {}
 
 
 def message_of(kind: ServedKind, version: str, entry: Entry) -> bytes:
-    """The message of an object in a version."""
+    """The protobuf message of an object in a version."""
     key = (entry.json, api_version(kind, version))
     known = _kept.get(key)
     if known is None:
@@ -34,28 +34,28 @@ def message_of(kind: ServedKind, version: str, entry: Entry) -> bytes:
 
 
 def object_body(kind: ServedKind, version: str, entry: Entry) -> bytes:
-    """An object."""
+    """A response body with one object."""
     return envelope(api_version(kind, version), kind.kind, message_of(kind, version, entry))
 
 
 def list_body(kind: ServedKind, version: str, meta: Tree, entries: Iterable[Entry]) -> bytes:
-    """Objects as a list."""
+    """A response body with a list of objects."""
     items = (message_of(kind, version, entry) for entry in entries)
     return envelope(api_version(kind, version), f"{kind.kind}List", list_message(meta, items))
 
 
 def metadata_body(tree: Tree, version: str) -> bytes:
-    """An object as its metadata alone."""
+    """A response body with an object's metadata."""
     return envelope(f"meta.k8s.io/{version}", "PartialObjectMetadata", metadata_message(tree))
 
 
 def metadata_list_body(trees: Iterable[Tree], meta: Tree, version: str) -> bytes:
-    """Objects as a list of their metadata."""
+    """A response body with a list of metadata."""
     return envelope(f"meta.k8s.io/{version}", "PartialObjectMetadataList", list_message(meta, map(metadata_message, trees)))
 
 
 def event_frame(sort: str, kind: ServedKind, version: str, entry: Entry) -> bytes:
-    """An event of a watch. A bookmark's object is nothing but metadata."""
+    """The frame of a watch event. The object of a bookmark has only metadata."""
     if sort != "BOOKMARK":
         return watch_event(sort, object_body(kind, version, entry))
     body = message(entry.tree, shape_in(kind, version))
@@ -63,10 +63,10 @@ def event_frame(sort: str, kind: ServedKind, version: str, entry: Entry) -> byte
 
 
 def metadata_frame(sort: str, tree: Tree, version: str) -> bytes:
-    """An event of a watch that shows metadata alone."""
+    """The frame of a watch event with metadata only."""
     return watch_event(sort, metadata_body(tree, version))
 
 
 def error_frame(status: Tree) -> bytes:
-    """The event that ends a watch."""
+    """The frame of the error event that ends a watch."""
     return watch_event("ERROR", encode(status))

@@ -1,7 +1,7 @@
-"""What an answer looks like: as JSON, YAML or protobuf, whole, as metadata only, or as rows of a table.
+"""Content negotiation and response bodies: JSON, YAML or protobuf; whole objects, metadata only or tables.
 
-The stored bytes of an object are the answer where its stored version was asked for, and are spliced into lists and
-watch events; only other versions and other forms are encoded anew.
+The stored JSON bytes of an object are reused in responses, lists and watch events. Only other versions and
+representations are encoded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _AVAILABLE: Final = f"{JSON}, {YAML}, {PROTOBUF}"
-#: What media types and ranges stand for.
+#: Media types and ranges, and the media type of the response.
 _MEDIA: Final = {JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF, "*/*": JSON, "application/*": JSON}
 _FORMS: Final = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 _META_VERSIONS: Final = ("v1", "v1beta1")
@@ -36,9 +36,9 @@ encode = msgspec.json.Encoder().encode
 
 
 class Form(NamedTuple):
-    """What the client accepts: a media type, and whether whole objects, their metadata or a table.
+    """The negotiated representation: media type, and whole objects, their metadata or a table.
 
-    ``include``: what of the object a table's row carries, as the query says.
+    ``include``: which part of the object a table row contains (query parameter includeObject).
     """
 
     media: str = JSON
@@ -51,9 +51,9 @@ WHOLE: Final = Form()
 
 
 def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> Form:
-    """The first form that a client accepts and that can be made. Raises StatusError 406.
+    """The first acceptable representation that is available. Raises StatusError 406.
 
-    ``custom``: of a kind that users defined, whose whole objects nobody has a message for.
+    ``custom``: the kind is a custom resource, which has no protobuf encoding.
     """
     form = _negotiated(accept, stream, custom)
     if form is not None:
@@ -62,7 +62,7 @@ def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> For
         types = f"{JSON};stream=watch, {PROTOBUF};stream=watch"
         raise api_errors.not_acceptable(f"only the following media types are accepted: {types}")
     if any(clause.partition(";")[0].strip() in _MEDIA for clause in accept.split(",")):
-        # The medium is known, what should be shown in it is not.
+        # The media type is known, but the requested representation is not.
         raise api_errors.not_acceptable(f"only the following media types are accepted: {_AVAILABLE}")
     raise api_errors.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}", {})
 
@@ -88,12 +88,12 @@ def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
 
 @memoized(512)
 def refusal_form(accept: str) -> Form:
-    """The form of a Status: the first clause that wants nothing special; JSON where there is none."""
+    """The representation of a Status: the first accepted media type without an "as" parameter; otherwise JSON."""
     return next((Form(media) for media, said in _clauses(accept) if "as" not in said), WHOLE)
 
 
 def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """What a client accepts of what there is, best first, with parameters."""
+    """The known media types of an Accept header with their parameters, in order of preference."""
     for clause in _by_quality(accept):
         media, *parameters = (part.strip() for part in clause.split(";"))
         known = _MEDIA.get(media)
@@ -121,28 +121,28 @@ def _quality(clause: str) -> float:
 
 
 def written(tree: Tree, form: Form = WHOLE) -> bytes:
-    """Any tree in the media type of a form."""
+    """Encode a tree in a form's media type."""
     if form.media == PROTOBUF:
         return encode_protobuf(tree)
     return to_yaml([_sorted(tree)]).encode() if form.media == YAML else encode(tree)
 
 
 def _sorted(value: Any) -> Any:
-    """YAML answers have their keys in order, whatever the types say."""
+    """Sort the keys, as upstream does in YAML responses."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def whole(kind: ServedKind, version: str, entry: Entry) -> bytes:
-    """An object as JSON: the stored bytes where that version is stored."""
+    """An object as JSON; the stored bytes if this version is stored."""
     if version == kind.versions[0] and not kind.stored_as:
         return entry.json
     return encode(in_version(kind, version, entry.tree))
 
 
 def object_body(kind: ServedKind, version: str, entry: Entry, form: Form, now: str, reader: StoreReader) -> bytes:
-    """The answer that is one object."""
+    """The response body for one object."""
     if form is WHOLE or (form.shown == "whole" and form.media == JSON):
         return whole(kind, version, entry)
     if form.shown == "table":
@@ -158,7 +158,7 @@ def object_body(kind: ServedKind, version: str, entry: Entry, form: Form, now: s
 
 
 def list_body(kind: ServedKind, version: str, page: Page, form: Form, now: str, reader: StoreReader) -> bytes:
-    """The answer that is a page of a list."""
+    """The response body for a page of a list."""
     if form.shown == "table":
         return written(table(kind, version, page.entries, page.meta, form, now, reader), form)
     if form.media == PROTOBUF:
@@ -176,12 +176,12 @@ def list_body(kind: ServedKind, version: str, page: Page, form: Form, now: str, 
 
 
 def _list_meta(kind: ServedKind, page: Page) -> Tree:
-    """Lists of custom kinds always say how they continue, even when they do not."""
+    """List metadata; lists of custom resources always have ``continue``, as upstream."""
     return {"continue": "", **page.meta} if is_custom(kind) else page.meta
 
 
 def list_tree(kind: ServedKind, version: str, page: Page) -> Tree:
-    """A page as a tree."""
+    """The list object for a page."""
     items = [in_version(kind, version, entry.tree) for entry in page.entries]
     if not is_custom(kind):
         items = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
@@ -193,7 +193,7 @@ def _list_head(kind: ServedKind, version: str) -> Tree:
 
 
 def _items(kind: ServedKind, version: str, entries: Sequence[Entry]) -> list[bytes]:
-    """Objects as they stand in lists: of built-in kinds the list alone says what they are."""
+    """The items of a list; those of built-in kinds have no kind and apiVersion, as upstream."""
     bodies = [whole(kind, version, entry) for entry in entries]
     if is_custom(kind):
         return bodies
@@ -211,7 +211,7 @@ def _without_kind(body: bytes) -> bytes:
 
 
 def metadata_only(tree: Tree, version: str) -> Tree:
-    """An object as its metadata alone."""
+    """The PartialObjectMetadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": tree["metadata"]}
 
 
@@ -219,7 +219,7 @@ def _age_of_custom(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
     return [tree["metadata"]["name"], tree["metadata"].get("creationTimestamp", "")]
 
 
-#: How kinds are shown that say nothing about it: by name, and when they were made.
+#: The table of kinds without columns of their own.
 _PLAIN: Final = TableConverter(
     (
         Column("Name", "string", "Name must be unique within a namespace.", 0, "name"),
@@ -233,7 +233,7 @@ def table(
     kind: ServedKind, version: str, entries: Sequence[Entry], meta: Tree, form: Form, now: str, reader: StoreReader,
     *, headed: bool = True,
 ) -> Tree:  # fmt: skip
-    """Objects as rows. ``headed``: the columns are told (in a watch, only once)."""
+    """The Table of some objects. ``headed``: include column definitions (in a watch, only in the first event)."""
     shown = kind.table or _PLAIN
     rows = []
     for entry in entries:

@@ -1,7 +1,7 @@
-"""Label and field selectors: what of a list or a watch a client wants to see.
+"""Parses and evaluates label and field selectors of lists and watches.
 
-Both are parsed once per text and kind, and asked once per object. Mistakes are told in the real server's words, which
-for fields has two ways to say that a field cannot be asked for.
+Parsed selectors are cached. Errors have kube-apiserver's messages, which differ for built-in kinds and custom
+resources if a field is not selectable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPERATORS: Final = ("==", "!=", "=", "!", "(", ")", ",", ">", "<")
 
 
 class Requirement(NamedTuple):
-    """One term of a label selector. ``operator``: in, notin, exists, !, gt or lt."""
+    """A requirement of a label selector. ``operator``: in, notin, exists, !, gt or lt."""
 
     key: str
     operator: str
@@ -36,7 +36,7 @@ class Requirement(NamedTuple):
     bound: int = 0
 
     def admits(self, labels: Labels) -> bool:
-        """Whether labels fulfil it."""
+        """Whether labels satisfy the requirement."""
         value = labels.get(self.key)
         if self.operator == "in":
             return value is not None and value in self.values
@@ -57,7 +57,7 @@ _is_number = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII).fullmatch
 
 
 class Selection(NamedTuple):
-    """What is wanted: terms over labels and over fields. ``name`` and ``namespace`` where fields fix them."""
+    """A label and a field selector. ``name`` and ``namespace`` are set if the field selector fixes them."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[tuple[Callable[[Tree], str], bool, str], ...] = ()
@@ -66,11 +66,11 @@ class Selection(NamedTuple):
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether all objects match."""
         return not self.labels and not self.fields
 
     def admits(self, tree: Tree) -> bool:
-        """Whether a stored object is wanted."""
+        """Whether a stored object matches."""
         if self.labels:
             labels = tree["metadata"].get("labels") or _NONE
             for requirement in self.labels:
@@ -83,7 +83,7 @@ ALL: Final = Selection()
 
 
 def selection(kind: ServedKind, version: str, labels: str, fields: str) -> Selection:
-    """What two selectors want of a kind. Raises StatusError 400."""
+    """Parse the label and field selectors for a kind. Raises StatusError 400.
     if not labels and not fields:
         return ALL
     terms = _fields(kind, version, fields) if fields else ()
@@ -97,7 +97,7 @@ def selection(kind: ServedKind, version: str, labels: str, fields: str) -> Selec
 
 
 def exact_name(fields: str) -> str:
-    """The one name that a field selector leaves; empty if there are more, or it cannot be read.
+    """The name that a field selector requires; empty if there is none or the selector is invalid.
 
     >>> exact_name("spec.nodeName=n,metadata.name=web")
     'web'
@@ -116,7 +116,7 @@ def exact_name(fields: str) -> str:
 
 
 class _Lexer:
-    """Tokens of a label selector, with one to look at before taking it."""
+    """The tokens of a label selector, with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -147,7 +147,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 @memoized(1024)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """The terms of a label selector; all must be fulfilled. Raises StatusError 400.
+    """Parse a label selector into requirements that must all be satisfied. Raises StatusError 400.
 
     >>> parse_labels("app in (a, b), !old")[1].admits({"old": "1"})
     False
@@ -260,12 +260,12 @@ Term = tuple[str, bool, str]
 
 @memoized(1024)
 def _split(text: str) -> tuple[Term, ...]:
-    """Path, whether it must be equal, and value of each term. Raises StatusError 400."""
+    """The path, operator (True for equality) and value of each term. Raises StatusError 400."""
     return tuple(_term(term, text) for term in _terms(text) if term)
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Cut at commas that no backslash hides."""
+    """Split at commas that are not escaped with a backslash."""
     start, at = 0, 0
     while at < len(text):
         if text[at] == "\\":

@@ -1,8 +1,7 @@
-"""Watches: the changes of a resource as they happen, each encoded once however many look on.
+"""Watches: streams of changes, with each event encoded once for all watches.
 
-A watch first catches up (with what is there, or with the history after a revision), then follows. Between the store
-and a reader stands a bounded buffer: a reader who does not read is cut off, as in the real server, and comes back with
-the last revision that he saw.
+A watch first sends the initial objects or the changes after a revision, then new changes. A bounded buffer decouples it
+from the store: a client that reads too slowly is disconnected, as in kube-apiserver, and resumes at its last revision.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from allotment.apiserver.served_kinds import api_version
 from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
 from allotment.model.trees import Tree
 
-#: How many changes wait for a reader at most, and how many bytes one piece holds about.
+#: Maximum number of changes in a buffer, and approximate size of a chunk in bytes.
 _BUFFER: Final = 20_000
 _PIECE: Final = 256 * 1024
-#: Seconds between bookmarks, and how long a watch lasts at least that says nothing of it.
+#: Seconds between bookmarks, and minimum duration of a watch without timeoutSeconds.
 _BOOKMARKS: Final = 60.0
 _LEAST: Final = 1800
 _END: Final = {"k8s.io/initial-events-end": "true"}
@@ -36,18 +35,18 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
 class Seen(NamedTuple):
-    """An event as one watch sees it: the type, and the object with its revision."""
+    """A watch event: its type, and the object at its revision."""
 
     type: EventType
     entry: Entry
-    #: The change behind it: what was encoded for one watch serves all others. None for what is told only here.
+    #: The change behind the event, if its encoding can be shared with other watches.
     change: Change | None = None
 
 
 class Watch:
-    """One client's view of a resource's changes. Iterate :meth:`batches`; call :meth:`close` in the end.
+    """A watch of a resource. Iterate :meth:`batches`, then call :meth:`close`.
 
-    ``early``: for who lets nothing out of the process, and may see what is not durable yet.
+    ``early``: deliver changes before they are durable, for clients that live in the store's process.
     """
 
     def __init__(
@@ -64,9 +63,9 @@ class Watch:
         self._lagging = False
         self._initial: list[Seen] = []
         self._catching_up: Iterator[Change] = iter(())
-        #: Up to here everything has been told.
+        #: All changes up to this revision have been delivered.
         self._told = 0
-        # Subscribed before anything is read, so that nothing falls between.
+        # Subscribe before reading, so that no change is missed.
         self._stop = store.subscribe(bucket, self._tell, early=early)
         try:
             self._begin(bucket)
@@ -96,7 +95,7 @@ class Watch:
         if self._namespace is not None and change.entry.namespace != self._namespace:
             return
         waiting = self._buffer
-        # What is older than the history is in memory for this reader alone; one who reads has it in a moment.
+        # Changes older than the history are kept in memory only for this watch; a client this far behind is disconnected.
         if len(waiting) >= _BUFFER or (waiting and waiting[0].entry.revision <= self._store.oldest):
             self._lagging = True
             self._stop()
@@ -106,11 +105,11 @@ class Watch:
             self._waiter.set_result(None)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Unsubscribe from the store."""
         self._stop()
 
     async def batches(self) -> AsyncGenerator[list[Seen], None]:
-        """What there is to tell, whenever there is something; ends when the time is over or the reader lags."""
+        """Yield available events; ends at the timeout or when the client is too slow."""
         options = self._options
         loop = asyncio.get_running_loop()
         seconds = options.timeout or _LEAST + random.uniform(0, _LEAST)
@@ -161,7 +160,7 @@ class Watch:
         return seen
 
     async def _something(self, seconds: float) -> bool:
-        """Wait until something comes; False if nothing came."""
+        """Wait for changes; False on timeout."""
         loop = asyncio.get_running_loop()
         waiter = self._waiter = loop.create_future()
         timer = loop.call_later(seconds, _wake, waiter)
@@ -177,7 +176,7 @@ class Watch:
             await self._store.durable(revision)
 
     async def _bookmark(self) -> list[Seen]:
-        """How far the reader has come: all that is there by now has been told when this is."""
+        """Remaining events and a bookmark at the current revision."""
         revision = self._store.revision
         await self._durable(revision)
         changes, self._buffer = self._buffer, []
@@ -199,7 +198,7 @@ def _mark(revision: int, annotations: Tree | None) -> Entry:
 
 
 def _selected(change: Change, wanted: Selection) -> Seen | None:
-    """A change under a selector: what comes into view is added, what leaves it is deleted as it was last seen."""
+    """The event for a change under a selector: ADDED or DELETED if the object starts or stops matching."""
     previous = change.previous
     before = previous is not None and wanted.admits(previous.tree)
     now = change.type != "DELETED" and wanted.admits(change.entry.tree)
@@ -219,14 +218,14 @@ def _selected(change: Change, wanted: Selection) -> Seen | None:
 
 
 class Lines:
-    """Events as lines of JSON or frames of protobuf. One serves all watches that see an event the same way."""
+    """Encodes events as JSON lines or protobuf frames, with a cache shared by all watches."""
 
     def __init__(self, size: int = 512) -> None:
         self._lines: dict[tuple[int, str, str, str], bytes] = {}
         self._size = size
 
     def of(self, kind: ServedKind, version: str, seen: Seen, media: str = JSON) -> bytes:
-        """The line of an event that shows the whole object."""
+        """The encoded event with the whole object."""
         if seen.change is None:
             return _line(kind, version, seen, media)
         key = (seen.entry.revision, seen.type, f"{kind.bucket}/{version}", media)
@@ -252,7 +251,7 @@ def _line(kind: ServedKind, version: str, seen: Seen, media: str) -> bytes:
 async def pieces(
     watch: Watch, kind: ServedKind, version: str, form: Form, lines: Lines, now: Callable[[], str], store: Store
 ) -> AsyncIterator[bytes]:
-    """A watch as the body of an answer, in pieces of many lines where many have come."""
+    """The response body of a watch, in chunks of one or more events."""
     headed = True
     batches = watch.batches()
     try:
@@ -293,7 +292,7 @@ def _formed(kind: ServedKind, version: str, seen: Seen, form: Form, now: str, st
 
 
 async def refused(status: Tree, form: Form) -> AsyncIterator[bytes]:
-    """A watch that cannot be: one event that says why."""
+    """The response body of a failed watch: one ERROR event."""
     if form.media == PROTOBUF:
         yield protobuf.error_frame(status)
         return
@@ -301,12 +300,11 @@ async def refused(status: Tree, form: Form) -> AsyncIterator[bytes]:
 
 
 def event_type(seen: Seen) -> EventType:
-    """The type of an event, as clients in this process know it."""
     return seen.type
 
 
 def seen_tree(kind: ServedKind, version: str, seen: Seen) -> Tree:
-    """The object of an event in a version, as a tree."""
+    """The object of an event in a version."""
     if seen.type == "BOOKMARK":
         return {"kind": kind.kind, "apiVersion": api_version(kind, version), **seen.entry.tree}
     return in_version(kind, version, seen.entry.tree)

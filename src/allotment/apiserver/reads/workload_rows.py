@@ -1,4 +1,4 @@
-"""Rows of workloads: how many there are to be, how many there are."""
+"""Table rows of workloads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDE: Final = ("Containers*", "Images*", "Selector*")
 
 
 def _parts(tree: Tree) -> tuple[Tree, Tree, Tree]:
-    """Spec, status, and the spec of the pods."""
+    """The spec, the status and the pod spec."""
     spec = tree.get("spec") or {}
     return spec, tree.get("status") or {}, (spec.get("template") or {}).get("spec") or {}
 

@@ -16,7 +16,7 @@ from allotment.autoscaler.cluster_autoscaler.expander import CheapestExpander
 from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
 from allotment.autoscaler.provider import Provider
 from allotment.cluster.caches import all_synced
-from allotment.cluster.program import ProgramContext, Program
+from allotment.cluster.program import Program, ProgramContext
 from allotment.cluster.resources import NODES
 from allotment.externalgrpc.server import TlsFiles, serve
 from allotment.externalgrpc.services import cloud_provider_service, expander_service

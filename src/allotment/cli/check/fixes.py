@@ -80,7 +80,7 @@ def _known_by(finding: Finding) -> tuple[str, ...]:
     return finding.code, finding.where.file, finding.subject, finding.path, finding.message
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- text output -----------------------------------------------------------------------------------------------------
 
 
 def _print_report(screen: Screen, report: CheckReport) -> None:

@@ -27,7 +27,7 @@ class Applied(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A tool to apply manifests. ``apply`` takes a file and a default namespace, or none if the objects name theirs."""
+    """A tool to apply manifests. ``apply`` takes a file and a default namespace, or none if the objects set their own."""
 
     name: str
     apply: Callable[[str, str], Applied]

@@ -47,7 +47,7 @@ class Offer(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """Per hour."""
+        """The price per hour."""
         return sum((machine.usd_per_hour for machine in self.machines), Decimal(0))
 
 

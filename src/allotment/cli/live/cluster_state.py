@@ -65,7 +65,9 @@ def read_live(arguments: Namespace, wanted: Sequence[SnapshotResource]) -> Live:
     return on_cluster(arguments, lambda client, way: live(arguments, client, way, wanted))
 
 
-async def live(arguments: Namespace, client: HttpClient, way: ClusterTarget, wanted: Sequence[SnapshotResource]) -> Live:
+async def live(
+    arguments: Namespace, client: HttpClient, way: ClusterTarget, wanted: Sequence[SnapshotResource]
+) -> Live:
     """Read objects of some kinds from a cluster."""
     discovery = await discover(client)
     now = datetime.now(UTC).isoformat()
@@ -73,7 +75,9 @@ async def live(arguments: Namespace, client: HttpClient, way: ClusterTarget, wan
     return seen_by(arguments, way, with_unread(facts, taken.refused), taken.objects)
 
 
-async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[SnapshotResource], namespace: str = "") -> Snapshot:
+async def read(
+    client: HttpClient, discovery: Discovery, wanted: Sequence[SnapshotResource], namespace: str = ""
+) -> Snapshot:
     """Read objects of some kinds. Raises Failure if none of them is readable."""
     try:
         return await take_snapshot(client, discovery, wanted, namespace)
@@ -130,7 +134,9 @@ async def devices_of(client: HttpClient, node: Tree) -> NodeReport | None:
         return None
 
 
-async def _report(client: HttpClient, discovery: Discovery, chosen: Sequence[SnapshotResource], name: str) -> NodeReport | None:
+async def _report(
+    client: HttpClient, discovery: Discovery, chosen: Sequence[SnapshotResource], name: str
+) -> NodeReport | None:
     taken = await take_snapshot(client, discovery, chosen)
     values = values_of(taken.objects, f"node {name}")
     state = ClusterState.of(Inputs(Features(kube=RELEASES[-1]), values, ()))

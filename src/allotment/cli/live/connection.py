@@ -22,7 +22,14 @@ from urllib.parse import urlsplit
 from allotment.cli import kubectl_plugin
 from allotment.cli.output.errors import Failure, Mistake
 from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
-from allotment.cluster.remote.kubeconfig import KubeconfigNotFound, ClusterTarget, KubeconfigError, contexts, target, default_paths
+from allotment.cluster.remote.kubeconfig import (
+    ClusterTarget,
+    KubeconfigError,
+    KubeconfigNotFound,
+    contexts,
+    default_paths,
+    target,
+)
 from allotment.extras import require
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 

@@ -14,7 +14,17 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection import permissions
 from allotment.cluster.inspection.discovery import Discovery, discover
 from allotment.cluster.inspection.server_facts import facts_of, with_unread
-from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served_resources, take_snapshot, unreadable_resources, failure_reason
+from allotment.cluster.inspection.snapshot import (
+    DEVICES,
+    EVENTS,
+    LIMITS,
+    PODS,
+    Snapshot,
+    failure_reason,
+    served_resources,
+    take_snapshot,
+    unreadable_resources,
+)
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.tools.doctor.reading import read_objects
 from allotment.tools.doctor.server_facts import release_note
@@ -31,7 +41,9 @@ def examined_live(arguments: Namespace) -> tuple[ClusterSnapshot, tuple[str, ...
     return on_cluster(arguments, lambda client, way: _examined(arguments, client, way))
 
 
-async def _examined(arguments: Namespace, client: HttpClient, way: ClusterTarget) -> tuple[ClusterSnapshot, tuple[str, ...]]:
+async def _examined(
+    arguments: Namespace, client: HttpClient, way: ClusterTarget
+) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     discovery = await discover(client)
     now = datetime.now(UTC).isoformat()
     taken, facts, (denied, not_requested) = await asyncio.gather(

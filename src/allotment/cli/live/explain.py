@@ -257,7 +257,9 @@ async def _follow(
     caches = Caches(client, clock=Clock(), random=Random())
     changed = asyncio.Event()
     followed = [
-        caches.trees(resource) for resource, _ in served_resources(discovery, wanted) if resource.plural not in first.facts.unread
+        caches.trees(resource)
+        for resource, _ in served_resources(discovery, wanted)
+        if resource.plural not in first.facts.unread
     ]
     for cache in followed:
         cache.on_change(lambda old, new: changed.set())

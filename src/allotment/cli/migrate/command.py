@@ -62,7 +62,7 @@ def target_of(arguments: Namespace) -> Target:
 
 
 def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Object] | None]:
-    """The release with its gates, and the objects of the cluster, if one was given."""
+    """Return release and gates, and the objects of the cluster, if one is given."""
     if arguments.context or arguments.kubeconfig:
         if arguments.fleet or arguments.cluster:
             raise Mistake("--context: not allowed with --cluster or --fleet", "give only one of them")
@@ -83,7 +83,7 @@ def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Obj
 def data(
     migration: Migration, sections: Sequence[Section], written: Sequence[str], left_out: Sequence[str]
 ) -> dict[str, Any]:
-    """Decisions, new texts by file, sections, what was written, and files that must be rendered first."""
+    """Return JSON data: decisions, new texts by file, sections, written files, and files that must be rendered first."""
     return {
         "decided": migration.decided,
         "fine": migration.decided and all(section.fine for section in sections),
@@ -112,7 +112,7 @@ EXIT_FINE, EXIT_NOT_FINE = 0, 1
 
 
 def run(arguments: Namespace) -> int:
-    """Migrate, and return 0 when every workload has its way and nothing stands in it, else 1."""
+    """Migrate; return 0 if every workload can be migrated without problems, else 1."""
     screen = open_screen()
     if arguments.shares < 0 or arguments.shares == 1:
         raise Mistake(f"--shares: expected a number of pods >= 2, found {arguments.shares}")
@@ -140,7 +140,7 @@ def run(arguments: Namespace) -> int:
 
 
 def is_fine(migration: Migration, sections: tuple[Section, ...]) -> bool:
-    """Whether every workload has its way, and nothing that was looked at afterwards stands in it."""
+    """Return whether every workload can be migrated, and the checks of the result found no problem."""
     return migration.decided and all(section.fine for section in sections)
 
 

@@ -1,7 +1,7 @@
-"""Writes the new manifests: to a folder where none of them may be yet, or into the files themselves.
+"""Writes the migrated manifests to a new directory, or in place.
 
-Files that do not change go to the folder too, so that it can be applied as a whole. Nothing is overwritten unless
-``--in-place`` says so; all files are written, or none.
+Unchanged files are copied too, so that the directory can be applied as a whole. Files are overwritten only with
+``--in-place``; all files are written, or none.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _STDIN_NAME = "migrated.yaml"
 
 
 def write_folder(folder: str, migration: Migration, trial: Comparison | None, files: Files) -> tuple[str, ...]:
-    """Write every file to a folder, below it as they lie to each other; the paths written.
+    """Write all files to a directory, keeping their relative paths, and return the paths.
 
-    Beside them: the texts before of those that change, and a runbook, if any workload requires one.
+    The old texts of changed files are written too, and a runbook if a workload requires one.
     """
     new = migration.new_texts
     everything = {**files.sources, **new}
@@ -42,7 +42,7 @@ def write_folder(folder: str, migration: Migration, trial: Comparison | None, fi
 
 
 def write_in_place(migration: Migration, files: Files) -> tuple[str, ...]:
-    """Change the files; new ones are made beside them, and classes beside the first of all."""
+    """Change the files; new ones are written to the same directory, classes to that of the first file."""
     texts = migration.new_texts
     first = next(iter(files.sources), "")
     placed = {_new_path(first) if file == CLASSES_FILE else file: text for file, text in texts.items()}
@@ -59,7 +59,7 @@ def write_in_place(migration: Migration, files: Files) -> tuple[str, ...]:
 
 
 def _holds(file: str, text: str) -> bool:
-    """Whether a file is what it would be made, as after the same migration once before."""
+    """Return whether a file has the intended text already."""
     path = Path(file)
     return path.is_file() and path.read_bytes() == text.encode()
 
@@ -69,7 +69,7 @@ def _new_path(file: str) -> str:
 
 
 def _below(texts: Mapping[str, str], stdin: str) -> dict[str, str]:
-    """Where each file goes below the folder: as from the deepest folder that all of them are in."""
+    """Return the path of each file relative to the deepest common directory."""
     given = [file for file in texts if file not in (stdin, CLASSES_FILE)]
     root = os.path.commonpath([Path(file).absolute().parent for file in given]) if given else ""
     names = {file: os.path.relpath(Path(file).absolute(), root) for file in given}
@@ -80,7 +80,7 @@ def _below(texts: Mapping[str, str], stdin: str) -> dict[str, str]:
 
 
 def _create(texts: Mapping[str, str]) -> None:
-    """Make files that are not there yet: each appears whole, and when one cannot be made, none stays."""
+    """Create files atomically; if one cannot be created, the others are removed."""
     there = [file for file in texts if os.path.lexists(file)]
     if there:
         raise Mistake(f"{there[0]}: already exists", "nothing was written: choose another directory, or remove it")

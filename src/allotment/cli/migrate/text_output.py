@@ -1,4 +1,4 @@
-"""``allot migrate`` in a terminal: what becomes of each workload and why, what changes, and what to know before."""
+"""Text output of ``allot migrate``: the decision for each workload with its reason, the changes, and notes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allotment.tools.migrate.decision import Outcome
 from allotment.tools.migrate.report import Migrated, Migration, Section
 
 _WIDTH: Final = 80
-#: Outcome -> what the first line counts, in one and in many, and the colour of its verdict.
+#: Outcome -> singular and plural for the summary, and the colour of its verdict.
 _COUNTED: Final[dict[Outcome, tuple[str, str, str]]] = {
     "template": ("gets claims", "get claims", "green"),
     "claim": ("shares a claim", "share claims", "green"),
@@ -26,7 +26,7 @@ _COUNTED: Final[dict[Outcome, tuple[str, str, str]]] = {
 def print_migration(
     screen: Screen, migration: Migration, sections: Sequence[Section], written: Sequence[str], shown: bool
 ) -> None:
-    """Everything; the changes themselves where they are not written to files (``shown``)."""
+    """Print the migration, with the changes if they are not written to files (``shown``)."""
     width = screen.width or _WIDTH
     print_lines(screen, _summary(migration))
     by_details: dict[tuple[str, ...], list[Migrated]] = {}
@@ -51,7 +51,7 @@ def print_migration(
 
 
 def print_lines(screen: Screen, text: str) -> None:
-    """A paragraph, folded."""
+    """Print a folded paragraph."""
     for line in folded(text, screen.width or _WIDTH):
         screen.line(line)
 
@@ -83,7 +83,7 @@ def _summary(migration: Migration) -> str:
 
 
 def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[str], migration: Migration) -> None:
-    """Workloads of which the same is to be said, and that, once."""
+    """Print workloads with equal details, and the details once."""
     new = {item.name for item in migration.classes}
     for item in workloads:
         verdict, colour = _verdict(item, new), _COUNTED[item.decision.outcome][2]
@@ -94,7 +94,7 @@ def _workloads(screen: Screen, workloads: Sequence[Migrated], texts: Sequence[st
 
 
 def _details(workload: Migrated) -> tuple[str, ...]:
-    """What is said of a workload: labels that become something, or go, are no more than told so."""
+    """Return the details of a workload; labels that are replaced or removed are only listed."""
     decision = workload.decision
     texts = [decision.reason]
     texts += [f"hint: {decision.hint}"] if decision.hint else []

@@ -1,4 +1,4 @@
-"""Texts before and after as ``patch`` reads it: line by line at ``\\n``, with a file's own ends of lines."""
+"""Unified diffs for ``patch``, with the line endings of the files."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _by_chance(question: Experiment, steps: dict[str, CurveStep]) -> str:
     step = steps[best]
     return (
         f"{best} leaves {100 - step.allocated.mean:.2f} % of {question.capacity:,} GPUs unallocated when pods have "
-        f"asked for {step.at:.0f} % of them."
+        f"requested {step.at:.0f} % of them."
     )
 
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.cluster.errors import NoCredentials
-from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
+from allotment.cluster.remote.kubeconfig import ClusterTarget, CredentialPlugin
 from allotment.model.trees import Tree
 
 _SECONDS: Final = 60.0

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from allotment.cluster.errors import NoCredentials
 from allotment.cluster.remote.credential_plugins import Credential, credential
-from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
+from allotment.cluster.remote.kubeconfig import ClusterTarget, CredentialPlugin
 
 _REREAD_SECONDS = 60.0
 

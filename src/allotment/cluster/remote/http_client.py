@@ -15,7 +15,15 @@ import msgspec
 
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote.connection import LATER_SECONDS, WriteBlock, ApiConnection, OnAnswer, Query, ApiRequest, status
+from allotment.cluster.remote.connection import (
+    LATER_SECONDS,
+    ApiConnection,
+    ApiRequest,
+    OnAnswer,
+    Query,
+    WriteBlock,
+    status,
+)
 from allotment.cluster.remote.kubeconfig import ClusterTarget
 from allotment.cluster.remote.verbatim_json import PROTOBUF, as_stored, encoded, may_be_of_bytes
 from allotment.model.trees import Tree

@@ -11,7 +11,7 @@ from typing import Any, Final
 from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.errors import StatusError
-from allotment.cluster.program import ProgramContext, Program, run_queues
+from allotment.cluster.program import Program, ProgramContext, run_queues
 from allotment.cluster.resources import CLAIMS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim

@@ -72,8 +72,8 @@ def labels_of(
     zone = zone or next(iter(instance.zones), "")
     where = {REGION: instance.region, ZONE: zone, _OF_VOLUMES.get(instance.provider, ZONE): zone}
     labels |= {label: value for label, value in where.items() if value}
-    told = _CLOUDS.get(instance.provider)
-    return dict(sorted((labels | (told(instance) if told is not None else {})).items()))
+    gpu_memory = _CLOUDS.get(instance.provider)
+    return dict(sorted((labels | (gpu_memory(instance) if gpu_memory is not None else {})).items()))
 
 
 def _aws(instance: InstanceType) -> dict[str, str]:

@@ -49,11 +49,11 @@ def _whole(gpu: Gpu, mig: Mig) -> Device:
 def _pieces(gpu: Gpu, mig: Mig, node: str) -> list[Device]:
     taken = {device.name: device.consumes_counters for device in possible_mig_devices(gpu, mig)}
     found: list[Device] = []
-    told = common_attributes(gpu)
+    attributes = common_attributes(gpu)
     for piece in sorted(placements(mig), key=lambda piece: (piece.profile.size, _weight(piece.profile), -piece.start)):
         name = piece_name(gpu, piece.profile, piece.start)
         made = FixedMigDevice(piece.profile.gi_id, piece.start, f"MIG-{name_uuid(node + name)}")
-        device = existing_mig_device(gpu, mig, made, told)
+        device = existing_mig_device(gpu, mig, made, attributes)
         assert device is not None
         found.append(replace(device, consumes_counters=taken[name]))
     return found

@@ -26,7 +26,7 @@ _TYPING_SECONDS: Final = 0.02
 _END_OF_TRANSMISSION: Final = b"\x04"
 
 
-class Order(NamedTuple):
+class ProcessOrder(NamedTuple):
     """A command to run: words, the whole environment, where. ``tty``: its streams are a terminal."""
 
     words: Sequence[str]
@@ -64,7 +64,7 @@ class Child:
         self._terminal = terminal
 
     @classmethod
-    async def start(cls, order: Order, *, stdin: bool = False, one_stream: bool = True) -> Child:
+    async def start(cls, order: ProcessOrder, *, stdin: bool = False, one_stream: bool = True) -> Child:
         """Start a command. ``one_stream``: what it says on stderr comes with what it says on stdout. Raises OSError."""
         loop = asyncio.get_running_loop()
         streams = (PIPE if stdin else DEVNULL, PIPE, STDOUT if one_stream else PIPE)
@@ -97,11 +97,11 @@ class Child:
 
     def terminate(self) -> None:
         """SIGTERM to the command and all of its group."""
-        self._tell(b"T")
+        self._signal(b"T")
 
     def kill(self) -> None:
         """SIGKILL to the command and to all that it started."""
-        self._tell(b"K")
+        self._signal(b"K")
 
     async def finish(self, stdin: AsyncIterator[bytes] | None, stdout: Write, stderr: Write | None = None) -> int:
         """Carry its streams until it ends; its exit code. Whatever ends this early ends the command."""
@@ -133,7 +133,7 @@ class Child:
             self._transport.close()  # streams that nobody read to their end
         return code if code >= 0 else 128 - code
 
-    def _tell(self, word: bytes) -> None:
+    def _signal(self, word: bytes) -> None:
         if self._lifeline >= 0:
             with suppress(BrokenPipeError):  # it has ended
                 os.write(self._lifeline, word)

@@ -52,7 +52,7 @@ class Demo:
         self._site = site
         self._ended = False
         self._left: asyncio.Future[None] | None = None
-        self._asked = False
+        self._used = False
         self._thread = ThreadPoolExecutor(1, "gpu-demo-app")
 
     async def __call__(self, path: str) -> Answer:
@@ -60,13 +60,13 @@ class Demo:
         loop = asyncio.get_running_loop()
         if self._ended:
             raise ConnectionResetError("the application has ended")
-        self._asked = True
+        self._used = True
         return Answer(*await loop.run_in_executor(self._thread, self._site.respond, path))
 
     def end(self, _: asyncio.Task[Any]) -> None:
         """The container has ended: begin to leave its GPU."""
         self._ended = True
-        if self._asked:  # else there is nothing to leave
+        if self._used:  # else there is nothing to leave
             self._left = asyncio.get_running_loop().run_in_executor(None, self._site.leave)
         self._thread.shutdown(wait=False)
 

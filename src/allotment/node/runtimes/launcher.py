@@ -83,22 +83,22 @@ def _watch(command: int, lifeline: int, asleep: int) -> int | None:
             told = os.read(lifeline, 64)
             if not told or b"K" in told:
                 return None
-            _ask(command)
+            _terminate(command)
         if asleep in ready:
             os.read(asleep, 512)
-            code = _reaped(command)
+            code = _reap(command)
             if code is not None:
                 return code
 
 
-def _ask(command: int) -> None:
+def _terminate(command: int) -> None:
     try:
         os.killpg(command, signal.SIGTERM)
     except ProcessLookupError:  # it has no group yet
         os.kill(command, signal.SIGTERM)
 
 
-def _reaped(command: int) -> int | None:
+def _reap(command: int) -> int | None:
     """Bury who has ended; the command's code if it is among them."""
     while True:
         try:

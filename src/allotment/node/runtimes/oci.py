@@ -26,7 +26,7 @@ from typing import Final
 from allotment.cdi.oci import InjectionError
 from allotment.model.trees import Tree
 from allotment.node.runtimes import oci_bundle
-from allotment.node.runtimes.child_process import Child, Order
+from allotment.node.runtimes.child_process import Child, ProcessOrder
 from allotment.node.runtimes.images import Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
 from allotment.node.runtimes.tcp_connection import StreamConnection
@@ -98,14 +98,14 @@ class OciRuntime:
             each.kill()
         await asyncio.gather(*(each.ended for each in running), return_exceptions=True)
 
-    async def order(self, *words: str) -> str:
+    async def run_command(self, *words: str) -> str:
         """Have the runtime do something at once; what it says, which is an error's text if it fails."""
         said = bytearray()
 
         async def hear(data: bytes) -> None:
             said.extend(data)
 
-        child = await Child.start(Order((*self.program, *words), _environment(), Path("/")))
+        child = await Child.start(ProcessOrder((*self.program, *words), _environment(), Path("/")))
         await child.finish(None, hear)
         return said.decode(errors="replace").strip()
 
@@ -116,7 +116,7 @@ class OciRuntime:
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             for left in self._folder.glob(f"{_PREFIX}*"):
-                await self.order("delete", "--force", left.name)
+                await self.run_command("delete", "--force", left.name)
                 shutil.rmtree(left, ignore_errors=True)
             self._clean = True
 
@@ -154,7 +154,7 @@ class OciRunning:
             pid_file,
             self._folder.name,
         )
-        self._child = await Child.start(Order(words, _environment(), Path("/")))
+        self._child = await Child.start(ProcessOrder(words, _environment(), Path("/")))
         self.ended = asyncio.create_task(self._life(self._child, gate))
         try:
             while not self.ended.done() and not await self._runs():
@@ -184,10 +184,10 @@ class OciRunning:
 
     async def stop(self, grace_seconds: float) -> None:
         """SIGTERM to its first process; SIGKILL to all when the time is over."""
-        await self._runtime.order("kill", self._folder.name, "TERM")
+        await self._runtime.run_command("kill", self._folder.name, "TERM")
         await asyncio.wait([self.ended], timeout=max(grace_seconds, 0))
         if not self.ended.done():
-            await self._runtime.order("kill", self._folder.name, "KILL")
+            await self._runtime.run_command("kill", self._folder.name, "KILL")
             await asyncio.wait([self.ended], timeout=_CONNECT_SECONDS)
             self.kill()
             await asyncio.wait([self.ended])
@@ -202,7 +202,7 @@ class OciRunning:
             file.flush()
             order = (*self._runtime.program, "exec", "--process", file.name, self._folder.name)
             child = await Child.start(
-                Order(order, _environment(), Path("/"), tty), stdin=stdin is not None, one_stream=False
+                ProcessOrder(order, _environment(), Path("/"), tty), stdin=stdin is not None, one_stream=False
             )
             return await child.finish(stdin, stdout, stderr)
 
@@ -219,7 +219,7 @@ class OciRunning:
         if self._pid() is None:
             return False
         try:
-            state = json.loads(await self._runtime.order("state", self._folder.name))
+            state = json.loads(await self._runtime.run_command("state", self._folder.name))
         except json.JSONDecodeError:  # an error's text
             return False
         return bool(state.get("status") == "running")
@@ -234,7 +234,7 @@ class OciRunning:
         try:
             return await child.finish(None, output)
         finally:
-            await self._runtime.order("delete", "--force", self._folder.name)
+            await self._runtime.run_command("delete", "--force", self._folder.name)
             if self._held is None:
                 await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 

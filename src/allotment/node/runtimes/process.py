@@ -41,7 +41,7 @@ from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.trees import Tree
-from allotment.node.runtimes.child_process import Child, Order
+from allotment.node.runtimes.child_process import Child, ProcessOrder
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
 from allotment.node.runtimes.tcp_connection import StreamConnection
@@ -145,7 +145,7 @@ class ProcessRuntime:
             if notes := [*_notes(sandbox.edits, places), *_withheld(sandbox, image)]:
                 told = f"allotment: runs as a process of this machine, without isolation: {'; '.join(notes)}\n"
                 await output(told.encode())
-            order = Order(words, environment, directory)
+            order = ProcessOrder(words, environment, directory)
             child = await Child.start(order)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
@@ -189,7 +189,7 @@ class ProcessRunning:
     """A container's command that runs."""
 
     def __init__(
-        self, child: Child, order: Order, image: Image, ports: Mapping[int, int], places: Mapping[str, str],
+        self, child: Child, order: ProcessOrder, image: Image, ports: Mapping[int, int], places: Mapping[str, str],
         folder: Path, output: Write,
     ) -> None:  # fmt: skip
         self.ports = ports
@@ -198,7 +198,7 @@ class ProcessRunning:
         self._order = order
         self._image = image
         self._folder = folder
-        self._beside: set[Child] = set()
+        self._exec_children: set[Child] = set()
         self.ended = asyncio.create_task(self._life(output))
 
     async def wait(self) -> int:
@@ -231,13 +231,13 @@ class ProcessRunning:
             return _NOT_FOUND_CODE
         order = self._order._replace(words=words, tty=tty)
         child = await Child.start(order, stdin=stdin is not None, one_stream=False)
-        self._beside.add(child)
+        self._exec_children.add(child)
         if self.ended.done():
             child.kill()
         try:
             return await child.finish(stdin, stdout, stderr)
         finally:
-            self._beside.discard(child)
+            self._exec_children.discard(child)
 
     async def connect(self, port: int) -> StreamConnection:
         """Connect to where its program was told to listen for a port. Raises OSError."""
@@ -255,7 +255,7 @@ class ProcessRunning:
         try:
             return await self._child.finish(None, output)
         finally:
-            for child in self._beside:
+            for child in self._exec_children:
                 child.kill()
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 

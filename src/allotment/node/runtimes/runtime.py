@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.trees import Tree
-from allotment.node.device_view import Seen
+from allotment.node.device_view import ContainerDevice
 
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -29,7 +29,7 @@ class Sandbox(NamedTuple):
     words: tuple[str, ...]
     environment: Mapping[str, str]
     edits: ContainerEdits
-    devices: tuple[Seen, ...]
+    devices: tuple[ContainerDevice, ...]
     pod_ip: str
     mounts: Mapping[str, Path] = {}
 

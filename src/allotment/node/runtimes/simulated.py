@@ -17,9 +17,9 @@ from allotment.cluster.clock import Clock
 from allotment.model.trees import Tree
 from allotment.node.runtimes.demo_application import ABSENT, demo, is_demo
 from allotment.node.runtimes.runtime import Sandbox, Write
-from allotment.node.runtimes.simulated_http import Page, saying
+from allotment.node.runtimes.simulated_http import SimulatedHttpConnection, fixed_answer
 from allotment.node.shell import MISUSED, NOT_FOUND, Streams, TooDeep, nothing, whole
-from allotment.node.shell_commands import Inside, execute
+from allotment.node.shell_commands import ContainerView, execute
 
 RUN_SECONDS: Final = "allotment.dev/run-seconds"
 EXIT_CODE: Final = "allotment.dev/exit-code"
@@ -32,7 +32,7 @@ _KILLED: Final = 137
 _PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
-class Simulated:
+class SimulatedRuntime:
     """The runtime. It has nothing of its own but the time: one serves any number of nodes."""
 
     name = "simulated"
@@ -56,7 +56,7 @@ class SimulatedContainer:
         self._sandbox = sandbox
         self._environment = {**sandbox.environment, **dict(_variables(sandbox.edits.env))}
         nodes = tuple(node.path for node in sandbox.edits.device_nodes)
-        self._inside = Inside(sandbox.pod["metadata"]["name"], sandbox.devices, clock, nodes=nodes)
+        self._inside = ContainerView(sandbox.pod["metadata"]["name"], sandbox.devices, clock, nodes=nodes)
         self._clock = clock
         self._ended_by = _KILLED
         self._demo = demo(self._environment) if is_demo(sandbox.spec.get("image", "")) else None
@@ -94,7 +94,7 @@ class SimulatedContainer:
             return NOT_FOUND
         return code
 
-    async def connect(self, port: int) -> Page:
+    async def connect(self, port: int) -> SimulatedHttpConnection:
         """A page on the ports that the container declares or is probed at; on any, if there are none."""
         spec, pod = self._sandbox.spec, self._sandbox.pod
         declared = set(_ports(spec))
@@ -104,7 +104,7 @@ class SimulatedContainer:
         who = f"pod: {pod['metadata']['name']}\nnode: {pod['spec'].get('nodeName')}\ndevices: {told}\n"
         if self._demo is None and is_demo(spec.get("image", "")):
             who += ABSENT
-        return Page(self._demo or saying(who))
+        return SimulatedHttpConnection(self._demo or fixed_answer(who))
 
     # --- the application ------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class SimulatedContainer:
                 return code
         return await self._work(words, streams)
 
-    async def _execute(self, words: list[str], streams: Streams, inside: Inside) -> int | None:
+    async def _execute(self, words: list[str], streams: Streams, inside: ContainerView) -> int | None:
         try:
             return await execute(words, self._environment, streams, inside)
         except TooDeep:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 #: The most that a client may send ahead of an empty line.
 _LONGEST_HEAD: Final = 64 * 1024
 #: Answers that wait for a client who asks and does not read; then it is not listened to.
-WAITING: Final = 64
+MAX_PENDING_ANSWERS: Final = 64
 
 
 class Answer(NamedTuple):
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 Application = Callable[[str], Awaitable[Answer]]
 
 
-def saying(text: str) -> Application:
+def fixed_answer(text: str) -> Application:
     """An application that says the same on every path."""
 
     async def answer(path: str) -> Answer:
@@ -34,13 +34,13 @@ def saying(text: str) -> Application:
     return answer
 
 
-class Page:
+class SimulatedHttpConnection:
     """A connection to a simulated application."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
         self._got = b""
-        self._answers: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue(MAX_PENDING_ANSWERS)
         self._closed = False
 
     async def read(self) -> bytes:

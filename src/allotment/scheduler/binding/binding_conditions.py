@@ -11,7 +11,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
-from allotment.cluster.shutdown import ShutdownStarted, Shutdown
+from allotment.cluster.shutdown import Shutdown, ShutdownStarted
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree

@@ -16,7 +16,7 @@ from allotment.cluster.cached_item import CachedItem
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.instrumentation import WorkRecord, Instrumentation
+from allotment.cluster.instrumentation import Instrumentation, WorkRecord
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.trees import Tree

@@ -23,7 +23,7 @@ from typing import Any
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
-from allotment.cluster.shutdown import ShutdownStarted, Shutdown
+from allotment.cluster.shutdown import Shutdown, ShutdownStarted
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.scheduler.coexistence.contention import Contest, contests

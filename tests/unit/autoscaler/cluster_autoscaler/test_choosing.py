@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from allotment.autoscaler.cluster_autoscaler.expander import CheapestExpander
 from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup, groups_of, parse_nodes
 from allotment.autoscaler.cluster_autoscaler.node_templates import GroupTemplates
-from allotment.autoscaler.cluster_autoscaler.option_evaluation import GroupTemplate, EvaluatedOption, best, evaluate, uid_of
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import (
+    EvaluatedOption,
+    GroupTemplate,
+    best,
+    evaluate,
+    uid_of,
+)
 from allotment.autoscaler.cluster_autoscaler.option_evaluation import evaluate_all as judged_all
 from allotment.cluster.caches import Caches
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.autoscaler.cluster_autoscaler.node_groups import InvalidNodeGroups, NodeGroup, NodeGroupSpec, group_in, groups_of, parse_nodes
+from allotment.autoscaler.cluster_autoscaler.node_groups import (
+    InvalidNodeGroups,
+    NodeGroup,
+    NodeGroupSpec,
+    group_in,
+    groups_of,
+    parse_nodes,
+)
 from allotment.fleet.catalog import catalog
 from allotment.tools.plan.limits import PlanLimits
 

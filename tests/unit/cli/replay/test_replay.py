@@ -36,7 +36,7 @@ def test_the_first_line_is_the_answer_and_a_row_follows_for_each_policy(allot: A
     assert ran.code == 0
     first, _, head, *rows = ran.out.splitlines()
     assert first.startswith("lookahead leaves ")
-    assert first.endswith(" of 352 GPUs unallocated when pods have asked for 100 % of them.")
+    assert first.endswith(" of 352 GPUs unallocated when pods have requested 100 % of them.")
     assert head.split() == ["POLICY", "UNALLOCATED", "SPREAD", "FRAGMENTED", "USD/GPU-H", "RUNS", "TIME"]
     assert [row.split()[0] for row in rows] == ["random", "fgd", "lookahead"]
     assert all(len(row) <= 80 for row in (head, *rows))

@@ -10,7 +10,14 @@ import pytest
 from allotment.cluster.client import Resource
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of
-from allotment.cluster.inspection.snapshot import DEVICES, WORKLOADS, Snapshot, SnapshotResource, served_resources, take_snapshot
+from allotment.cluster.inspection.snapshot import (
+    DEVICES,
+    WORKLOADS,
+    Snapshot,
+    SnapshotResource,
+    served_resources,
+    take_snapshot,
+)
 from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
 
 RULES = SnapshotResource("resource.k8s.io", "devicetaintrules")

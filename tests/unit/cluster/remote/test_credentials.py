@@ -18,7 +18,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote import credential_plugins, credentials
 from allotment.cluster.remote.credentials import Credentials
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
+from allotment.cluster.remote.kubeconfig import ClusterTarget, CredentialPlugin
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.http_server import Server, server_context

@@ -18,7 +18,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.gc_tuning import paused
 from allotment.cluster.remote.connection import LATER_SECONDS, WriteBlock
 from allotment.cluster.remote.http_client import HttpClient
-from allotment.cluster.remote.kubeconfig import CredentialPlugin, ClusterTarget
+from allotment.cluster.remote.kubeconfig import ClusterTarget, CredentialPlugin
 from allotment.lab import certificates
 from allotment.lab.http_server import Server, server_context
 from allotment.model.trees import Tree

@@ -12,7 +12,7 @@ import pytest
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError, UnknownVersions
 from allotment.cluster.remote import version_negotiation
-from allotment.cluster.remote.version_negotiation import NegotiatingClient, DeviceApiNotServed, ServedVersions
+from allotment.cluster.remote.version_negotiation import DeviceApiNotServed, NegotiatingClient, ServedVersions
 from allotment.cluster.resources import CLAIMS, POD_GROUPS, PODS, POOL_STATUS_REQUESTS, TAINT_RULES
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal

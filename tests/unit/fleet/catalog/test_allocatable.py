@@ -34,11 +34,11 @@ SIZES = st.decimals(1, 400, places=0)
         ("lambda", 8, 32, 7910),
     ],
 )
-def test_cores_that_system_and_kubelet_keep(provider: str, cpus: int, gib: int, milli: int) -> None:
+def test_reserved_cpu(provider: str, cpus: int, gib: int, milli: int) -> None:
     assert estimated_capacity(provider, Decimal(cpus), Decimal(gib)).cpu_milli == milli
 
 
-def test_memory_that_they_keep() -> None:
+def test_reserved_memory() -> None:
     # 3 % for the kernel; then 25 % of 4 GiB, 20 % of 4, 10 % of what is left to 16, and 100 MiB before eviction.
     mib = Decimal(16 * 1024) * 97 / 100
     kept = 1024 + Decimal("819.2") + (mib - 8192) / 10 + 100
@@ -51,7 +51,7 @@ def test_memory_that_they_keep() -> None:
 
 
 @given(st.sampled_from(["gcp", "azure", "us"]), SIZES, SIZES)
-def test_what_is_left_is_less_than_there_is_and_grows_with_it(provider: str, cpus: Decimal, gib: Decimal) -> None:
+def test_the_estimate_is_below_the_size_and_grows_with_it(provider: str, cpus: Decimal, gib: Decimal) -> None:
     room, more = estimated_capacity(provider, cpus, gib), estimated_capacity(provider, cpus + 1, gib + 1)
     assert 0 < room.cpu_milli < cpus * 1000
     assert 0 < room.memory_mib < gib * 1024

@@ -25,7 +25,7 @@ def found(*rows: str, head: str = HEAD) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("price", ["", "0", "0.0", "0.000"])
-def test_a_price_of_nothing_is_unknown(price: str) -> None:
+def test_a_blank_or_zero_price_is_unknown(price: str) -> None:
     ((one,), problems) = read_catalog(f"{HEAD}\nus,box,8,64,1,l4,{price},1.5", "own.csv")
     assert problems == ()
     assert one.prices == (("spot", Decimal("1.5")),)
@@ -58,7 +58,7 @@ def test_a_bad_row_is_named_and_the_others_are_kept(row: str, problem: str) -> N
     assert problems[0].startswith(problem)
 
 
-def test_everything_wrong_with_a_row_is_named_at_once() -> None:
+def test_all_problems_of_a_row_are_reported() -> None:
     names, problems = found("us,box,0,0,99,l4,-1,-2")
     assert names == []
     assert len(problems) == 5  # a GPU, for which there is no count, is not said again
@@ -69,7 +69,7 @@ def test_more_for_pods_than_there_is() -> None:
     assert problems == ["own.csv:2:13: alloc_vcpu_milli: 9000 for pods is more than the 8000 of the type"]
 
 
-def test_columns_that_nobody_reads_and_columns_that_are_missing() -> None:
+def test_unknown_and_missing_columns_are_reported() -> None:
     names, problems = found("us,box,1", head="provider,instance_type,price")
     assert names == ["box"]
     assert problems[0].startswith("own.csv:1:24: column 'price' is unknown and ignored")
@@ -84,11 +84,7 @@ def test_columns_that_nobody_reads_and_columns_that_are_missing() -> None:
     [
         ("provider;instance_type;vcpu", "us;box;8", "own.csv:1:9: expected commas between the columns, found ';'"),
         ("provider\tinstance_type", "us\tbox", "own.csv:1:9: expected commas between the columns, found '\\t'"),
-        (
-            "us,box,14.50",
-            "us,bow,2",
-            "own.csv:1:1: expected a header line with column names, found 'us, box, 14.50'",
-        ),
+        ("us,box,14.50", "us,bow,2", "own.csv:1:1: expected a header line with column names, found 'us, box, 14.50'"),
         ("provider,provider,instance_type", "us,us,box", "own.csv:1:1: expected a column provider, found it twice"),
     ],
 )
@@ -105,14 +101,14 @@ def test_a_price_has_many_names_and_two_columns() -> None:
         assert problems[0].hint == f"did you mean {meant}_usd_per_hour?"
 
 
-def test_a_column_that_stands_there_twice_is_not_read() -> None:
+def test_a_duplicate_column_is_ignored() -> None:
     price = "on_demand_usd_per_hour"
     types, problems = read_catalog(f"provider,instance_type,{price},{price}\nus,box,14,3", "own.csv")
     assert types[0].price("on-demand") is None
     assert [one.position.column for one in problems] == [24, 47]
 
 
-def test_a_type_stands_once() -> None:
+def test_a_duplicate_type_is_reported() -> None:
     names, problems = found("us,box,8,64,1,l4,1,", "us,box,8,64,1,l4,2,")
     assert names == ["box"]
     assert problems[0].startswith("own.csv:3:1: us/box is listed twice, first in line 2")
@@ -178,7 +174,7 @@ def test_any_type_is_read_as_it_was_written(one: InstanceType) -> None:
 
 
 @given(st.text('provider,instance_type\n"0123456789.-awsl4é ', max_size=120))
-def test_no_text_is_too_bad(text: str) -> None:
+def test_any_text_is_parsed_or_reported(text: str) -> None:
     types, problems = read_catalog(text, "own.csv")
     assert all(price > 0 for one in types for _, price in one.prices)
     assert all(problem.position.line >= 1 for problem in problems)

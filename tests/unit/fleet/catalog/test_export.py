@@ -64,7 +64,7 @@ def test_every_type_that_karpenter_can_have_makes_valid_names_and_prices() -> No
         ("aws/g5.xlarge", ""),
     ],
 )
-def test_what_karpenter_cannot_be_told_of(sold: Type, name: str, why: str) -> None:
+def test_types_that_cannot_be_exported_to_karpenter(sold: Type, name: str, why: str) -> None:
     reason = karpenter_exclusion(sold(name))
     assert why in reason
     assert bool(reason) == bool(why)
@@ -83,7 +83,7 @@ def split(objects: tuple[Node | ResourceSlice, ...]) -> tuple[list[Node], list[R
     return nodes, [one for one in objects if isinstance(one, ResourceSlice)]
 
 
-def test_cluster_autoscaler_gets_complete_pools_and_nothing_of_ours(sold: Type) -> None:
+def test_cluster_autoscaler_templates_have_complete_pools_and_no_allotment_labels(sold: Type) -> None:
     nodes, slices = split(template_objects([sold("aws/p4d.24xlarge"), sold("aws/m6i.xlarge")]))
     assert [node.metadata.name for node in nodes] == [
         "template-node-for-aws-p4d-24xlarge", "template-node-for-aws-m6i-xlarge"
@@ -97,7 +97,7 @@ def test_cluster_autoscaler_gets_complete_pools_and_nothing_of_ours(sold: Type) 
     assert all(list(resource_slice(one, CONTEXT)) == [] for one in slices)
 
 
-def test_kwok_gets_nodes_in_all_zones_that_are_nobody_else_s(sold: Type) -> None:
+def test_kwok_nodes_are_spread_over_zones_and_tainted(sold: Type) -> None:
     nodes, slices = split(kwok_objects([sold("gcp/a2-highgpu-1g")], "static-mig=1g.5gb:7", nodes=5))
     assert [node.metadata.name for node in nodes] == [f"gcp-a2-highgpu-1g-{number}" for number in range(1, 6)]
     zones = [node.metadata.labels["topology.kubernetes.io/zone"] for node in nodes]

@@ -12,7 +12,7 @@ KARPENTER = "karpenter.k8s.aws/instance-"
 GKE = "cloud.google.com/gke-accelerator"
 
 
-def test_karpenter_tells_size_and_gpus_of_aws_types(sold: Type) -> None:
+def test_karpenter_labels_contain_size_and_gpus_of_aws_types(sold: Type) -> None:
     labels = template_of(sold("aws/g6.12xlarge"), "", "n").node.metadata.labels
     assert {key.removeprefix(KARPENTER): value for key, value in labels.items() if key.startswith(KARPENTER)} == {
         "category": "g", "cpu": "48", "family": "g6", "generation": "6", "gpu-count": "4",
@@ -53,7 +53,7 @@ def test_labels_are_such_as_kubernetes_takes() -> None:
             assert not set(value) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."), value
 
 
-def test_memory_that_nobody_knows_is_not_told(sold: Type) -> None:
+def test_unknown_memory_has_no_label(sold: Type) -> None:
     labels = template_of(sold("lambda/gpu_1x_a6000"), "", "n").node.metadata.labels
     assert labels["nvidia.com/gpu.product"] == "NVIDIA-RTX-A6000"
     assert "nvidia.com/gpu.memory" not in labels

@@ -71,7 +71,7 @@ def test_prices_are_exact(sold: Type) -> None:
     assert sold("gcp/a2-highgpu-1g").price("spot") == Decimal("1.92802")
 
 
-def test_a_price_that_nobody_knows_is_none_and_never_zero(sold: Type) -> None:
+def test_an_unknown_price_is_none_and_never_zero(sold: Type) -> None:
     # A known list of prices says 0.0 of this type.
     one = sold("gcp/a4-highgpu-8g")
     assert one.prices == ()
@@ -89,7 +89,7 @@ def test_a_price_that_nobody_knows_is_none_and_never_zero(sold: Type) -> None:
         ("aws/p5e.48xlarge", "price is not known"),
     ],
 )
-def test_what_cannot_be_planned_with_says_why(sold: Type, name: str, why: str) -> None:
+def test_unusable_types_have_a_reason(sold: Type, name: str, why: str) -> None:
     assert why in sold(name).unusable
 
 
@@ -129,7 +129,7 @@ def test_a_row_of_ones_own_replaces_what_it_says_and_keeps_the_rest(sold: Type) 
     assert list(types) == [one.key for one in catalog()]
 
 
-def test_what_was_unknown_can_be_told(sold: Type) -> None:
+def test_a_user_row_can_set_unknown_values(sold: Type) -> None:
     own = overriding("provider,instance_type,vcpu,memory_gib\ncoreweave,hgx-h100,128,2048\n")
     now = {one.key: one for one in merged(catalog(), own)}["coreweave/hgx-h100"]
     assert now.unusable == ""
@@ -138,7 +138,7 @@ def test_what_was_unknown_can_be_told(sold: Type) -> None:
     assert now.room.estimated
 
 
-def test_more_memory_means_more_room_by_the_rule(sold: Type) -> None:
+def test_estimated_capacity_grows_with_memory(sold: Type) -> None:
     own = overriding("provider,instance_type,memory_gib\nlambda,gpu_1x_gh200,900\n")
     known, now = sold("lambda/gpu_1x_gh200"), {one.key: one for one in merged(catalog(), own)}["lambda/gpu_1x_gh200"]
     assert known.room is not None

@@ -144,7 +144,7 @@ def test_a_layout_that_does_not_go_on_the_gpu_is_refused(sold: Type) -> None:
         template_of(sold("aws/g5.xlarge"), "dynamic-mig", "n")
 
 
-def test_kubernetes_1_34_wants_counters_beside_devices(sold: Type) -> None:
+def test_kubernetes_1_34_requires_counters_with_devices(sold: Type) -> None:
     one = template_of(sold("gcp/a2-highgpu-1g"), "dynamic-mig", "n", kube="1.34")
     assert [bool(each.spec.devices and each.spec.shared_counters) for each in one.slices] == [True]
 

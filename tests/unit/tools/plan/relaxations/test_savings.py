@@ -87,7 +87,7 @@ def test_a_claim_without_a_template_is_edited_itself() -> None:
 def test_limits_are_relaxed() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
     (found,) = [
-        one for one in relaxations_of(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in relaxation.what
+        relaxation for relaxation in relaxations_of(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in relaxation.what
     ]
     assert (found.what, found.path, found.total) == (
         "provider elsewhere also allowed", "--catalog elsewhere", Decimal("0.9"),
@@ -96,8 +96,8 @@ def test_limits_are_relaxed() -> None:
     (found,) = relaxations_of(values)
     assert (found.what, found.total) == ("spot machines allowed", Decimal("0.1"))
     (found,) = [
-        one
-        for one in relaxations_of(values, limits=PlanLimits(excluded_types=("cloud/t4",)))
+        relaxation
+        for relaxation in relaxations_of(values, limits=PlanLimits(excluded_types=("cloud/t4",)))
         if "t4" in relaxation.what
     ]
     assert (found.what, found.total) == ("cloud/t4 allowed", Decimal("0.5"))

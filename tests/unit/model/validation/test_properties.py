@@ -27,7 +27,7 @@ from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import invalid_status
 from allotment.model.versions import from_v1, to_v1
 from tests.unit.model.complete import META, SPECS
-from tests.unit.model.validating import CONTEXT, NOW, check
+from tests.unit.model.validation.validating import CONTEXT, NOW, check
 
 
 class Resource(NamedTuple):

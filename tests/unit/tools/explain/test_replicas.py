@@ -6,7 +6,7 @@ import pytest
 
 from allotment.engine.refusal import AllocationRefusal
 from allotment.tools.explain import Explanation
-from tests.unit.tools.test_explain import CLASS, TEMPLATE, explained, node, slice_
+from tests.unit.tools.explain.test_explain import CLASS, TEMPLATE, explained, node, slice_
 
 
 def held(claim: str) -> str:

@@ -10,7 +10,7 @@ from allotment.model.resource import DeviceTaintRule, ResourceClaim, ResourcePoo
 from allotment.model.validation import admission
 from allotment.model.validation.claim_status import interface_address
 from allotment.model.validation.context import ValidationContext
-from tests.unit.model.validating import CONTEXT, NOW, check, texts, value
+from tests.unit.model.validation.validating import CONTEXT, NOW, check, texts, value
 
 SHARE = "8d0c4ddb-1c6a-4f3e-9b39-6d7a3c0c1d10"
 RESULT = {"request": "r", "driver": "d.io", "pool": "p", "device": "d0"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.explain import Explanation, lines
-from tests.unit.tools.test_explain import CLASS, TEMPLATE, explained, node, pod, slice_
+from tests.unit.tools.explain.test_explain import CLASS, TEMPLATE, explained, node, pod, slice_
 
 GATE = "  schedulingGates: [{name: kueue.x-k8s.io/admission}]\n"
 UNSCHEDULABLE = """\

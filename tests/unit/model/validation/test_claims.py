@@ -8,7 +8,7 @@ from allotment.model.features import Features
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import admission
 from allotment.model.validation.context import ValidationContext
-from tests.unit.model.validating import CONTEXT, NOW, check, texts, value
+from tests.unit.model.validation.validating import CONTEXT, NOW, check, texts, value
 
 META = {"name": "c", "namespace": "n"}
 REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"

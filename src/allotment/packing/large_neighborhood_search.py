@@ -22,7 +22,7 @@ _WIDTH = 60
 _SPREADS = (0.08, 0.08, 0.08, 0.3, 1.0)
 
 
-class RuinAndRecreate:
+class LargeNeighborhoodSearch:
     """Steps on one solution, which never gets worse."""
 
     def __init__(

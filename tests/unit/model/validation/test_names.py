@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from allotment.model.validation import names
 from allotment.model.validation.qualified_names import fully_qualified_name, qualified_name
-from tests.unit.model.validating import texts
+from tests.unit.model.validation.validating import texts
 
 LABEL = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"  # noqa: E501
 

@@ -7,7 +7,7 @@ import pytest
 from allotment.model.meta import Condition, ObjectMeta
 from allotment.model.validation.conditions import check_conditions
 from allotment.model.validation.metadata import object_meta, object_meta_update
-from tests.unit.model.validating import texts, value
+from tests.unit.model.validation.validating import texts, value
 
 
 def errors_of(namespaced: bool = True, **fields: Any) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from allotment.model.core import Pod
 from allotment.model.validation.pods import pod_claim_statuses, pod_claims
-from tests.unit.model.validating import texts, value
+from tests.unit.model.validation.validating import texts, value
 
 
 def pod(claims: list[Any], uses: list[Any], status: Any = None, **meta: Any) -> Pod:

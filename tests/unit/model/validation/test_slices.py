@@ -8,7 +8,7 @@ from allotment.model.features import Features
 from allotment.model.resource import DeviceTaintRule, ResourceSlice
 from allotment.model.validation import admission
 from allotment.model.validation.context import ValidationContext
-from tests.unit.model.validating import CONTEXT, NOW, check, texts, value
+from tests.unit.model.validation.validating import CONTEXT, NOW, check, texts, value
 
 POOL = {"name": "p", "generation": 1, "resourceSliceCount": 1}
 ONE_OF = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"

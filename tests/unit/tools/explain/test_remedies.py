@@ -7,7 +7,7 @@ import pytest
 from allotment.engine.refusal import AllocationRefusal, SuggestedChange
 from allotment.engine.remedies import REMEDIES
 from allotment.tools.explain import Explanation, lines
-from tests.unit.tools.test_explain import CLASS, TEMPLATE, codes, explained, node, pod, slice_
+from tests.unit.tools.explain.test_explain import CLASS, TEMPLATE, codes, explained, node, pod, slice_
 
 
 def selecting(expression: str) -> str:

@@ -10,7 +10,7 @@ from allotment.model.loading import load_text
 from allotment.model.meta import Value
 from allotment.model.pod_groups import GATE
 from allotment.tools.explain import Explanation, explain, lines
-from tests.unit.tools.test_explain import CLASS, TEMPLATE, slice_
+from tests.unit.tools.explain.test_explain import CLASS, TEMPLATE, slice_
 
 ON = Features("1.36", {GATE: True})
 
