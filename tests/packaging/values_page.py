@@ -1,6 +1,6 @@
-"""The table of the chart's values in ``docs/install.md``: made of the comments above each in ``values.yaml``.
+"""The table of the chart's values in ``docs/install.md``, generated from the comments in ``values.yaml``.
 
-What all components have alike is told once, as of ``components.*``; the file says it at the first of them.
+Values that all components have are listed once, as ``components.*``; the first component has their comments.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tests.packaging.helm import CHART, ROOT
 PAGE: Final = ROOT / "docs" / "install.md"
 _BEGIN, _END = "<!-- values: made from values.yaml -->\n", "<!-- /values -->\n"
 _LINE: Final = re.compile(r"( *)([\w.-]+):(?: (.*))?$")
-#: The component at which the file explains what all of them have.
+#: The component whose comments describe the values that all components have.
 _FIRST: Final = "components.exporter."
 _OWN: Final = ("enabled", "replicas", "catalog", "perClaim")
 
 
 class Value(NamedTuple):
-    """A value: its path, what it is unless somebody says otherwise, and what the file says of it."""
+    """A value: its path, its default, and its comment."""
 
     path: str
     default: str
@@ -28,7 +28,7 @@ class Value(NamedTuple):
 
 
 def values() -> Iterator[Value]:
-    """All of them, in the file's order. Those of a list or a mapping that is usual are part of its default."""
+    """Yields all values in the order of the file. A default that is a list or a mapping is one value."""
     path: list[tuple[int, str]] = []
     comment: list[str] = []
     above: dict[str, str] = {}

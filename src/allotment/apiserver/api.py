@@ -22,7 +22,7 @@ from allotment.apiserver.paths import ResourcePath
 from allotment.apiserver.reads import paging, representation
 from allotment.apiserver.reads import watch as watching
 from allotment.apiserver.reads.representation import Form, negotiate
-from allotment.apiserver.reads.selectors import exact_name, selection
+from allotment.apiserver.reads.selectors import exact_name, parse_selection
 from allotment.apiserver.request_options import (
     ListOptions,
     Query,
@@ -97,7 +97,7 @@ class Api:
         )
         self.access = access
         self._kubelets = kubelets
-        self._lines = watching.Lines()
+        self._event_encoder = watching.EventEncoder()
         self._stop_following = follow_definitions(store, self.catalog, features.kube)
         self._documents = Documents(tuple(self.catalog), release=features.kube, server=server)
         self._documents_generation = self.catalog.generation
@@ -216,7 +216,7 @@ class Api:
         if request.query:
             resource_version = first(parse_query(request.query), "resourceVersion")
             if resource_version and revision(resource_version) > self.store.revision:
-                await paging.reached(self.store, revision(resource_version))
+                await paging.wait_for_revision(self.store, revision(resource_version))
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
             raise api_errors.not_found(kind.group, kind.plural, target.name)
@@ -230,9 +230,9 @@ class Api:
         if target.watch and target.name:
             raise api_errors.unknown_path()
         form = self._form(request, kind)
-        wanted = selection(kind, target.version, options.labels, options.fields)
+        wanted = parse_selection(kind, target.version, options.labels, options.fields)
         if options.revision is not None and options.revision > self.store.revision:
-            await paging.reached(self.store, options.revision)
+            await paging.wait_for_revision(self.store, options.revision)
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, options, wanted)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable(min(page.revision, self.store.revision))
@@ -249,13 +249,13 @@ class Api:
     def _watch(self, request: Request, kind: ServedKind, target: ResourcePath, options: ListOptions) -> Answer:
         form = self._form(request, kind, stream=True)
         headers = _PROTOBUF_STREAM_HEADERS if form.media == representation.PROTOBUF else _JSON
-        wanted = selection(kind, target.version, options.labels, options.fields)
+        wanted = parse_selection(kind, target.version, options.labels, options.fields)
         try:
             watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, wanted)
         except StatusError as error:
-            return Streaming(200, headers, watching.refused(error.status, form))
-        pieces = watching.pieces(watch, kind, target.version, form, self._lines, self.verbs.now, self.store)
-        return Streaming(200, headers, pieces)
+            return Streaming(200, headers, watching.error_stream(error.status, form))
+        chunks = watching.chunks(watch, kind, target.version, form, self._event_encoder, self.verbs.now, self.store)
+        return Streaming(200, headers, chunks)
 
     def _form(self, request: Request, kind: ServedKind, *, stream: bool = False) -> Form:
         form = negotiate(request.headers.get("accept", ""), stream=stream, custom=is_custom(kind))
@@ -353,14 +353,14 @@ class Api:
         if status is None:
             return await self._object_response(kind, target.version, entry, form)
         await self.store.durable()
-        return Response(200, _headers(form), representation.written(status, form))
+        return Response(200, _headers(form), representation.encode_tree(status, form))
 
     async def _delete_collection(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._delete_options_body(request))
         chosen = list_options(query)
-        wanted = selection(kind, target.version, chosen.labels, chosen.fields)
+        wanted = parse_selection(kind, target.version, chosen.labels, chosen.fields)
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, wanted)
         operation = self._operation(request, user, kind, target, query, options.dry_run, [])
         deletion.delete_all(self.verbs, operation, page.entries, options)
@@ -393,7 +393,7 @@ class Api:
         tree = bodies.in_namespace(bodies.read_unstored(request.body, media, what, versions), target.namespace)
         result = self.call(operation, tree)
         await self.store.durable()
-        return Response(201, _headers(form), representation.written(result, form))
+        return Response(201, _headers(form), representation.encode_tree(result, form))
 
     async def _stream(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> Answer:
         """Proxy logs, exec, attach and port-forward to the kubelet of the pod's node."""
@@ -445,7 +445,7 @@ class Api:
             entry = scale.write(self.verbs, operation, wanted)
         else:
             raise api_errors.method_not_allowed()
-        body = representation.written(scale.view(entry, kind), form)
+        body = representation.encode_tree(scale.view(entry, kind), form)
         await self.store.durable(entry.revision)
         return Response(200, _headers(form), body)
 
@@ -510,12 +510,12 @@ def _limited(warnings: Iterable[str]) -> Iterable[str]:
 
 def _status_response(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Response:
     """A response that carries a Status."""
-    form = representation.refusal_form(request.headers.get("accept", ""))
+    form = representation.status_form(request.headers.get("accept", ""))
     headers = _headers(form, warnings)
     seconds = (status.get("details") or {}).get("retryAfterSeconds")
     if seconds:
         headers = (*headers, ("retry-after", str(seconds)))
-    body = b"" if request.method == "HEAD" else representation.written(status, form)
+    body = b"" if request.method == "HEAD" else representation.encode_tree(status, form)
     return Response(int(status["code"]), headers, body)
 
 

@@ -21,7 +21,7 @@ from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.reads import paging
 from allotment.apiserver.reads import watch as watching
-from allotment.apiserver.reads.selectors import exact_name, selection
+from allotment.apiserver.reads.selectors import exact_name, parse_selection
 from allotment.apiserver.request_options import DeleteOptions, ListOptions, WriteOptions
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Operation
@@ -118,7 +118,7 @@ class LocalClient:
         """All matching objects; without a network there is no need for pages, so ``limit`` is ignored."""
         operation = self._operation(resource, namespace, "", "", False, "list", exact_name(fields))
         kind, version = operation.kind, operation.version
-        wanted = selection(kind, version, labels, fields)
+        wanted = parse_selection(kind, version, labels, fields)
         page = paging.page(self._api.store, kind.store_bucket, namespace or None, ListOptions(), wanted)
         await self._wait_until_durable(page.revision)
         if version == kind.versions[0] and not kind.stored_as:
@@ -131,7 +131,7 @@ class LocalClient:
         """Yield the changes after ``revision``."""
         operation = self._operation(resource, namespace, "", "", False, "watch", exact_name(fields))
         kind, version = operation.kind, operation.version
-        wanted = selection(kind, version, labels, fields)
+        wanted = parse_selection(kind, version, labels, fields)
         options = ListOptions(revision=int(revision or 0), watch=True, bookmarks=True)
         watch = watching.Watch(
             self._api.store, kind.store_bucket, namespace or None, options, wanted, early=self._time_slice is not None
@@ -139,8 +139,8 @@ class LocalClient:
         batches = watch.batches()
         try:
             async for batch in batches:
-                for change in batch:
-                    yield Event(watching.event_type(change), watching.seen_tree(kind, version, change))
+                for event in batch:
+                    yield Event(event.type, watching.event_tree(kind, version, event))
         finally:
             watch.close()
             await batches.aclose()

@@ -191,7 +191,7 @@ def _without(given: Sequence[str]) -> frozenset[str]:
 
 
 def _detach(
-    arguments: Namespace, settings: Settings, register: Register, path: Path, screen: Screen, began: float
+    arguments: Namespace, settings: Settings, register: Register, path: Path, screen: Screen, start: float
 ) -> int:
     from allotment.lab.up import DidNotStart, LabLocation, detach
 
@@ -206,7 +206,7 @@ def _detach(
         status = detach(command, settings.name, LabLocation(register, path, log), log)
     except DidNotStart as error:
         raise _not_started(error) from None
-    announce(screen, status, settings.fleet is None, time.perf_counter() - began)
+    announce(screen, status, settings.fleet is None, time.perf_counter() - start)
     stop = "allot down" if settings.name == DEFAULT_NAME else f"allot down {settings.name}"
     screen.line(f"{stop} stops it.")
     return 0

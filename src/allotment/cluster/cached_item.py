@@ -33,7 +33,7 @@ class CachedItem(Generic[T]):
         self._controller: Tree | None = _UNREAD
 
     def __repr__(self) -> str:
-        return f"<Item {self.namespace}/{self.name} at {self.revision}>"
+        return f"<CachedItem {self.namespace}/{self.name} at {self.revision}>"
 
     @property
     def value(self) -> T:

@@ -1,13 +1,12 @@
-"""One leader among several copies of a program, by a Lease that the leader keeps renewing.
+"""Leader election among several copies of a program, by a Lease that the leader renews.
 
-Times in the Lease come from different machines, so no copy trusts them: a Lease counts as abandoned when it has not
-*changed* for its duration as measured here. A leader that could not renew in time, or sees that another has it, stops
-at once, before another may start.
+Timestamps in the Lease come from different machines and are not compared: a Lease has expired if it has not *changed*
+for its duration as measured here. A leader that cannot renew in time, or sees another holder, stops immediately, before
+another copy may start.
 
-A process that stood still (stopped, starved of processor time) notices this only after it has gone on for a moment.
-:meth:`LeaderElection.barred` is for those who write: it looks at the time, not at what the process has noticed. Who is
-late is barred, and has lost nothing yet: if the server takes a renewal of the very Lease that was written last, nobody
-else has led meanwhile.
+A process that was suspended (stopped, without CPU time) notices this only some time after it has resumed. Therefore
+clients call :meth:`LeaderElection.write_block` before each write: it compares times. A late leader may not write, but
+has not lost the Lease yet: if the server accepts a renewal of the last written version, no other copy has led since.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class LeaseTimings(NamedTuple):
-    """Seconds: how long a Lease holds, when a leader that cannot renew gives up, how often it is tried."""
+    """Seconds: duration of the Lease, time after which a leader that cannot renew stops, interval between tries."""
 
     lease: int = 15
     renew: float = 10.0
@@ -42,7 +41,7 @@ DEFAULT_TIMINGS: Final = LeaseTimings()
 
 
 def identity() -> str:
-    """What a copy on this machine is called, and no other copy anywhere."""
+    """A unique identity for a copy on this machine."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -51,7 +50,7 @@ class LeaseLost(Exception):
 
 
 class LeaderElection:
-    """A copy, ``identity``, that stands for the Lease ``namespace/name``."""
+    """A candidate, ``identity``, for the Lease ``namespace/name``."""
 
     def __init__(
         self, client: Client, name: str, identity: str, *, clock: Clock, random: Random,
@@ -64,29 +63,29 @@ class LeaderElection:
         self._clock = clock
         self._random = random
         self._terms = terms
-        self._seen: tuple[str, float] = ("", 0.0)  # resourceVersion of the Lease, and since when it has been that
-        self._mine: Tree | None = None
-        """The Lease as this copy wrote it last."""
-        self._asked = 0.0
-        """When it asked for that; others count from when they see it, which is later."""
+        self._seen: tuple[str, float] = ("", 0.0)  # resourceVersion of the Lease, and when it was first observed
+        self._own_lease: Tree | None = None
+        """The Lease as this copy last wrote it."""
+        self._sent_at = 0.0
+        """When it sent that write; the others count from their observation, which is later."""
         self._until = -inf
-        """Until when nobody else can have the Lease, by the clock's ``seconds``."""
+        """Until when no other copy can hold the Lease, in the clock's ``seconds``."""
         self.leading = False
-        """Whether this copy leads now."""
+        """Whether this copy is the leader."""
         self.holder: str | None = None
-        """Whose the Lease is, as last seen; None before it was."""
+        """The last observed holder of the Lease; None before the first observation."""
         self.refused = ""
-        """Why it could not be had the last time, if that was not another's right."""
+        """The error of the last try, or empty."""
 
     def write_block(self) -> str:
-        """Why nothing may be written in the name of who leads; empty while nobody else can lead."""
+        """Why the leader may not write now; empty while no other copy can lead."""
         late = self._clock.seconds() - self._until
         if late < 0:
             return ""
         return f"{self.identity} has not renewed its Lease in time" if late < inf else f"{self.identity} is not the leader"
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Lead whenever it is this copy's turn, for ever; ``lead`` is cancelled when the Lease is lost."""
+        """Lead whenever this copy gets the Lease, until cancelled; ``lead`` is cancelled when the Lease is lost."""
         while True:
             try:
                 await self.lead(lead)
@@ -94,11 +93,11 @@ class LeaderElection:
                 log.info("%s: %s", self.name, error)
 
     async def lead(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for this copy's turn and lead once, until ``lead`` ends. Raises LeaseLost, with ``lead`` cancelled."""
+        """Wait for the Lease and lead once, until ``lead`` ends. Cancels ``lead`` and raises LeaseLost if it is lost."""
         while not await self._try(self._terms.renew):
             await self._pause()
         log.info("%s: %s is the leader", self.name, self.identity)
-        self._until = self._asked + self._terms.renew
+        self._until = self._sent_at + self._terms.renew
         self.leading = True
         leading = asyncio.ensure_future(lead())
         try:
@@ -115,7 +114,7 @@ class LeaderElection:
             raise LeaseLost(f"{self.identity} is no longer the leader: {lost}")
 
     async def release(self) -> None:
-        """Give the Lease back, so that the next leader need not wait."""
+        """Release the Lease, so that the next leader need not wait."""
         lease = await self._client.get(LEASES, self.name, self.namespace)
         spec = lease.get("spec") or {}
         if spec.get("holderIdentity") == self.identity:
@@ -123,17 +122,17 @@ class LeaderElection:
             await self._client.update(LEASES, {**lease, "spec": spec})
 
     async def _keep(self, leading: asyncio.Future[None]) -> str:
-        """Renew until the work is done (then empty) or the Lease is lost (then why)."""
+        """Renew until the work is done (returns an empty string) or the Lease is lost (returns the reason)."""
         while not leading.done():
             pause = asyncio.ensure_future(self._pause())
             await asyncio.wait([leading, pause], return_when=asyncio.FIRST_COMPLETED)
             pause.cancel()
             if leading.done():
                 break
-            # Who begins late has one more try that can be answered: nothing is written meanwhile.
+            # A late leader has one more try with enough time for a response; writes are blocked meanwhile.
             left = self._until - self._clock.seconds()
             if await self._try(max(left, self._terms.renew / 2)):
-                self._until = self._asked + self._terms.renew
+                self._until = self._sent_at + self._terms.renew
             elif self.holder not in (None, self.identity):
                 return f"{self.holder or 'no copy'} holds the Lease"
             elif self._clock.seconds() >= self._until:
@@ -144,16 +143,16 @@ class LeaderElection:
         await self._clock.sleep(self._terms.retry * (1 + self._random.random() / 5))
 
     async def _try(self, seconds: float) -> bool:
-        """Take or renew the Lease within some time; whether it is ours now."""
+        """Take or renew the Lease within some seconds; returns whether this copy holds it."""
         taking = asyncio.ensure_future(self._take())
-        late = self._clock.later(seconds, lambda: _call_off(taking))
+        late = self._clock.later(seconds, lambda: _cancel(taking))
         try:
             await asyncio.wait([taking])
         finally:
             late.cancel()
             taking.cancel()
         if taking.cancelled():
-            self._refuse("the server did not answer in time")
+            self._record_error("the server did not answer in time")
             return False
         error = taking.exception()
         if error is None:
@@ -162,24 +161,24 @@ class LeaderElection:
         if not isinstance(error, StatusError | Unreachable):
             raise error
         others_were_faster = isinstance(error, StatusError) and error.code in (404, 409)
-        self._refuse("" if others_were_faster else str(error))
+        self._record_error("" if others_were_faster else str(error))
         return False
 
-    def _refuse(self, why: str) -> None:
-        """The same is news once: a server may be gone for long."""
+    def _record_error(self, why: str) -> None:
+        """Log an error once while it stays the same: an outage may be long."""
         if why and why != self.refused:
             log.info("%s: %s", self.name, why)
         self.refused = why
 
     async def _take(self) -> bool:
-        if self.leading and self._mine is not None:
-            # A leader knows its Lease: one request, and the server refuses it if anybody else has written.
-            mine, self._mine = self._mine, None
+        if self.leading and self._own_lease is not None:
+            # A leader knows its Lease: one request, which the server rejects if another copy has written it.
+            lease, self._own_lease = self._own_lease, None
             try:
-                await self._write(mine)
+                await self._write(lease)
             except StatusError as error:
                 if error.code not in (404, 409):
-                    self._mine = mine
+                    self._own_lease = lease
                     raise
             else:
                 return True
@@ -199,32 +198,32 @@ class LeaderElection:
         if revision != self._seen[0]:
             self._seen = revision, self._clock.seconds()
         abandoned = self._clock.seconds() - self._seen[1] >= spec.get("leaseDurationSeconds", self._terms.lease)
-        # Who leads may not take it again from others, nor from nobody: somebody may have led meanwhile.
+        # A leader may not take a Lease that another holds or has released: that copy may have led meanwhile.
         if holder != self.identity and (self.leading or (holder and not abandoned)):
             return False
         await self._write(lease)
         return True
 
     async def _write(self, lease: Tree) -> None:
-        """Make the Lease ours for another while; if it was there, as it is here: others may want it now, too."""
-        self._asked, known = self._clock.seconds(), "resourceVersion" in lease["metadata"]
+        """Write this copy as the holder; an existing Lease only in the version given, since others may write it, too."""
+        self._sent_at, known = self._clock.seconds(), "resourceVersion" in lease["metadata"]
         new = {**lease, "spec": self._spec(lease.get("spec") or {})}
-        asked = self._client.update(LEASES, new) if known else self._client.create(LEASES, new, self.namespace)
-        self._mine = await asked
+        response = self._client.update(LEASES, new) if known else self._client.create(LEASES, new, self.namespace)
+        self._own_lease = await response
         self.holder = self.identity
 
     def _spec(self, old: Tree) -> Tree:
         now = self._clock.now_micro()
-        mine = old.get("holderIdentity") == self.identity
+        is_own = old.get("holderIdentity") == self.identity
         return {
             **old,
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self._terms.lease,
-            "acquireTime": old["acquireTime"] if mine and "acquireTime" in old else now,
+            "acquireTime": old["acquireTime"] if is_own and "acquireTime" in old else now,
             "renewTime": now,
-            "leaseTransitions": old.get("leaseTransitions", 0) + (1 if old and not mine else 0),
+            "leaseTransitions": old.get("leaseTransitions", 0) + (1 if old and not is_own else 0),
         }
 
 
-def _call_off(task: asyncio.Future[bool]) -> None:
+def _cancel(task: asyncio.Future[bool]) -> None:
     task.cancel()

@@ -1,4 +1,4 @@
-"""One object's states from now on, for those who wait for it; programs have caches instead."""
+"""Watch a single object, for commands that wait for it; programs use caches instead."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
 
-async def states(client: Client, resource: Resource, place: str, name: str) -> AsyncIterator[Tree | None]:
-    """The states of an object from now on, None where there is none."""
+async def states(client: Client, resource: Resource, namespace: str, name: str) -> AsyncIterator[Tree | None]:
+    """Yield the current and all later states of an object; None while it does not exist."""
     fields = f"metadata.name={name}"
     while True:
-        listing = await client.list(resource, place, fields=fields)
+        listing = await client.list(resource, namespace, fields=fields)
         yield next(iter(listing.items), None)
         try:
-            async for event in client.watch(resource, place, revision=listing.revision, fields=fields):
+            async for event in client.watch(resource, namespace, revision=listing.revision, fields=fields):
                 if event.type != "BOOKMARK":
                     yield event.object if event.type != "DELETED" else None
         except StatusError as error:

@@ -1,7 +1,7 @@
-"""Programs that run beside each other on a cluster, and what each is given.
+"""Programs (controllers) that run concurrently on a cluster, and the context that each gets.
 
-A program is an async function that runs for ever. It meets others in the objects of the cluster only; so any of them
-can run alone, and one that crashes is started again without the rest.
+A program is an async function that runs until cancelled. Programs interact only through the objects of the cluster, so
+each can run alone, and one that crashes is restarted without the others.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from allotment.cluster.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-#: A program that ran this long before it crashed starts again without delay.
+#: A program that ran this long before it crashed restarts without delay.
 _HEALTHY_SECONDS = 60.0
 
 
 class ClientFactory(Protocol):
-    """Gives clients."""
+    """Creates clients."""
 
     def __call__(self, name: str, manager: str = "") -> Client:
-        """A client under a program's own identity (``replicaset-controller``, ``kube-scheduler``).
+        """A client with the identity of a program (``replicaset-controller``, ``kube-scheduler``).
 
-        ``manager`` is the field manager's name, where it is not the one that Kubernetes has for that program.
+        ``manager``: the field manager, if it differs from Kubernetes' for that program.
         """
         ...
 
 
 class ProgramContext(NamedTuple):
-    """What a program is given."""
+    """The dependencies of a program."""
 
     client_for: ClientFactory
     caches: Caches
@@ -53,7 +53,7 @@ class ProgramContext(NamedTuple):
     stopping: Shutdown = NEVER
 
     def recorder(self, component: str) -> Recorder:
-        """For events; ``component`` is what they show as their source."""
+        """A recorder of events whose source is ``component``."""
         return self.events.recorder(component)
 
 
@@ -63,7 +63,7 @@ Program = Callable[[ProgramContext], Awaitable[None]]
 async def run_queues(
     queues: Iterable[WorkQueue[Any]], watches: Iterable[tuple[Cache[Any], Changed[Any]]], stopping: Shutdown = NEVER
 ) -> None:
-    """What most programs are: callbacks that note keys, and queues that work on them, once all caches are there."""
+    """Run work queues with the cache callbacks that fill them, once all caches have synced."""
     watches = tuple(watches)
     if not await stopping.run_until_shutdown(all_synced(*(cache for cache, _ in watches))):
         return
@@ -76,7 +76,7 @@ async def run_queues(
 
 
 async def run(programs: Mapping[str, Program], context: ProgramContext) -> None:
-    """Run programs, and the caches and events that they share, for ever."""
+    """Run programs and their shared caches and events until cancelled."""
     async with asyncio.TaskGroup() as group:
         group.create_task(keep_alive("caches", context, lambda _: context.caches.run()), name="caches")
         group.create_task(keep_alive("events", context, lambda _: context.events.run()), name="events")
@@ -85,13 +85,13 @@ async def run(programs: Mapping[str, Program], context: ProgramContext) -> None:
 
 
 async def keep_alive(name: str, context: ProgramContext, program: Program) -> None:
-    """Run one program until it is to stop: one that crashes or ends before is started again, after a while that grows.
+    """Run a program until shutdown; restart it with backoff if it crashes or ends before.
 
-    Each start again is told as work ``run`` of the subject ``name``.
+    Each restart is recorded as work ``run`` of the subject ``name``.
     """
     backoff = Backoff(context.random, first=0.1, longest=30.0)
     while True:
-        began, at = context.clock.seconds(), time.time()
+        start, at = context.clock.seconds(), time.time()
         result = "ended"
         try:
             await program(context)
@@ -104,6 +104,6 @@ async def keep_alive(name: str, context: ProgramContext, program: Program) -> No
         context.observing.record(WorkRecord("run", name, at, time.time() - at, result, {}))
         if context.stopping.started:
             return
-        if context.clock.seconds() - began >= _HEALTHY_SECONDS:
+        if context.clock.seconds() - start >= _HEALTHY_SECONDS:
             backoff.reset()
         await context.clock.sleep(backoff.next())

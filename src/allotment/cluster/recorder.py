@@ -1,15 +1,15 @@
-"""Events about objects: told once, counted after that, and never in the way of work.
+"""Event recorder: repeated events are counted, and recording never blocks work.
 
-Whoever records only puts a note into a bounded queue. One writer empties it while the process has nothing better to do,
-and at least a little every second. Notes that say the same become one Event that counts; notes that differ in
-their message only, more than ten of them in ten minutes, become one that says so; and an object that is talked about
-too much is heard again only after a while. The three rules are Kubernetes' own (client-go's event correlator).
+A recorder puts a note into a bounded queue. One writer empties it while the process is idle, and in part at least every
+second. Equal notes become one Event with a count; more than ten notes in ten minutes that differ only in their message
+become one combined Event; and notes about one object are rate-limited. The three rules are those of client-go's event
+correlator.
 
-What cannot be written because the cluster does not answer waits until it does; what it refuses, though it may not mean
-it (a server that has just begun knows no permissions yet), is tried a few times.
+Events wait while the cluster is unreachable. Rejected ones are retried a few times if the rejection may be temporary
+(a server that has just started does not know its permissions yet).
 
-Kubernetes has two ways to write an Event. Those with an ``action`` (the scheduler's) are written as events.k8s.io/v1
-with a ``series``; all others in the old way, with ``count``.
+Events with an ``action`` (the scheduler's) are written as events.k8s.io/v1 with a ``series``; all others as v1 with a
+``count``.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 
-_MOST_NOTES: Final = 50_000
-_MOST_REMEMBERED: Final = 4_096
+_MAX_NOTES: Final = 50_000
+_MAX_ENTRIES: Final = 4_096
 _SIMILAR: Final = 10  # differing messages of one reason before they are combined
 _SIMILAR_SECONDS: Final = 600.0
-_BURST: Final = 25.0  # notes about one object from one component at once …
+_BURST: Final = 25.0  # notes about one object from one component in a burst …
 _REFILL: Final = 1 / 300  # … and how many more a second
-#: How the message of an event begins that stands for several.
+#: The prefix of the message of a combined event.
 COMBINED: Final = "(combined from similar events): "
 _NAMESPACE_OF_CLUSTER_OBJECTS: Final = "default"
-#: Bytes that the API server takes: of names, and of what events say and who says it where they have an action.
+#: The API server's limits in bytes: for names, and for note and reporting instance of events with an action.
 _LONGEST_NAME: Final = 253
 _LONGEST_NOTE: Final = 1024
 _LONGEST_INSTANCE: Final = 128
-_AT_ONCE: Final = 16
-#: How often an event is refused before it is given up.
+_CONCURRENCY: Final = 16
+#: Rejections after which an event is dropped.
 _REFUSALS: Final = 5
 
 EventType = Literal["Normal", "Warning"]
@@ -53,7 +53,7 @@ _Value = TypeVar("_Value")
 
 
 class InvolvedObject(NamedTuple):
-    """What an event is about."""
+    """The object of an event."""
 
     kind: str
     namespace: str
@@ -75,7 +75,7 @@ class _Note(NamedTuple):
 
 
 class _Series:
-    """An Event in the cluster that goes on."""
+    """An Event in the cluster and its repetitions."""
 
     __slots__ = ("count", "first", "last", "name", "namespace", "note", "refused", "stored")
 
@@ -91,13 +91,13 @@ class _Series:
 
 
 class Events:
-    """The events of a process: what its recorders note, and the one writer."""
+    """The events of a process: a queue of notes and its writer."""
 
     def __init__(self, client: Client, *, clock: Clock, instance: str = "") -> None:
         self._client = client
         self._clock = clock
         self._instance = instance
-        self._notes: deque[_Note] = deque(maxlen=_MOST_NOTES)
+        self._notes: deque[_Note] = deque(maxlen=_MAX_NOTES)
         self._arrived = asyncio.Event()
         self._written = asyncio.Event()
         self._written.set()
@@ -105,14 +105,14 @@ class Events:
         self._similar: OrderedDict[tuple[object, ...], tuple[datetime, set[str]]] = OrderedDict()
         self._tokens: OrderedDict[tuple[object, ...], tuple[float, float]] = OrderedDict()
         self._number = 0
-        self._late: list[_Series] = []
-        """What could not be written yet."""
+        self._pending: list[_Series] = []
+        """Events that could not be written yet."""
         self._backoff = Backoff(Random(), first=0.5, longest=10.0)
 
     def note(self, component: str, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
-        """Put a note into the queue; when that is full the oldest note is lost.
+        """Put a note into the queue; if it is full, the oldest note is dropped.
 
-        ``about``: an object, or a reference to one that may have a ``fieldPath``.
+        ``about``: an object, or an object reference with an optional ``fieldPath``.
         """
         metadata = about["metadata"]
         involved = InvolvedObject(
@@ -124,30 +124,30 @@ class Events:
         self._written.clear()
 
     async def flush(self) -> None:
-        """Wait until all that was noted is written, or could not be."""
+        """Wait until all notes are written or dropped."""
         await self._written.wait()
 
     def recorder(self, component: str) -> Recorder:
-        """For one component: ``default-scheduler``, ``resource_claim`` …"""
+        """The recorder of a component: ``default-scheduler``, ``resource_claim`` …"""
         return Recorder(self, component)
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write events until cancelled."""
         while True:
-            if not self._notes and not self._late:
+            if not self._notes and not self._pending:
                 self._written.set()
                 self._arrived.clear()
                 await self._arrived.wait()
             await _idle()
-            changed = {id(series): series for series in self._late}
-            while self._notes and len(changed) < _AT_ONCE:
+            changed = {id(series): series for series in self._pending}
+            while self._notes and len(changed) < _CONCURRENCY:
                 series = self._correlated(self._notes.popleft())
                 if series is not None:
                     changed[id(series)] = series
-            self._late = list(changed.values())
-            dealt_with = await asyncio.gather(*(self._write(series) for series in self._late))
-            self._late = [series for series, done in zip(self._late, dealt_with, strict=True) if not done]
-            if self._late:
+            self._pending = list(changed.values())
+            dealt_with = await asyncio.gather(*(self._write(series) for series in self._pending))
+            self._pending = [series for series, done in zip(self._pending, dealt_with, strict=True) if not done]
+            if self._pending:
                 await self._clock.sleep(self._backoff.next())
             else:
                 self._backoff.reset()
@@ -162,7 +162,7 @@ class Events:
         if (note.moment - start).total_seconds() > _SIMILAR_SECONDS:
             start, messages = note.moment, set()
         messages.add(note.message)
-        _remember(self._similar, similar, (start, messages))
+        _store(self._similar, similar, (start, messages))
         combined = len(messages) > _SIMILAR
         if combined:
             messages.discard(note.message)
@@ -172,7 +172,7 @@ class Events:
         if series is None:
             self._number += 1
             series = _Series(note, self._number % 1000)
-        _remember(self._series, same, series)
+        _store(self._series, same, series)
         series.note = note
         series.count += 1
         series.last = note.moment
@@ -181,13 +181,13 @@ class Events:
     def _allowed(self, about: tuple[object, ...], moment: datetime) -> bool:
         now = moment.timestamp()
         tokens, before = self._tokens.pop(about, (_BURST, now))
-        tokens = min(tokens + max(now - before, 0) * _REFILL, _BURST)  # clocks are set back sometimes
+        tokens = min(tokens + max(now - before, 0) * _REFILL, _BURST)  # the wall clock may be set back
         allowed = tokens >= 1
-        _remember(self._tokens, about, (tokens - 1 if allowed else tokens, now))
+        _store(self._tokens, about, (tokens - 1 if allowed else tokens, now))
         return allowed
 
     async def _write(self, series: _Series) -> bool:
-        """Whether there is no more to do about it."""
+        """Write a series; returns whether it is done, or dropped."""
         try:
             if series.stored:
                 await self._count(series)
@@ -196,12 +196,12 @@ class Events:
         except StatusError as error:
             series.refused += 1
             log.debug("event %s/%s: %s", series.namespace, series.name, error)
-            if _is_meant(error) or series.refused >= _REFUSALS:
+            if _is_permanent(error) or series.refused >= _REFUSALS:
                 series.refused = 0
                 return True
             return False
         except Unreachable as error:
-            # That a server is gone is news once: it may be for long.
+            # An outage is logged once: it may be long.
             level = logging.DEBUG if self._backoff.failures else logging.INFO
             log.log(level, "event %s/%s: not written yet: %s", series.namespace, series.name, error)
             return False
@@ -215,7 +215,7 @@ class Events:
         except StatusError as error:
             if error.code != 404:
                 raise
-            series.stored = False  # events are forgotten after a while
+            series.stored = False  # events expire
 
     async def _create(self, series: _Series) -> None:
         try:
@@ -224,20 +224,20 @@ class Events:
             else:
                 await self._client.create(EVENTS, _old_form(series), series.namespace)
         except StatusError as error:
-            if error.code != 409:  # written, but the answer was lost
+            if error.code != 409:  # written, but the response was lost
                 raise
         series.stored = True
 
 
-def _is_meant(error: StatusError) -> bool:
-    """Whether a refusal would be the same the next time. A namespace that ends takes no more, and nobody misses it."""
+def _is_permanent(error: StatusError) -> bool:
+    """Whether a rejection is permanent; a terminating namespace accepts no new events."""
     causes = (error.status.get("details") or {}).get("causes") or ()
     ends = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
     return ends or (error.code < 500 and error.code not in (401, 403, 429))
 
 
 class Recorder:
-    """What one component says about objects."""
+    """Records the events of one component."""
 
     __slots__ = ("_component", "_events")
 
@@ -246,12 +246,12 @@ class Recorder:
         self._component = component
 
     def event(self, about: Tree, type: EventType, reason: str, message: str, action: str = "") -> None:
-        """Note an event about an object; returns at once."""
+        """Queue an event about an object; returns immediately."""
         self._events.note(self._component, about, type, reason, message, action)
 
 
 async def _idle() -> None:
-    """Wait until the event loop has little to do, but not longer than about a second."""
+    """Wait until the event loop is idle, about a second at most."""
     loop = asyncio.get_running_loop()
     latest = loop.time() + 1.0
     while True:
@@ -263,9 +263,9 @@ async def _idle() -> None:
         await asyncio.sleep(0.05)
 
 
-def _remember(memory: OrderedDict[tuple[object, ...], _Value], key: tuple[object, ...], value: _Value) -> None:
+def _store(memory: OrderedDict[tuple[object, ...], _Value], key: tuple[object, ...], value: _Value) -> None:
     memory[key] = value
-    if len(memory) > _MOST_REMEMBERED:
+    if len(memory) > _MAX_ENTRIES:
         memory.popitem(last=False)
 
 
@@ -323,7 +323,7 @@ def _new_form(series: _Series, instance: str) -> Tree:
 
 
 def _cut(note: str) -> str:
-    """What fits of a note, counted in bytes."""
+    """A note truncated to the limit in bytes."""
     data = note.encode()
     return note if len(data) <= _LONGEST_NOTE else data[: _LONGEST_NOTE - 3].decode(errors="ignore") + "..."
 

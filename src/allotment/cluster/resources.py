@@ -1,4 +1,4 @@
-"""The built-in resources that programs work with, at the version they speak."""
+"""The built-in resources that programs use, in the version they use."""
 
 from __future__ import annotations
 

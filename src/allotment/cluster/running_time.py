@@ -1,8 +1,7 @@
-"""How long this process has been running, without the time in which it stood still.
+"""The running time of this process, without the time in which it was suspended.
 
-A process may be stopped (SIGSTOP, a debugger, a suspended machine, something that blocks the event loop). Its clock may
-go on meanwhile, and then shows a long silence of those that the process could not hear. A program that concludes
-something from silence measures it in running time.
+A process may be suspended (SIGSTOP, a debugger, a suspended machine, a blocked event loop) while its clock advances.
+Afterwards, other machines seem to have been silent for long. Programs that act on silence measure it in running time.
 
 While the event loop runs, the clock is read at least once in each step. Of the time between two readings one step is
 running time at most; in the rest nothing ran. The wall clock is not used: setting it changes nothing.
@@ -19,7 +18,7 @@ from allotment.cluster.clock import Clock
 _STEP_SECONDS: Final = 5.0
 _LEAST_SECONDS: Final = 0.1
 _MOST_SECONDS: Final = 1.0
-#: Real seconds; a longer standstill is logged.
+#: Real seconds; a longer suspension is logged.
 _NOTICED_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -39,9 +38,9 @@ class RunningTime:
         now = self._clock.seconds()
         elapsed, self._read = now - self._read, now
         self._running += min(elapsed, self._step)
-        stood = (elapsed - self._step) / self._clock.speed
-        if stood >= _NOTICED_SECONDS:
-            log.warning("the process did not run for %.0f s; this does not count against nodes and pods", stood)
+        suspended = (elapsed - self._step) / self._clock.speed
+        if suspended >= _NOTICED_SECONDS:
+            log.warning("the process did not run for %.0f s; this does not count against nodes and pods", suspended)
         return self._running
 
     async def run(self) -> None:

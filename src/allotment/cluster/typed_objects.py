@@ -1,5 +1,5 @@
-"""A cluster's objects as the values that tools work on, kept current by caches: an object that has not changed is read
-once, and one that cannot be read costs only itself.
+"""Typed values of a cluster's objects for the tools, kept current by caches: each version of an object is decoded once, and
+an object that cannot be decoded is left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 Kinds = Iterable[tuple[Resource, type[Object]]]
 
-#: What says which devices there are, who has them and who asks for them.
+#: The kinds that determine devices, their allocations and the requests for them.
 OF_DEVICES: Final[tuple[tuple[Resource, type[Object]], ...]] = (
     (NAMESPACES, Namespace),
     (NODES, Node),
@@ -48,14 +48,14 @@ OF_DEVICES: Final[tuple[tuple[Resource, type[Object]], ...]] = (
 
 
 class Values:
-    """Values of cached objects. ``prepared``: their trees as they are to be read. May be used beside the event loop."""
+    """Values of cached objects. ``prepared`` maps a tree before it is decoded. May be used in another thread."""
 
     def __init__(self, prepared: Callable[[Tree], Tree] = lambda tree: tree) -> None:
         self._prepared = prepared
         self._known: dict[tuple[type[Object], str], tuple[int, Object | None]] = {}
 
     def of(self, items: Iterable[tuple[CachedItem[Any], type[Object]]]) -> list[Object]:
-        """The values, in order; those that were not asked for are forgotten."""
+        """The values, in order; values of other objects are dropped."""
         known: dict[tuple[type[Object], str], tuple[int, Object | None]] = {}
         for item, type in items:
             before = self._known.get((type, item.uid))
@@ -67,7 +67,7 @@ class Values:
 
 
 class Objects:
-    """The objects of some kinds, pods in the order in which a scheduler takes them: by priority, then by age."""
+    """The objects of some kinds; pods in scheduling order: by priority, then by age."""
 
     def __init__(self, caches: Caches, kinds: Kinds = OF_DEVICES) -> None:
         self._kinds = [(caches.trees(resource), type) for resource, type in kinds]
@@ -75,18 +75,18 @@ class Objects:
 
     @property
     def caches(self) -> tuple[Cache[Any], ...]:
-        """What they are read from."""
+        """The caches of the kinds."""
         return tuple(cache for cache, _ in self._kinds)
 
     async def synced(self) -> None:
-        """Wait until all of them have been listed once."""
+        """Wait until all caches have been listed once."""
         await all_synced(*self.caches)
 
-    def on_change(self, tell: Callable[[], None]) -> Callable[[], None]:
-        """Be told that anything has changed. Returns what ends it."""
+    def on_change(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call ``notify`` after every change. Returns a function that ends this."""
 
         def changed(old: CachedItem[Any] | None, new: CachedItem[Any] | None) -> None:
-            tell()
+            notify()
 
         ends = [cache.on_change(changed) for cache in self.caches]
 
@@ -97,7 +97,7 @@ class Objects:
         return end
 
     def values(self) -> list[Object]:
-        """All of them now."""
+        """All objects now."""
         return self._values.of(
             (item, type)
             for cache, type in self._kinds
@@ -106,8 +106,8 @@ class Objects:
 
 
 def value_of(item: CachedItem[Any], type: type[Object], tree: Tree | None = None) -> Object | None:
-    """The value of an object, of its ``tree`` if that is to be another; None, and a line in the log, if it cannot be
-    read: by a newer server than we know, or by hand."""
+    """Decode an object, or ``tree`` instead of its own. Logs a warning and returns None if that fails, as for objects
+    of an unknown newer server or malformed ones."""
     try:
         return read_value(item.tree if tree is None else tree, type)
     except (msgspec.ValidationError, QuantityError) as error:
@@ -116,5 +116,5 @@ def value_of(item: CachedItem[Any], type: type[Object], tree: Tree | None = None
 
 
 def queue_order(pod: CachedItem[Any]) -> tuple[int, str, str, str]:
-    """For sorting pods as a scheduler takes them."""
+    """Sort key of pods in scheduling order."""
     return (-(pod.spec.get("priority") or 0), pod.tree["metadata"].get("creationTimestamp") or "", *pod.key)

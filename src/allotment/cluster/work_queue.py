@@ -1,7 +1,7 @@
-"""Work to be done about keys: each key once however often it was asked for, several keys at a time, failures again.
+"""A work queue of keys: requests for a key are merged, keys run concurrently, failures are retried.
 
-A key that is asked for while it is being worked on is done again afterwards, never twice at the same time. What fails
-comes back after a wait that doubles. Nothing runs while there is nothing to do.
+A key that is added while it is running runs again afterwards, never twice at the same time. Failed keys are retried
+with exponential backoff. No task runs while the queue is empty.
 
 Between two keys a worker yields to the event loop. Work that waits for nothing and requests itself or another key again
 therefore costs processor time, but never stops what else runs in the process: a lab is one event loop.
@@ -26,15 +26,15 @@ K = TypeVar("K", bound=Hashable)
 
 log = logging.getLogger(__name__)
 
-#: Somebody else was faster, which is nobody's fault; a kind is served in unknown versions only, which the client has
-#: reported once; or a quota is full, which the object's events tell.
+#: 404, 409: another client was faster. 406: the kind is served in unknown versions only, which the client has logged.
+#: 403: a quota is exhausted, which the object's events report.
 _LEVELS: Final = {404: logging.DEBUG, 409: logging.DEBUG, 406: logging.DEBUG, 403: logging.INFO}
-#: That the cluster does not answer, or has too much to do, concerns all keys: one of them is told about in so long.
-_TOLD_SECONDS: Final = 10.0
+#: An unreachable or overloaded cluster affects all keys; it is logged for one key in this interval.
+_LOG_SECONDS: Final = 10.0
 
 
 class WorkQueue(Generic[K]):
-    """``work(key)`` returns ``None`` when all is done, or after how many seconds to look at the key again."""
+    """``work(key)`` returns None when the key is done, or the seconds until it must run again."""
 
     def __init__(
         self, name: str, work: Callable[[K], Awaitable[float | None]], *, clock: Clock, random: Random,
@@ -48,22 +48,22 @@ class WorkQueue(Generic[K]):
         self._first_wait = first_wait
         self._longest_wait = longest_wait
         self._ready: deque[K] = deque()
-        self._waiting: set[K] = set()  # what is in _ready
+        self._waiting: set[K] = set()  # the keys in _ready
         self._running: set[K] = set()
-        self._again: set[K] = set()  # asked for while running
+        self._again: set[K] = set()  # added while running
         self._timers: dict[K, tuple[float, Timer]] = {}
         self._failures: dict[K, Backoff] = {}
         self._active = 0
         self._group: asyncio.TaskGroup | None = None
         self._stopping = NEVER
-        self._trouble_told = -inf
+        self._outage_logged = -inf
 
     def __len__(self) -> int:
         """Keys ready or being worked on."""
         return len(self._ready) + len(self._running)
 
     def add(self, key: K, after: float = 0.0) -> None:
-        """Ask for work on a key, now or after some seconds; of several later times the first counts."""
+        """Add a key, now or after some seconds; of several later times the earliest counts."""
         if after > 0:
             self._add_later(key, after)
         elif key in self._running:
@@ -71,10 +71,10 @@ class WorkQueue(Generic[K]):
         elif key not in self._waiting:
             self._waiting.add(key)
             self._ready.append(key)
-            self._staff()
+            self._start_worker()
 
     def cancel(self, key: K) -> None:
-        """Forget a later time that was set for a key."""
+        """Cancel the delayed run of a key."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer[1].cancel()
@@ -94,12 +94,12 @@ class WorkQueue(Generic[K]):
         self._timers[key] = due, self._clock.later(after, ring)
 
     async def run(self, stopping: Shutdown = NEVER) -> None:
-        """Work until it is to stop; then finish what is under way."""
+        """Run until shutdown; then finish the keys in progress."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._stopping = stopping
             try:
-                self._staff()
+                self._start_worker()
                 await stopping.wait()
             finally:
                 self._group = None
@@ -107,7 +107,7 @@ class WorkQueue(Generic[K]):
                     timer.cancel()
                 self._timers.clear()
 
-    def _staff(self) -> None:
+    def _start_worker(self) -> None:
         if self._group is not None and self._active < self._workers and self._ready:
             self._active += 1
             self._group.create_task(self._worker(), name=self.name)
@@ -118,10 +118,10 @@ class WorkQueue(Generic[K]):
                 key = self._ready.popleft()
                 self._waiting.discard(key)
                 self._running.add(key)
-                # Somebody else takes what is left, should this key have to wait for the cluster.
-                self._staff()
+                # Another worker takes the next key if this one has to wait for the cluster.
+                self._start_worker()
                 try:
-                    await self._one(key)
+                    await self._run_key(key)
                 finally:
                     self._running.discard(key)
                     if key in self._again:
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
         finally:
             self._active -= 1
 
-    async def _one(self, key: K) -> None:
+    async def _run_key(self, key: K) -> None:
         try:
             after = await self._work(key)
         except StatusError as error:
@@ -142,7 +142,7 @@ class WorkQueue(Generic[K]):
         except Unreachable as error:
             self._failed(key, self._once(logging.INFO), error)
         except Exception as error:
-            if key not in self._failures:  # where it happened is told once
+            if key not in self._failures:  # the traceback is logged once
                 log.exception("%s: %s failed", self.name, key)
             self._failed(key, logging.WARNING, error)
         else:
@@ -152,9 +152,9 @@ class WorkQueue(Generic[K]):
 
     def _once(self, level: int) -> int:
         now = self._clock.seconds()
-        if now - self._trouble_told < _TOLD_SECONDS:
+        if now - self._outage_logged < _LOG_SECONDS:
             return logging.DEBUG
-        self._trouble_told = now
+        self._outage_logged = now
         return level
 
     def _failed(self, key: K, level: int, error: Exception) -> None:

@@ -69,7 +69,7 @@ def capture_uncaught() -> None:
 def redact(text: str) -> str:
     """A text without the secrets that may be in it.
 
-    >>> hidden("401 for Bearer abc.def")
+    >>> redact("401 for Bearer abc.def")
     '401 for Bearer ***'
     """
     return _SECRETS.sub(lambda found: f"{found[1] or ''}***", text)
@@ -79,7 +79,7 @@ def object_fields(arguments: Any) -> dict[str, str]:
     """The object that a message is about: the first of its arguments that has a name and a namespace.
 
     >>> from allotment.model.meta import ObjectKey
-    >>> about((ObjectKey("default", "web"),))
+    >>> object_fields((ObjectKey("default", "web"),))
     {'namespace': 'default', 'name': 'web'}
     """
     for argument in arguments if isinstance(arguments, tuple) else ():

@@ -33,7 +33,7 @@ def watched_resources(part: str) -> tuple[Resource, ...]:
     Pods wait for these parts. The autoscaler and the annotator take long over what they do, and need much for it: a
     copy of theirs that stands by costs next to nothing.
 
-    >>> [resource.plural for resource in followed("taints")]
+    >>> [resource.plural for resource in watched_resources("taints")]
     ['pods', 'resourceclaims', 'resourceslices', 'devicetaintrules']
     """
     rules = [rule for rule in COMPONENTS[part].cluster_wide if "watch" in rule.verbs]

@@ -52,7 +52,7 @@ def export_traces(endpoint: str, service: str, observing: Instrumentation) -> It
 def traces_url(endpoint: str) -> str:
     """With the path that OTLP has for traces, where only a host is said.
 
-    >>> full("http://jaeger:4318")
+    >>> traces_url("http://jaeger:4318")
     'http://jaeger:4318/v1/traces'
     """
     rest = endpoint.split("://", 1)[-1].rstrip("/")

@@ -1,7 +1,8 @@
-"""Ruin and recreate: remove some bins, construct bins for their items again, keep the result if it costs no more.
+"""Large neighborhood search: remove some bins, construct bins for their items again, keep the result if it costs no
+more.
 
-Schrimpf, Schneider, Stamm-Wilbrandt and Dueck, "Record breaking optimization results using the ruin and recreate
-principle" (2000).
+Also known as ruin and recreate: Schrimpf, Schneider, Stamm-Wilbrandt and Dueck, "Record breaking optimization results
+using the ruin and recreate principle" (2000).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LargeNeighborhoodSearch:
         self._keep = frozenset(keep)
 
     def step(self, keep_going: KeepGoing) -> bool:
-        """Ruin and recreate once; True if the solution improved."""
+        """Remove and reconstruct some bins; returns whether the solution improved."""
         before = self.solution
         after = before.copy()
         for (number, load), count in self._choose_bins().items():

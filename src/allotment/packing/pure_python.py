@@ -1,4 +1,4 @@
-"""The search without numpy and HiGHS: the baselines, then ruin and recreate with a greedy heuristic."""
+"""The search without numpy and HiGHS: the baselines, then a neighborhood search with a greedy heuristic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search with numpy and HiGHS: relaxation prices, construction, column generation, rounding, ruin and recreate.
+"""The search with numpy and HiGHS: relaxation prices, construction, column generation, rounding, neighborhood search.
 
 It runs in short steps. The next step depends on earlier results, never on a clock, so that a search is reproducible.
 """
@@ -55,7 +55,7 @@ def round_down(
 
 #: Improvements use types whose loads can be worth this fraction of their price, or all types if there are few.
 _NEAR_PRICE, _FEW_TYPES = 0.97, 12
-#: Steps of ruin and recreate in a round. They run only in every fourth round while the solution is much nearer to the
+#: Steps of neighborhood search in a round. They run only in every fourth round while the solution is much nearer to the
 #: linear program's cost than this cost is to the bound, by the ratio of the two gaps.
 _STEPS, _PROOF_ROUNDS, _GAP_RATIO = 15, 4, 0.3
 #: Rounds without an improvement after which the search ends.
@@ -184,7 +184,7 @@ class Search:
         self._improve(columns, proof_columns)
 
     def _improve(self, columns: ColumnGeneration, proof_columns: ColumnGeneration) -> None:
-        """Alternate between proofs, new loads, and ruin and recreate, which runs more often the larger the gap is."""
+        """Alternate between proofs, new loads, and neighborhood search, which runs more often the larger the gap is."""
         assert columns.duals is not None
         rounded = columns.duals.cost
         neighborhoods = self._neighborhood_search(columns)

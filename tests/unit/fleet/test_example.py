@@ -54,7 +54,7 @@ def test_a_fleet_names_its_nodes_by_mode_and_brings_the_classes() -> None:
         ("shard", "unknown mode 'shard'"),
     ],
 )
-def test_invalid_modes_are_rejected(text: str, told: str) -> None:
+def test_invalid_modes_are_rejected(text: str, message: str) -> None:
     with pytest.raises(FleetError) as caught:
         parse_mode(text, hardware("example"))
-    assert told in str(caught.value)
+    assert message in str(caught.value)

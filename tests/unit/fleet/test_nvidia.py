@@ -138,10 +138,10 @@ def test_what_is_not_known_is_left_out() -> None:
 
 def test_what_is_known_beyond_the_profile_is_published() -> None:
     (gpu,) = gpus("h100")
-    told = gpu._replace(
+    published = gpu._replace(
         addressing_mode="HMM", product="x" * 100, driver_version="580.105.08", cuda_driver_version="13.0"
     )
-    (((device,),), _) = offering((told,), Full())
+    (((device,),), _) = offering((published,), Full())
     assert device.attributes["addressingMode"].string == "HMM"
     assert len(device.attributes["productName"].string or "") == 64
     assert device.attributes["driverVersion"].version == "580.105.8"
@@ -173,11 +173,11 @@ def test_no_answer_of_a_driver_makes_a_slice_that_the_api_refuses(words: str, nu
 def test_a_vfio_device_has_an_identity_that_needs_no_nvml() -> None:
     first, second = gpus("dgx-a100-40gb", 2)
     ((device, other),), counters = offering((first._replace(iommu_fd=True), second), Vfio())
-    told = {
+    published = {
         name: next(value for value in msgspec.to_builtins(attribute).values())
         for name, attribute in device.attributes.items()
     }
-    assert told == {
+    assert published == {
         "deviceID": "0x20b0",
         "iommuFDEnabled": True,
         "productName": "NVIDIA A100-SXM4-40GB",

@@ -27,7 +27,7 @@ def _best(problem: Problem, holds: ExactCheck, values: list[float], bin: int) ->
     return max(sum(values[kind] * n for kind, n in load) for load in loads if not load or holds(bin, load))
 
 
-@given(seed=st.integers(0, 1 << 40), width=st.sampled_from((1, 3, 500)), asked=st.floats(0, 40))
+@given(seed=st.integers(0, 1 << 40), width=st.sampled_from((1, 3, 500)), threshold=st.floats(0, 40))
 def test_no_load_is_worth_more_than_the_bound(seed: int, width: int, threshold: float) -> None:
     random = Random(seed)
     problem, holds = random_problem(random)
@@ -47,8 +47,8 @@ def test_no_load_is_worth_more_than_the_bound(seed: int, width: int, threshold: 
             assert threshold < value <= found.bound
 
 
-@given(seed=st.integers(0, 1 << 40), asked=st.floats(0.5, 40))
-def test_a_thorough_search_finds_and_proves_the_best_load(seed: int, asked: float) -> None:
+@given(seed=st.integers(0, 1 << 40), threshold=st.floats(0.5, 40))
+def test_a_thorough_search_finds_and_proves_the_best_load(seed: int, threshold: float) -> None:
     random = Random(seed)
     problem, holds = random_problem(random)
     values = [random.random() * 30 for _ in problem.kinds]
@@ -59,10 +59,12 @@ def test_a_thorough_search_finds_and_proves_the_best_load(seed: int, asked: floa
         if not len(arrays.kinds):
             continue
         tightened = TightenedBinType(problem, arrays, CutPool())
-        found = price_loads(tightened, np.array(values), asked, oracle.fits_rows, Effort(50, 500, 6, 500), max_loads=3)
+        found = price_loads(
+            tightened, np.array(values), threshold, oracle.fits_rows, Effort(50, 500, 6, 500), max_loads=3
+        )
         best = _best(problem, rows_only, values, number)
-        assert max(found.bound, asked) >= best
-        if best > asked * 1.001:
+        assert max(found.bound, threshold) >= best
+        if best > threshold * 1.001:
             assert found.loads
             assert sum(values[kind] * n for kind, n in found.loads[0]) == pytest.approx(best, rel=1e-3)
 

@@ -122,7 +122,7 @@ def test_existing_bins_are_used_before_new_ones() -> None:
     problem = Problem(("a",), (5,), (plain(8, row, needs=((4,),)), plain(0, row, needs=((4,),), most=2)))
     packing = solved(problem)
     assert packing.cost == packing.bound == 8
-    assert sum(bought.count for bought in packing.bins if bought.bin_type == 1) == 2
+    assert sum(packed.count for packed in packing.bins if packed.bin_type == 1) == 2
 
 
 def test_an_item_that_takes_all_units_leaves_none_for_shares() -> None:
@@ -140,7 +140,7 @@ def test_items_rejected_together_are_packed_apart() -> None:
     holds = ExactCheck(problem, frozenset({(0, 1)}))
     packing = solve(problem, holds, keep_going=counted(200))
     check_packing(problem, holds, packing)
-    assert {bought.load for bought in packing.bins} == {((0, 2),), ((1, 2),)}
+    assert {packed.load for packed in packing.bins} == {((0, 2),), ((1, 2),)}
 
 
 def test_items_that_fit_no_bin_type_are_unpacked_with_a_note() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from allotment.apiserver.kinds.events import EVENTS_V1, from_events_v1
 from allotment.apiserver.kinds.kind import TableConverter
-from allotment.apiserver.reads.columns import NONE, age, born, duration, few, labels, name_of, selector, table
+from allotment.apiserver.reads.columns import NONE, age, age_of, duration, labels, name_of, selector, shortened, table
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 
@@ -26,12 +26,12 @@ def _status(tree: Tree) -> Tree:
     return tree.get("status") or {}
 
 
-def _plain(*cells: Callable[[Tree], Any], aged: bool = True) -> Callable[[Tree, str], list[Any]]:
+def _simple_row(*cells: Callable[[Tree], Any], aged: bool = True) -> Callable[[Tree, str], list[Any]]:
     """A row function for a name, some cells and, unless ``aged`` is false, an age."""
 
     def row(tree: Tree, now: str) -> list[Any]:
-        made = [name_of(tree), *(cell(tree) for cell in cells)]
-        return [*made, born(tree, now)] if aged else made
+        row_cells = [name_of(tree), *(cell(tree) for cell in cells)]
+        return [*row_cells, age_of(tree, now)] if aged else row_cells
 
     return row
 
@@ -42,9 +42,9 @@ def _plain(*cells: Callable[[Tree], Any], aged: bool = True) -> Callable[[Tree, 
 def _node(tree: Tree, now: str) -> list[Any]:
     status, spec = _status(tree), _spec(tree)
     ready = next((item for item in status.get("conditions") or () if item.get("type") == "Ready"), None)
-    word = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
+    state = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
     if spec.get("unschedulable"):
-        word += ",SchedulingDisabled"
+        state += ",SchedulingDisabled"
     own = tree["metadata"].get("labels") or {}
     roles = {key.removeprefix(_ROLE) for key in own if key.startswith(_ROLE)} - {""}
     if own.get("kubernetes.io/role"):
@@ -55,7 +55,7 @@ def _node(tree: Tree, now: str) -> list[Any]:
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
     return [
-        name_of(tree), word, ",".join(sorted(roles)) or NONE, born(tree, now), info.get("kubeletVersion") or "",
+        name_of(tree), state, ",".join(sorted(roles)) or NONE, age_of(tree, now), info.get("kubeletVersion") or "",
         addresses.get("InternalIP") or NONE, addresses.get("ExternalIP") or NONE, info.get("osImage") or _UNKNOWN,
         kernel, info.get("containerRuntimeVersion") or _UNKNOWN,
     ]  # fmt: skip
@@ -95,7 +95,7 @@ def _service(tree: Tree, now: str) -> list[Any]:
     )
     addresses = spec.get("clusterIPs") or [NONE]
     return [
-        name_of(tree), spec.get("type") or "", addresses[0], _external(tree, spec), ports or NONE, born(tree, now),
+        name_of(tree), spec.get("type") or "", addresses[0], _external(tree, spec), ports or NONE, age_of(tree, now),
         labels(spec.get("selector")),
     ]  # fmt: skip
 
@@ -117,7 +117,7 @@ def _endpoints(tree: Tree) -> str:
         addresses = [item.get("ip") or "" for item in subset.get("addresses") or ()]
         ports = subset.get("ports") or ()
         shown += [f"{ip}:{port.get('port')}" for port in ports for ip in addresses] if ports else addresses
-    return few(shown)
+    return shortened(shown)
 
 
 def _hosts(tree: Tree) -> str:
@@ -150,7 +150,7 @@ def _ingress_class(tree: Tree, now: str) -> list[Any]:
         group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
         shown = f"{parameters.get('kind') or ''}{group}/{parameters.get('name') or ''}"
     name = _default(tree, "ingressclass.kubernetes.io/is-default-class")
-    return [name, spec.get("controller") or "", shown, born(tree, now)]
+    return [name, spec.get("controller") or "", shown, age_of(tree, now)]
 
 
 def _default(tree: Tree, annotation: str) -> str:
@@ -160,12 +160,12 @@ def _default(tree: Tree, annotation: str) -> str:
 
 def _slice_ports(tree: Tree) -> str:
     ports = tree.get("ports") or ()
-    return few([str(port.get("port") or port.get("name") or "*") for port in ports]) if ports else _UNSET
+    return shortened([str(port.get("port") or port.get("name") or "*") for port in ports]) if ports else _UNSET
 
 
 def _slice_addresses(tree: Tree) -> str:
     found = [address for endpoint in tree.get("endpoints") or () for address in endpoint.get("addresses") or ()]
-    return few(found) if found else _UNSET
+    return shortened(found) if found else _UNSET
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _volume(tree: Tree, now: str) -> list[Any]:
         spec.get("persistentVolumeReclaimPolicy") or "", _phase(tree),
         f"{claim.get('namespace') or ''}/{claim.get('name') or ''}" if claim else "",
         spec.get("storageClassName") or "", spec.get("volumeAttributesClassName") or _UNSET,
-        _status(tree).get("reason") or "", born(tree, now), spec.get("volumeMode") or _UNSET,
+        _status(tree).get("reason") or "", age_of(tree, now), spec.get("volumeMode") or _UNSET,
     ]  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def _volume_claim(tree: Tree, now: str) -> list[Any]:
     return [
         name_of(tree), _phase(tree), bound, str((status.get("capacity") or {}).get("storage", "0")) if bound else "",
         _modes(status.get("accessModes")) if bound else "", spec.get("storageClassName") or "",
-        spec.get("volumeAttributesClassName") or _UNSET, born(tree, now), spec.get("volumeMode") or _UNSET,
+        spec.get("volumeAttributesClassName") or _UNSET, age_of(tree, now), spec.get("volumeMode") or _UNSET,
     ]  # fmt: skip
 
 
@@ -207,7 +207,7 @@ def _csi_driver(tree: Tree, now: str) -> list[Any]:
         name_of(tree), spec.get("attachRequired", True), bool(spec.get("podInfoOnMount")),
         bool(spec.get("storageCapacity")),
         _UNSET if requests is None else ",".join(item.get("audience") or "" for item in requests),
-        bool(spec.get("requiresRepublish")), ",".join(spec.get("volumeLifecycleModes") or ()) or NONE, born(tree, now),
+        bool(spec.get("requiresRepublish")), ",".join(spec.get("volumeLifecycleModes") or ()) or NONE, age_of(tree, now),
     ]  # fmt: skip
 
 
@@ -223,7 +223,7 @@ def _binding(tree: Tree, now: str) -> list[Any]:
         by_kind.setdefault(subject.get("kind") or "", []).append(name)
     shown = [", ".join(by_kind.get(kind, ())) for kind in ("User", "Group", "ServiceAccount")]
     role = f"{reference.get('kind') or ''}/{reference.get('name') or ''}"
-    return [name_of(tree), role, born(tree, now), *shown]
+    return [name_of(tree), role, age_of(tree, now), *shown]
 
 
 def _quota(tree: Tree, now: str) -> list[Any]:
@@ -232,18 +232,18 @@ def _quota(tree: Tree, now: str) -> list[Any]:
     for name, hard in sorted((status.get("hard") or {}).items()):
         shown = f"{name}: {Quantity.parse(str(used.get(name, '0')))}/{Quantity.parse(str(hard))}"
         parts[name.startswith("limits.")].append(shown)
-    return [name_of(tree), ", ".join(parts[False]), ", ".join(parts[True]), born(tree, now)]
+    return [name_of(tree), ", ".join(parts[False]), ", ".join(parts[True]), age_of(tree, now)]
 
 
 def _budget(tree: Tree, now: str) -> list[Any]:
     spec = _spec(tree)
     bounds = [str(spec[name]) if spec.get(name) is not None else "N/A" for name in ("minAvailable", "maxUnavailable")]
-    return [name_of(tree), *bounds, _status(tree).get("disruptionsAllowed") or 0, born(tree, now)]
+    return [name_of(tree), *bounds, _status(tree).get("disruptionsAllowed") or 0, age_of(tree, now)]
 
 
 def _priority_class(tree: Tree, now: str) -> list[Any]:
     return [
-        name_of(tree), tree.get("value") or 0, bool(tree.get("globalDefault")), born(tree, now),
+        name_of(tree), tree.get("value") or 0, bool(tree.get("globalDefault")), age_of(tree, now),
         tree.get("preemptionPolicy") or "",
     ]  # fmt: skip
 
@@ -251,14 +251,14 @@ def _priority_class(tree: Tree, now: str) -> list[Any]:
 def _pod_group(tree: Tree, now: str) -> list[Any]:
     spec = _spec(tree)
     conditions = {item.get("type"): item for item in _status(tree).get("conditions") or ()}
-    word = "Pending"
+    state = "Pending"
     if "PodGroupScheduled" in conditions:
-        word = "Scheduled" if conditions["PodGroupScheduled"].get("status") == "True" else "Unschedulable"
+        state = "Scheduled" if conditions["PodGroupScheduled"].get("status") == "True" else "Unschedulable"
     if "DisruptionTarget" in conditions:
-        word = conditions["DisruptionTarget"].get("reason") or ""
+        state = conditions["DisruptionTarget"].get("reason") or ""
     gang = (spec.get("schedulingPolicy") or {}).get("gang") is not None
     workload = ((spec.get("podGroupTemplateRef") or {}).get("workload") or {}).get("workloadName")
-    return [name_of(tree), "Gang" if gang else "Basic", workload or NONE, word, born(tree, now)]
+    return [name_of(tree), "Gang" if gang else "Basic", workload or NONE, state, age_of(tree, now)]
 
 
 def _param_kind(tree: Tree) -> str:
@@ -276,13 +276,13 @@ def _param_ref(tree: Tree) -> str:
 def _signing_request(tree: Tree, now: str) -> list[Any]:
     spec, status = _spec(tree), _status(tree)
     found = {item.get("type") for item in status.get("conditions") or ()}
-    word = next((sort for sort in ("Denied", "Approved") if sort in found), "Pending")
-    word += ",Failed" if "Failed" in found else ""
-    word += ",Issued" if status.get("certificate") else ""
+    state = next((sort for sort in ("Denied", "Approved") if sort in found), "Pending")
+    state += ",Failed" if "Failed" in found else ""
+    state += ",Issued" if status.get("certificate") else ""
     seconds = spec.get("expirationSeconds")
     asked = NONE if seconds is None else duration(seconds)
     signer = spec.get("signerName") or NONE
-    return [name_of(tree), born(tree, now), signer, spec.get("username") or "", asked, word]
+    return [name_of(tree), age_of(tree, now), signer, spec.get("username") or "", asked, state]
 
 
 def _at(*steps: str, default: Any = "") -> Callable[[Tree], Any]:
@@ -326,18 +326,20 @@ _EVENTS: Final = table(
 _BINDINGS: Final = table(_binding, "Name", "Role", "Age", "Users*", "Groups*", "ServiceAccounts*")
 _POLICY: Final = {
     f"{kind}admissionpolicies.{_ADMISSION}": table(
-        _plain(_length("spec", part), _param_kind), "Name", f"{part.title()}:integer", "ParamKind", "Age"
+        _simple_row(_length("spec", part), _param_kind), "Name", f"{part.title()}:integer", "ParamKind", "Age"
     )
     for kind, part in (("validating", "validations"), ("mutating", "mutations"))
 }
 _POLICY_BINDINGS: Final = {
     f"{kind}admissionpolicybindings.{_ADMISSION}": table(
-        _plain(_at("spec", "policyName"), _param_ref), "Name", "PolicyName", "ParamRef", "Age"
+        _simple_row(_at("spec", "policyName"), _param_ref), "Name", "PolicyName", "ParamRef", "Age"
     )
     for kind in ("validating", "mutating")
 }
 _WEBHOOKS: Final = {
-    f"{kind}webhookconfigurations.{_ADMISSION}": table(_plain(_length("webhooks")), "Name", "Webhooks:integer", "Age")
+    f"{kind}webhookconfigurations.{_ADMISSION}": table(
+        _simple_row(_length("webhooks")), "Name", "Webhooks:integer", "Age"
+    )
     for kind in ("validating", "mutating")
 }
 
@@ -346,16 +348,16 @@ TABLES: Final[Mapping[str, TableConverter]] = {
         _node, "Name", "Status", "Roles", "Age", "Version", "Internal-IP*", "External-IP*", "OS-Image*",
         "Kernel-Version*", "Container-Runtime*",
     ),
-    "namespaces": table(_plain(_at("status", "phase")), "Name", "Status", "Age"),
+    "namespaces": table(_simple_row(_at("status", "phase")), "Name", "Status", "Age"),
     "events": _EVENTS,
     "events.events.k8s.io": _EVENTS,
     "services": table(_service, "Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector*"),
-    "endpoints": table(_plain(_endpoints), "Name", "Endpoints", "Age"),
+    "endpoints": table(_simple_row(_endpoints), "Name", "Endpoints", "Age"),
     "endpointslices.discovery.k8s.io": table(
-        _plain(_at("addressType"), _slice_ports, _slice_addresses), "Name", "AddressType", "Ports", "Endpoints", "Age"
+        _simple_row(_at("addressType"), _slice_ports, _slice_addresses), "Name", "AddressType", "Ports", "Endpoints", "Age"
     ),
     "ingresses.networking.k8s.io": table(
-        _plain(
+        _simple_row(
             _at("spec", "ingressClassName", default=NONE), _hosts, _ingress_address,
             lambda tree: "80, 443" if _spec(tree).get("tls") else "80",
         ),
@@ -363,18 +365,18 @@ TABLES: Final[Mapping[str, TableConverter]] = {
     ),
     "ingressclasses.networking.k8s.io": table(_ingress_class, "Name", "Controller", "Parameters", "Age"),
     "networkpolicies.networking.k8s.io": table(
-        _plain(lambda tree: selector(_spec(tree).get("podSelector"))), "Name", "Pod-Selector", "Age"
+        _simple_row(lambda tree: selector(_spec(tree).get("podSelector"))), "Name", "Pod-Selector", "Age"
     ),
     "servicecidrs.networking.k8s.io": table(
-        _plain(lambda tree: ",".join(_spec(tree).get("cidrs") or ())), "Name", "CIDRs", "Age"
+        _simple_row(lambda tree: ",".join(_spec(tree).get("cidrs") or ())), "Name", "CIDRs", "Age"
     ),
     "certificatesigningrequests.certificates.k8s.io": table(
         _signing_request, "Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"
     ),
-    "ipaddresses.networking.k8s.io": table(_plain(_parent, aged=False), "Name", "ParentRef"),
-    "configmaps": table(_plain(_entries), "Name", "Data", "Age"),
-    "secrets": table(_plain(_at("type"), _length("data")), "Name", "Type", "Data", "Age"),
-    "serviceaccounts": table(_plain(), "Name", "Age"),
+    "ipaddresses.networking.k8s.io": table(_simple_row(_parent, aged=False), "Name", "ParentRef"),
+    "configmaps": table(_simple_row(_entries), "Name", "Data", "Age"),
+    "secrets": table(_simple_row(_at("type"), _length("data")), "Name", "Type", "Data", "Age"),
+    "serviceaccounts": table(_simple_row(), "Name", "Age"),
     "resourcequotas": table(_quota, "Name", "Request", "Limit", "Age"),
     "persistentvolumes": table(
         _volume, "Name", "Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass",
@@ -387,19 +389,19 @@ TABLES: Final[Mapping[str, TableConverter]] = {
     "storageclasses.storage.k8s.io": table(
         lambda tree, now: [
             _default(tree, _DEFAULT_CLASS), tree.get("provisioner") or "", tree.get("reclaimPolicy") or "Delete",
-            tree.get("volumeBindingMode") or "Immediate", bool(tree.get("allowVolumeExpansion")), born(tree, now),
+            tree.get("volumeBindingMode") or "Immediate", bool(tree.get("allowVolumeExpansion")), age_of(tree, now),
         ],
         "Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age",
     ),
-    "volumeattributesclasses.storage.k8s.io": table(_plain(_at("driverName")), "Name", "DriverName", "Age"),
+    "volumeattributesclasses.storage.k8s.io": table(_simple_row(_at("driverName")), "Name", "DriverName", "Age"),
     "volumeattachments.storage.k8s.io": table(
-        _plain(
+        _simple_row(
             _at("spec", "attacher"), _at("spec", "source", "persistentVolumeName"), _at("spec", "nodeName"),
             _flag("status", "attached"),
         ),
         "Name", "Attacher", "PV", "Node", "Attached:boolean", "Age",
     ),
-    "csinodes.storage.k8s.io": table(_plain(_length("spec", "drivers")), "Name", "Drivers:integer", "Age"),
+    "csinodes.storage.k8s.io": table(_simple_row(_length("spec", "drivers")), "Name", "Drivers:integer", "Age"),
     "csidrivers.storage.k8s.io": table(
         _csi_driver, "Name", "AttachRequired:boolean", "PodInfoOnMount:boolean", "StorageCapacity:boolean",
         "TokenRequests", "RequiresRepublish:boolean", "Modes", "Age",
@@ -409,13 +411,13 @@ TABLES: Final[Mapping[str, TableConverter]] = {
     "poddisruptionbudgets.policy": table(
         _budget, "Name", "Min Available", "Max Unavailable", "Allowed Disruptions:integer", "Age"
     ),
-    "leases.coordination.k8s.io": table(_plain(_at("spec", "holderIdentity")), "Name", "Holder", "Age"),
+    "leases.coordination.k8s.io": table(_simple_row(_at("spec", "holderIdentity")), "Name", "Holder", "Age"),
     "priorityclasses.scheduling.k8s.io": table(
         _priority_class, "Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy"
     ),
     "podgroups.scheduling.k8s.io": table(_pod_group, "Name", "Policy", "Workload", "Status", "Age"),
-    "workloads.scheduling.k8s.io": table(_plain(), "Name", "Age"),
-    "runtimeclasses.node.k8s.io": table(_plain(_at("handler")), "Name", "Handler", "Age"),
+    "workloads.scheduling.k8s.io": table(_simple_row(), "Name", "Age"),
+    "runtimeclasses.node.k8s.io": table(_simple_row(_at("handler")), "Name", "Handler", "Age"),
     **_POLICY,
     **_POLICY_BINDINGS,
     **_WEBHOOKS,

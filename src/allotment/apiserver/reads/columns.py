@@ -1,7 +1,7 @@
-"""Helpers for table columns: column definitions in short form, ages, labels, truncated lists."""
+"""Helpers for table columns: column definitions in short form, ages, labels, truncated lists.
 
-A column is written ``Name``, with ``:integer`` or ``:boolean`` where it holds no text, and with a star where it shows
-under ``-o wide`` only.
+A column is written ``Name``, followed by ``:integer`` or ``:boolean`` if it is not a string, and ``*`` if it is shown
+with ``-o wide`` only.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _NAMES: Final = ("Name", "Attacher")
 #: Column descriptions, which are in the API response but not printed by kubectl.
 _DESCRIPTIONS: Final = {
     "Name": "The name of the object, unique within its namespace.",
-    "Age": "How long ago the object was created.",
-    "Status": "The state of the object in a word.",
+    "Age": "Time since the object was created.",
+    "Status": "The state of the object.",
     "State": "A summary of the current state (allocated, pending, reserved, etc.).",
-    "Ready": "How many are ready to serve, of how many there are to be.",
-    "Restarts": "How often containers have been restarted, and when the last time was.",
-    "Node": "The node that it is on, or belongs to.",
-    "Devices": "The devices: of a claim, those allocated; of a slice, how many it publishes.",
+    "Ready": "Ready replicas or containers, and their desired number.",
+    "Restarts": "Number of container restarts, and time since the last one.",
+    "Node": "The node of the object.",
+    "Devices": "The allocated devices of a claim; the number of devices in a slice.",
     "Driver": "The DRA driver of the devices.",
     "Pool": "The pool that the devices belong to.",
-    "Free": "Devices of the slice that a new claim could get.",
-    "Used": "Devices of the slice that claims hold.",
-    "Requests": "The requests of the claim that got devices.",
-    "Reserved For": "Who may use the claim now.",
+    "Free": "Devices in the slice that can be allocated.",
+    "Used": "Devices in the slice that are allocated.",
+    "Requests": "The requests of the claim with allocated devices.",
+    "Reserved For": "Consumers for which the claim is reserved.",
     "Containers": "Names of the containers.",
     "Images": "Images of the containers.",
-    "Selector": "Which pods belong to it, by labels.",
+    "Selector": "The label selector of its pods.",
 }
 
 
@@ -123,7 +123,7 @@ def name_of(tree: Tree) -> str:
     return str(tree["metadata"].get("name") or "")
 
 
-def born(tree: Tree, now: str) -> str:
+def age_of(tree: Tree, now: str) -> str:
     """The age column: the time since creation."""
     return age(tree["metadata"].get("creationTimestamp"), now)
 
@@ -145,7 +145,7 @@ def selector(value: Tree | None) -> str:
     return ",".join(text for _, text in sorted(found)) or NONE
 
 
-def few(values: Sequence[str], most: int = _SHOWN) -> str:
+def shortened(values: Sequence[str], most: int = _SHOWN) -> str:
     """The first values of a list and the number of the others."""
     if not values:
         return NONE

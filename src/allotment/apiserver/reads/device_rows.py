@@ -12,7 +12,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from allotment.apiserver.kinds.kind import StoreReader, TableConverter
-from allotment.apiserver.reads.columns import NONE, age, born, columns, few, name_of, table
+from allotment.apiserver.reads.columns import NONE, age, age_of, columns, name_of, shortened, table
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 
@@ -63,11 +63,11 @@ def _devices(claim: Tree, node: str) -> str:
     for result in _results(claim):
         pool, device = result.get("pool") or "", result.get("device") or ""
         shown.append(device if pool == node else f"{pool}/{device}")
-    return few(shown, _MOST)
+    return shortened(shown, _MOST)
 
 
 def _distinct(values: Iterable[Any]) -> str:
-    return few([str(value) for value in dict.fromkeys(values) if value], _MOST)
+    return shortened([str(value) for value in dict.fromkeys(values) if value], _MOST)
 
 
 def _consumer(reference: Tree) -> str:
@@ -78,9 +78,9 @@ def _consumer(reference: Tree) -> str:
 def _claim(claim: Tree, now: str) -> list[Any]:
     results, node = _results(claim), _node(claim)
     return [
-        name_of(claim), _state(claim), born(claim, now), _devices(claim, node), node,
+        name_of(claim), _state(claim), age_of(claim, now), _devices(claim, node), node,
         _distinct(result.get("driver") for result in results), _distinct(result.get("request") for result in results),
-        few([_consumer(reference) for reference in (claim.get("status") or {}).get("reservedFor") or ()]),
+        shortened([_consumer(reference) for reference in (claim.get("status") or {}).get("reservedFor") or ()]),
     ]  # fmt: skip
 
 
@@ -88,40 +88,40 @@ def _claim(claim: Tree, now: str) -> list[Any]:
 
 
 class _Usage:
-    """Devices held by claims and counters left in each pool, computed once per revision of the store."""
+    """Devices in_use by claims and counters available in each pool, computed once per revision of the store."""
 
     def __init__(self, reader: StoreReader) -> None:
-        self.held: set[Device] = set()
+        self.in_use: set[Device] = set()
         for claim in reader.list(_CLAIMS):
             for result in _results(claim.tree):
                 if not result.get("adminAccess"):
-                    self.held.add((result.get("driver") or "", result.get("pool") or "", result.get("device") or ""))
-        self.left: dict[tuple[str, str], dict[Counter, Quantity]] = {}
-        drawn: list[tuple[tuple[str, str], Tree]] = []
+                    self.in_use.add((result.get("driver") or "", result.get("pool") or "", result.get("device") or ""))
+        self.available: dict[tuple[str, str], dict[Counter, Quantity]] = {}
+        consumers: list[tuple[tuple[str, str], Tree]] = []
         for entry in reader.list(_SLICES):
             spec = entry.tree.get("spec") or {}
             pool = _pool(spec)
             for counters in spec.get("sharedCounters") or ():
-                into = self.left.setdefault(pool, {})
+                counters_of_pool = self.available.setdefault(pool, {})
                 for name, counter in (counters.get("counters") or {}).items():
-                    into[counters["name"], name] = Quantity.parse(str(counter["value"]))
-            drawn += [(pool, device) for device in spec.get("devices") or () if device.get("consumesCounters")]
-        for pool, device in drawn:
-            if (*pool, device["name"]) in self.held:
-                left = self.left.get(pool, {})
-                for counter, amount in _needed(device):
-                    if counter in left:
-                        left[counter] = left[counter].sub(amount)
+                    counters_of_pool[counters["name"], name] = Quantity.parse(str(counter["value"]))
+            consumers += [(pool, device) for device in spec.get("devices") or () if device.get("consumesCounters")]
+        for pool, device in consumers:
+            if (*pool, device["name"]) in self.in_use:
+                available = self.available.get(pool, {})
+                for counter, amount in _consumed_counters(device):
+                    if counter in available:
+                        available[counter] = available[counter].sub(amount)
 
     def counts(self, spec: Tree) -> list[int]:
         """The number of devices, free devices and used devices in a slice (v1)."""
         pool, devices = _pool(spec), spec.get("devices") or ()
         used = free = 0
-        left = self.left.get(pool, {})
+        available = self.available.get(pool, {})
         for device in devices:
-            if (*pool, device["name"]) in self.held:
+            if (*pool, device["name"]) in self.in_use:
                 used += 1
-            elif all(left.get(counter, Quantity.ZERO) >= amount for counter, amount in _needed(device)):
+            elif all(available.get(counter, Quantity.ZERO) >= amount for counter, amount in _consumed_counters(device)):
                 free += 1
         return [len(devices), free, used]
 
@@ -130,7 +130,7 @@ def _pool(spec: Tree) -> tuple[str, str]:
     return spec.get("driver") or "", (spec.get("pool") or {}).get("name") or ""
 
 
-def _needed(device: Tree) -> Iterable[tuple[Counter, Quantity]]:
+def _consumed_counters(device: Tree) -> Iterable[tuple[Counter, Quantity]]:
     for consumption in device.get("consumesCounters") or ():
         for name, counter in (consumption.get("counters") or {}).items():
             yield (consumption["counterSet"], name), Quantity.parse(str(counter["value"]))
@@ -152,7 +152,7 @@ def _slice(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
     counts = _usage(reader).counts((stored.tree if stored else tree).get("spec") or {})
     return [
         name_of(tree), spec.get("nodeName") or "", spec.get("driver") or "", (spec.get("pool") or {}).get("name") or "",
-        born(tree, now), *counts,
+        age_of(tree, now), *counts,
     ]  # fmt: skip
 
 
@@ -160,12 +160,12 @@ def _slice(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
 
 
 def _named(tree: Tree, now: str) -> list[Any]:
-    return [name_of(tree), born(tree, now)]
+    return [name_of(tree), age_of(tree, now)]
 
 
 def _class(tree: Tree, now: str) -> list[Any]:
     spec = tree.get("spec") or {}
-    return [name_of(tree), born(tree, now), spec.get("extendedResourceName") or NONE]
+    return [name_of(tree), age_of(tree, now), spec.get("extendedResourceName") or NONE]
 
 
 def _taint_rule(tree: Tree, now: str) -> list[Any]:
@@ -173,7 +173,7 @@ def _taint_rule(tree: Tree, now: str) -> list[Any]:
     added = taint.get("timeAdded")
     return [
         name_of(tree), taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "",
-        age(added, now) if added else "", born(tree, now),
+        age(added, now) if added else "", age_of(tree, now),
     ]  # fmt: skip
 
 

@@ -16,14 +16,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.apiserver import api_errors, go_json
-from allotment.apiserver.reads.selectors import Selection
+from allotment.apiserver.reads.selectors import ObjectSelection
 from allotment.apiserver.request_options import ListOptions
 from allotment.apiserver.storage.store import Compacted, Entry, Store
 from allotment.model.trees import Tree
 
 _VERSION: Final = "meta.k8s.io/v1"
 #: Seconds that a read waits for a future revision, and the polling interval.
-_PATIENCE, _STEP = 3.0, 0.05
+_REVISION_TIMEOUT, _POLL_INTERVAL = 3.0, 0.05
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 _TOKEN_TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -52,25 +52,25 @@ class Page(NamedTuple):
         return meta
 
 
-class _From(NamedTuple):
+class _ContinueToken(NamedTuple):
     """A decoded continue token. A ``revision`` of -1 is the current one."""
 
     revision: int
     after: tuple[str, str]
 
 
-async def reached(store: Store, revision: int) -> None:
-    """Wait until the store has reached a revision; raises 504 after a timeout."""
+async def wait_for_revision(store: Store, revision: int) -> None:
+    """Wait until the store has wait_for_revision a revision; raises 504 after a timeout."""
     waited = 0.0
     while store.revision < revision:
-        if waited >= _PATIENCE:
+        if waited >= _REVISION_TIMEOUT:
             raise api_errors.revision_too_large(revision, store.revision)
-        await asyncio.sleep(_STEP)
-        waited += _STEP
+        await asyncio.sleep(_POLL_INTERVAL)
+        waited += _POLL_INTERVAL
 
 
-def page(store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
-    """The requested page. The store must have reached the requested revision already."""
+def page(store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: ObjectSelection) -> Page:
+    """The requested page. The store must have wait_for_revision the requested revision already."""
     limit = options.limit
     if options.token:
         if options.revision:
@@ -84,15 +84,15 @@ def page(store: Store, bucket: str, namespace: str | None, options: ListOptions,
             limit = 0  # served from the cache upstream, which knows no pages
     if wanted.name is not None and namespace is not None and revision is None:
         found = store.get(bucket, namespace, wanted.name)
-        return Page((found,) if found is not None and wanted.admits(found.tree) else (), store.revision)
+        return Page((found,) if found is not None and wanted.matches(found.tree) else (), store.revision)
     try:
         entries = store.list(bucket, namespace, at=revision)
     except Compacted:
         raise api_errors.expired(_TOO_OLD) from None
-    return _cut(entries, store.revision if revision is None else revision, limit, namespace, wanted)
+    return _limited(entries, store.revision if revision is None else revision, limit, namespace, wanted)
 
 
-def _continued(store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
+def _continued(store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: ObjectSelection) -> Page:
     start = _decoded(options.token, namespace)
     if start.revision < 0:
         entries, revision = store.list(bucket, namespace), store.revision
@@ -105,24 +105,26 @@ def _continued(store: Store, bucket: str, namespace: str | None, options: ListOp
         except Compacted:
             token = _encoded(-1, start.after, namespace)
             raise api_errors.expired(_TOKEN_TOO_OLD, {"continue": token}) from None
-    place = bisect_right(entries, start.after, key=_key)
-    return _cut(entries[place:], revision, options.limit, namespace, wanted)
+    position = bisect_right(entries, start.after, key=_key)
+    return _limited(entries[position:], revision, options.limit, namespace, wanted)
 
 
 def _key(entry: Entry) -> tuple[str, str]:
     return entry.namespace, entry.name
 
 
-def _cut(entries: Sequence[Entry], revision: int, limit: int, namespace: str | None, wanted: Selection) -> Page:
-    if wanted.everything:
+def _limited(
+    entries: Sequence[Entry], revision: int, limit: int, namespace: str | None, wanted: ObjectSelection
+) -> Page:
+    if wanted.matches_all:
         if limit <= 0 or len(entries) <= limit:
             return Page(entries, revision)
         kept = entries[:limit]
         return Page(kept, revision, _encoded(revision, _key(kept[-1]), namespace), len(entries) - limit)
-    admits = wanted.admits
+    matches = wanted.matches
     chosen: list[Entry] = []
     for entry in entries:
-        if admits(entry.tree):
+        if matches(entry.tree):
             if limit > 0 and len(chosen) == limit:
                 return Page(chosen, revision, _encoded(revision, _key(chosen[-1]), namespace))
             chosen.append(entry)
@@ -138,26 +140,26 @@ def _encoded(revision: int, after: tuple[str, str], namespace: str | None) -> st
     return urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
-def _decoded(token: str, namespace: str | None) -> _From:
-    def wrong(why: str) -> Exception:
-        return api_errors.bad_request(f"invalid continue token: continue key is not valid: {why}")
+def _decoded(token: str, namespace: str | None) -> _ContinueToken:
+    def invalid_token(reason: str) -> Exception:
+        return api_errors.bad_request(f"invalid continue token: continue key is not valid: {reason}")
 
     try:
         body = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except (binascii.Error, ValueError):
-        raise wrong("illegal base64 data at input byte 0") from None
+        raise invalid_token("illegal base64 data at input byte 0") from None
     try:
-        said = go_json.decode(body)
+        fields = go_json.decode(body)
     except ValueError as error:
-        raise wrong(str(error)) from None
-    if not isinstance(said, dict):
-        raise wrong("json: cannot unmarshal into Go value of type storage.continueToken")
-    if said.get("v") != _VERSION:
-        raise wrong(f'server does not recognize this encoded version "{said.get("v") or ""}"')
-    revision, start = said.get("rv"), said.get("start")
+        raise invalid_token(str(error)) from None
+    if not isinstance(fields, dict):
+        raise invalid_token("json: cannot unmarshal into Go value of type storage.continueToken")
+    if fields.get("v") != _VERSION:
+        raise invalid_token(f'server does not recognize this encoded version "{fields.get("v") or ""}"')
+    revision, start = fields.get("rv"), fields.get("start")
     if not isinstance(revision, int) or revision == 0:
-        raise wrong(f"incorrect encoded start resourceVersion (version {_VERSION})")
+        raise invalid_token(f"incorrect encoded start resourceVersion (version {_VERSION})")
     if not isinstance(start, str) or not start.endswith("\0"):
-        raise wrong(f"encoded start key empty (version {_VERSION})")
-    before, _, name = start[:-1].rpartition("/")
-    return _From(revision, (namespace if namespace is not None else before, name))
+        raise invalid_token(f"encoded start key empty (version {_VERSION})")
+    token_namespace, _, name = start[:-1].rpartition("/")
+    return _ContinueToken(revision, (namespace if namespace is not None else token_namespace, name))

@@ -5,106 +5,110 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.apiserver.reads.columns import NONE, age, born, name_of, table
+from allotment.apiserver.reads.columns import NONE, age, age_of, name_of, table
 from allotment.model.trees import Tree
 
-_ENDED: Final = ("Succeeded", "Failed")
+_FINISHED: Final = ("Succeeded", "Failed")
 
 
-class _Counted(NamedTuple):
+class _ContainerSummary(NamedTuple):
     """A summary of container statuses: the STATUS text, ready containers, restarts and time of the last restart."""
 
-    word: str
+    state: str
     ready: int
     restarts: int
     last: str
 
 
-def _restarted(status: Tree, last: str) -> str:
-    ended = (status.get("lastState") or {}).get("terminated") or {}
-    return max(last, ended.get("finishedAt") or "")
+def _last_restart(status: Tree, last: str) -> str:
+    terminated = (status.get("lastState") or {}).get("terminated") or {}
+    return max(last, terminated.get("finishedAt") or "")
 
 
-def _failure(ended: Tree) -> str:
-    if ended.get("reason"):
-        return str(ended["reason"])
-    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode') or 0}"
+def _failure(terminated: Tree) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    return (
+        f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated.get('exitCode') or 0}"
+    )
 
 
-def _is_sidecar(name: str, initial: Mapping[str, Tree]) -> bool:
-    return (initial.get(name) or {}).get("restartPolicy") == "Always"
+def _is_sidecar(name: str, init_containers: Mapping[str, Tree]) -> bool:
+    return (init_containers.get(name) or {}).get("restartPolicy") == "Always"
 
 
-def _initialising(statuses: Sequence[Tree], initial: Mapping[str, Tree], word: str) -> tuple[_Counted, _Counted, bool]:
+def _init_containers(
+    statuses: Sequence[Tree], init_containers: Mapping[str, Tree], state: str
+) -> tuple[_ContainerSummary, _ContainerSummary, bool]:
     """Summaries of all init containers and of sidecars only, and whether the pod is still initializing."""
-    all_of, sidecars = _Counted(word, 0, 0, ""), _Counted(word, 0, 0, "")
+    all_of, sidecars = _ContainerSummary(state, 0, 0, ""), _ContainerSummary(state, 0, 0, "")
     for index, status in enumerate(statuses):
-        sidecar = _is_sidecar(status.get("name") or "", initial)
+        sidecar = _is_sidecar(status.get("name") or "", init_containers)
         count = status.get("restartCount") or 0
-        all_of = all_of._replace(restarts=all_of.restarts + count, last=_restarted(status, all_of.last))
+        all_of = all_of._replace(restarts=all_of.restarts + count, last=_last_restart(status, all_of.last))
         if sidecar:
-            sidecars = sidecars._replace(restarts=sidecars.restarts + count, last=_restarted(status, sidecars.last))
+            sidecars = sidecars._replace(restarts=sidecars.restarts + count, last=_last_restart(status, sidecars.last))
         state = status.get("state") or {}
-        ended, waiting = state.get("terminated"), state.get("waiting") or {}
-        if ended is not None and not ended.get("exitCode"):
+        terminated, waiting = state.get("terminated"), state.get("waiting") or {}
+        if terminated is not None and not terminated.get("exitCode"):
             continue
         if sidecar and status.get("started"):
             if status.get("ready"):
                 all_of = all_of._replace(ready=all_of.ready + 1)
             continue
-        if ended is not None:
-            found = f"Init:{_failure(ended)}"
+        if terminated is not None:
+            found = f"Init:{_failure(terminated)}"
         elif waiting.get("reason") not in (None, "", "PodInitializing"):
             found = f"Init:{waiting['reason']}"
         else:
-            found = f"Init:{index}/{len(initial)}"
-        return all_of._replace(word=found), sidecars, True
+            found = f"Init:{index}/{len(init_containers)}"
+        return all_of._replace(state=found), sidecars, True
     return all_of, sidecars, False
 
 
-def _running(statuses: Sequence[Tree], begun: _Counted, conditions: Mapping[str, Tree]) -> _Counted:
-    word, ready, restarts, last = begun
+def _running(statuses: Sequence[Tree], begun: _ContainerSummary, conditions: Mapping[str, Tree]) -> _ContainerSummary:
+    state, ready, restarts, last = begun
     some_run, failed = False, ""
     for status in reversed(statuses):
         restarts += status.get("restartCount") or 0
-        last = _restarted(status, last)
+        last = _last_restart(status, last)
         state = status.get("state") or {}
-        waiting, ended = state.get("waiting") or {}, state.get("terminated")
+        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
-            word = waiting["reason"]
-        elif ended is not None:
-            word = _failure(ended)
-            if ended.get("exitCode"):
-                failed = word
+            state = waiting["reason"]
+        elif terminated is not None:
+            state = _failure(terminated)
+            if terminated.get("exitCode"):
+                failed = state
         elif status.get("ready") and state.get("running") is not None:
             some_run = True
             ready += 1
-    if word == "Completed":
+    if state == "Completed":
         if some_run and (conditions.get("Ready") or {}).get("status") == "True":
-            word = "Running"
+            state = "Running"
         elif failed:
-            word = failed
+            state = failed
         elif some_run:
-            word = "NotReady"
-    return _Counted(word, ready, restarts, last)
+            state = "NotReady"
+    return _ContainerSummary(state, ready, restarts, last)
 
 
-def _summary(pod: Tree) -> _Counted:
+def _summary(pod: Tree) -> _ContainerSummary:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     conditions = {item.get("type"): item for item in status.get("conditions") or ()}
-    word = status.get("reason") or status.get("phase") or ""
+    state = status.get("reason") or status.get("phase") or ""
     if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
-        word = "SchedulingGated"
-    initial = {item.get("name"): item for item in spec.get("initContainers") or ()}
-    found, sidecars, starting = _initialising(status.get("initContainerStatuses") or (), initial, word)
+        state = "SchedulingGated"
+    init_containers = {item.get("name"): item for item in spec.get("initContainers") or ()}
+    found, sidecars, starting = _init_containers(status.get("initContainerStatuses") or (), init_containers, state)
     if not starting or (conditions.get("Initialized") or {}).get("status") == "True":
-        begun = _Counted(found.word, found.ready, sidecars.restarts, sidecars.last)
+        begun = _ContainerSummary(found.state, found.ready, sidecars.restarts, sidecars.last)
         found = _running(status.get("containerStatuses") or (), begun, conditions)
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
-            return found._replace(word="Unknown")
-        if status.get("phase") not in _ENDED:
-            return found._replace(word="Terminating")
+            return found._replace(state="Unknown")
+        if status.get("phase") not in _FINISHED:
+            return found._replace(state="Terminating")
     return found
 
 
@@ -126,7 +130,7 @@ def _pod(pod: Tree, now: str) -> list[Any]:
         restarts = f"{restarts} ({age(found.last, now)} ago)"
     addresses = status.get("podIPs") or [{}]
     return [
-        name_of(pod), f"{found.ready}/{total}", found.word, restarts, born(pod, now), addresses[0].get("ip") or NONE,
+        name_of(pod), f"{found.ready}/{total}", found.state, restarts, age_of(pod, now), addresses[0].get("ip") or NONE,
         spec.get("nodeName") or NONE, status.get("nominatedNodeName") or NONE, _gates(spec, status),
     ]  # fmt: skip
 

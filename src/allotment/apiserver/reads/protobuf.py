@@ -51,7 +51,9 @@ def metadata_body(tree: Tree, version: str) -> bytes:
 
 def metadata_list_body(trees: Iterable[Tree], meta: Tree, version: str) -> bytes:
     """A response body with a list of metadata."""
-    return envelope(f"meta.k8s.io/{version}", "PartialObjectMetadataList", list_message(meta, map(metadata_message, trees)))
+    return envelope(
+        f"meta.k8s.io/{version}", "PartialObjectMetadataList", list_message(meta, map(metadata_message, trees))
+    )
 
 
 def event_frame(sort: str, kind: ServedKind, version: str, entry: Entry) -> bytes:

@@ -71,25 +71,25 @@ def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> For
 def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
     if not accept:
         return WHOLE
-    for media, said in _clauses(accept):
+    for media, parameters in _clauses(accept):
         if media == YAML and stream:
             continue
-        wanted = said.get("as", "")
+        wanted = parameters.get("as", "")
         if not wanted:
             if custom and media == PROTOBUF:
                 continue
             return Form(media)
-        if said.get("g") == "meta.k8s.io" and said.get("v") in _META_VERSIONS and wanted in _FORMS:
+        if parameters.get("g") == "meta.k8s.io" and parameters.get("v") in _META_VERSIONS and wanted in _FORMS:
             if wanted == "Table" and media == PROTOBUF:
                 continue
-            return Form(media, "table" if wanted == "Table" else "metadata", said["v"])
+            return Form(media, "table" if wanted == "Table" else "metadata", parameters["v"])
     return None
 
 
 @memoized(512)
-def refusal_form(accept: str) -> Form:
+def status_form(accept: str) -> Form:
     """The representation of a Status: the first accepted media type without an "as" parameter; otherwise JSON."""
-    return next((Form(media) for media, said in _clauses(accept) if "as" not in said), WHOLE)
+    return next((Form(media) for media, parameters in _clauses(accept) if "as" not in parameters), WHOLE)
 
 
 def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -120,7 +120,7 @@ def _quality(clause: str) -> float:
 # --- bytes -----------------------------------------------------------------------------------------------------------
 
 
-def written(tree: Tree, form: Form = WHOLE) -> bytes:
+def encode_tree(tree: Tree, form: Form = WHOLE) -> bytes:
     """Encode a tree in a form's media type."""
     if form.media == PROTOBUF:
         return encode_protobuf(tree)
@@ -134,7 +134,7 @@ def _sorted(value: Any) -> Any:
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
-def whole(kind: ServedKind, version: str, entry: Entry) -> bytes:
+def object_json(kind: ServedKind, version: str, entry: Entry) -> bytes:
     """An object as JSON; the stored bytes if this version is stored."""
     if version == kind.versions[0] and not kind.stored_as:
         return entry.json
@@ -144,23 +144,23 @@ def whole(kind: ServedKind, version: str, entry: Entry) -> bytes:
 def object_body(kind: ServedKind, version: str, entry: Entry, form: Form, now: str, reader: StoreReader) -> bytes:
     """The response body for one object."""
     if form is WHOLE or (form.shown == "whole" and form.media == JSON):
-        return whole(kind, version, entry)
+        return object_json(kind, version, entry)
     if form.shown == "table":
         meta = {"resourceVersion": entry.tree["metadata"].get("resourceVersion", "")}
-        return written(table(kind, version, (entry,), meta, form, now, reader), form)
+        return encode_tree(table(kind, version, (entry,), meta, form, now, reader), form)
     if form.shown == "metadata":
         if form.media == PROTOBUF:
             return protobuf.metadata_body(entry.tree, form.version)
-        return written(metadata_only(entry.tree, form.version), form)
+        return encode_tree(metadata_only(entry.tree, form.version), form)
     if form.media == PROTOBUF:
         return protobuf.object_body(kind, version, entry)
-    return written(in_version(kind, version, entry.tree), form)
+    return encode_tree(in_version(kind, version, entry.tree), form)
 
 
 def list_body(kind: ServedKind, version: str, page: Page, form: Form, now: str, reader: StoreReader) -> bytes:
     """The response body for a page of a list."""
     if form.shown == "table":
-        return written(table(kind, version, page.entries, page.meta, form, now, reader), form)
+        return encode_tree(table(kind, version, page.entries, page.meta, form, now, reader), form)
     if form.media == PROTOBUF:
         if form.shown == "metadata":
             return protobuf.metadata_list_body((entry.tree for entry in page.entries), page.meta, form.version)
@@ -168,9 +168,9 @@ def list_body(kind: ServedKind, version: str, page: Page, form: Form, now: str, 
     if form.shown == "metadata":
         items = [metadata_only(entry.tree, form.version) for entry in page.entries]
         head = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{form.version}"}
-        return written({**head, "metadata": page.meta, "items": items}, form)
+        return encode_tree({**head, "metadata": page.meta, "items": items}, form)
     if form.media != JSON:
-        return written(list_tree(kind, version, page), form)
+        return encode_tree(list_tree(kind, version, page), form)
     opening = encode({**_list_head(kind, version), "metadata": _list_meta(kind, page), "items": []})[:-2]
     return b"".join((opening, b",".join(_items(kind, version, page.entries)), b"]}"))
 
@@ -194,7 +194,7 @@ def _list_head(kind: ServedKind, version: str) -> Tree:
 
 def _items(kind: ServedKind, version: str, entries: Sequence[Entry]) -> list[bytes]:
     """The items of a list; those of built-in kinds have no kind and apiVersion, as upstream."""
-    bodies = [whole(kind, version, entry) for entry in entries]
+    bodies = [object_json(kind, version, entry) for entry in entries]
     if is_custom(kind):
         return bodies
     start = encode({"kind": kind.kind, "apiVersion": api_version(kind, version)})[:-1] + b","
@@ -215,26 +215,26 @@ def metadata_only(tree: Tree, version: str) -> Tree:
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": tree["metadata"]}
 
 
-def _age_of_custom(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
+def _default_cells(tree: Tree, now: str, reader: StoreReader) -> list[Any]:
     return [tree["metadata"]["name"], tree["metadata"].get("creationTimestamp", "")]
 
 
 #: The table of kinds without columns of their own.
-_PLAIN: Final = TableConverter(
+_DEFAULT_TABLE: Final = TableConverter(
     (
         Column("Name", "string", "Name must be unique within a namespace.", 0, "name"),
         Column("Created At", "date", "When the server made the object.", 0),
     ),
-    _age_of_custom,
+    _default_cells,
 )
 
 
 def table(
     kind: ServedKind, version: str, entries: Sequence[Entry], meta: Tree, form: Form, now: str, reader: StoreReader,
-    *, headed: bool = True,
+    *, with_columns: bool = True,
 ) -> Tree:  # fmt: skip
-    """The Table of some objects. ``headed``: include column definitions (in a watch, only in the first event)."""
-    shown = kind.table or _PLAIN
+    """The Table of some objects. ``with_columns``: include column definitions (in a watch, only in the first event)."""
+    shown = kind.table or _DEFAULT_TABLE
     rows = []
     for entry in entries:
         tree = in_version(kind, version, entry.tree)
@@ -254,6 +254,6 @@ def table(
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{form.version}",
         "metadata": meta,
-        "columnDefinitions": columns if headed else None,
+        "columnDefinitions": columns if with_columns else None,
         "rows": rows,
     }

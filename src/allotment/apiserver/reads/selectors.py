@@ -35,7 +35,7 @@ class Requirement(NamedTuple):
     values: frozenset[str] = frozenset()
     bound: int = 0
 
-    def admits(self, labels: Labels) -> bool:
+    def matches(self, labels: Labels) -> bool:
         """Whether labels satisfy the requirement."""
         value = labels.get(self.key)
         if self.operator == "in":
@@ -56,7 +56,7 @@ class Requirement(NamedTuple):
 _is_number = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII).fullmatch
 
 
-class Selection(NamedTuple):
+class ObjectSelection(NamedTuple):
     """A label and a field selector. ``name`` and ``namespace`` are set if the field selector fixes them."""
 
     labels: tuple[Requirement, ...] = ()
@@ -65,30 +65,30 @@ class Selection(NamedTuple):
     namespace: str | None = None
 
     @property
-    def everything(self) -> bool:
+    def matches_all(self) -> bool:
         """Whether all objects match."""
         return not self.labels and not self.fields
 
-    def admits(self, tree: Tree) -> bool:
+    def matches(self, tree: Tree) -> bool:
         """Whether a stored object matches."""
         if self.labels:
             labels = tree["metadata"].get("labels") or _NONE
             for requirement in self.labels:
-                if not requirement.admits(labels):
+                if not requirement.matches(labels):
                     return False
         return all((read(tree) == wanted) is equal for read, equal, wanted in self.fields)
 
 
-ALL: Final = Selection()
+EVERYTHING: Final = ObjectSelection()
 
 
-def selection(kind: ServedKind, version: str, labels: str, fields: str) -> Selection:
-    """Parse the label and field selectors for a kind. Raises StatusError 400.
+def parse_selection(kind: ServedKind, version: str, labels: str, fields: str) -> ObjectSelection:
+    """Parse the label and field selectors for a kind. Raises StatusError 400."""
     if not labels and not fields:
-        return ALL
+        return EVERYTHING
     terms = _fields(kind, version, fields) if fields else ()
     fixed = {path: value for path, equal, value in terms if equal}
-    return Selection(
+    return ObjectSelection(
         parse_labels(labels) if labels else (),
         tuple((_reader(kind, path), equal, value) for path, equal, value in terms),
         fixed.get("metadata.name"),
@@ -120,14 +120,14 @@ class _Lexer:
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
-        self._at = 0
+        self._position = 0
 
-    def look(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+    def peek(self) -> str:
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
 
     def take(self) -> str:
-        token = self.look()
-        self._at += 1
+        token = self.peek()
+        self._position += 1
         return token
 
 
@@ -149,15 +149,15 @@ def _tokens(text: str) -> Iterator[str]:
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """Parse a label selector into requirements that must all be satisfied. Raises StatusError 400.
 
-    >>> parse_labels("app in (a, b), !old")[1].admits({"old": "1"})
+    >>> parse_labels("app in (a, b), !old")[1].matches({"old": "1"})
     False
     """
     lexer = _Lexer(text)
     found: list[Requirement] = []
-    if not lexer.look():
+    if not lexer.peek():
         return ()
     while True:
-        if lexer.look() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
+        if lexer.peek() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
             _wrong(f"found {_found(lexer)}, expected: !, identifier, or 'end of string'")
         found.append(_requirement(lexer))
         token = lexer.take()
@@ -165,12 +165,12 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
             return tuple(found)
         if token != ",":
             _wrong(f"found '{token}', expected: ',' or 'end of string'")
-        if lexer.look() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
+        if lexer.peek() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
             _wrong(f"found {_found(lexer)}, expected: identifier after ','")
 
 
 def _found(lexer: _Lexer) -> str:
-    return f"'{lexer.look()}'"
+    return f"'{lexer.peek()}'"
 
 
 def _wrong(why: str) -> NoReturn:
@@ -178,10 +178,10 @@ def _wrong(why: str) -> NoReturn:
 
 
 def _requirement(lexer: _Lexer) -> Requirement:
-    absent = lexer.look() == "!"
+    absent = lexer.peek() == "!"
     if absent:
         lexer.take()
-    key = lexer.look()
+    key = lexer.peek()
     if key in ("", *_OPERATORS):
         _wrong(f"found {_found(lexer)}, expected: identifier")
     lexer.take()
@@ -190,14 +190,14 @@ def _requirement(lexer: _Lexer) -> Requirement:
         _invalid([invalid("key", key, problem) for problem in problems[:1]])
     if absent:
         return Requirement(key, "!")
-    operator = lexer.look()
+    operator = lexer.peek()
     if operator in ("", ","):
         return Requirement(key, "exists")
     lexer.take()
     if operator in ("in", "notin"):
         return Requirement(key, operator, _checked(key, _set(lexer)))
     if operator in ("=", "==", "!=", ">", "<"):
-        value = lexer.look()
+        value = lexer.peek()
         if value in (",", ""):
             value = ""
         elif value in _OPERATORS:
@@ -214,7 +214,7 @@ def _requirement(lexer: _Lexer) -> Requirement:
 
 
 def _set(lexer: _Lexer) -> list[str]:
-    if lexer.look() != "(":
+    if lexer.peek() != "(":
         _wrong(f"found {_found(lexer)} expected: '('")
     lexer.take()
     values: list[str] = []

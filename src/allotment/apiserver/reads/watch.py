@@ -15,8 +15,8 @@ from allotment.apiserver import api_errors
 from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.reads import protobuf
-from allotment.apiserver.reads.representation import JSON, PROTOBUF, Form, encode, metadata_only, table, whole
-from allotment.apiserver.reads.selectors import Selection
+from allotment.apiserver.reads.representation import JSON, PROTOBUF, Form, encode, metadata_only, object_json, table
+from allotment.apiserver.reads.selectors import ObjectSelection
 from allotment.apiserver.request_options import ListOptions
 from allotment.apiserver.served_kinds import api_version
 from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
@@ -24,17 +24,17 @@ from allotment.model.trees import Tree
 
 #: Maximum number of changes in a buffer, and approximate size of a chunk in bytes.
 _BUFFER: Final = 20_000
-_PIECE: Final = 256 * 1024
+_CHUNK_BYTES: Final = 256 * 1024
 #: Seconds between bookmarks, and minimum duration of a watch without timeoutSeconds.
-_BOOKMARKS: Final = 60.0
-_LEAST: Final = 1800
-_END: Final = {"k8s.io/initial-events-end": "true"}
+_BOOKMARK_INTERVAL: Final = 60.0
+_MIN_TIMEOUT: Final = 1800
+_INITIAL_EVENTS_END: Final = {"k8s.io/initial-events-end": "true"}
 
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
-class Seen(NamedTuple):
+class WatchEvent(NamedTuple):
     """A watch event: its type, and the object at its revision."""
 
     type: EventType
@@ -50,7 +50,7 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: Selection, *,
+        self, store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: ObjectSelection, *,
         early: bool = False,
     ) -> None:  # fmt: skip
         self._store = store
@@ -61,23 +61,23 @@ class Watch:
         self._buffer: list[Change] = []
         self._waiter: asyncio.Future[None] | None = None
         self._lagging = False
-        self._initial: list[Seen] = []
+        self._initial: list[WatchEvent] = []
         self._catching_up: Iterator[Change] = iter(())
         #: All changes up to this revision have been delivered.
-        self._told = 0
+        self._delivered = 0
         # Subscribe before reading, so that no change is missed.
-        self._stop = store.subscribe(bucket, self._tell, early=early)
+        self._unsubscribe = store.subscribe(bucket, self._enqueue, early=early)
         try:
-            self._begin(bucket)
+            self._start(bucket)
         except BaseException:
-            self._stop()
+            self._unsubscribe()
             raise
 
-    def _begin(self, bucket: str) -> None:
+    def _start(self, bucket: str) -> None:
         store, options = self._store, self._options
         revision = options.revision or 0
         if revision and not options.initial:
-            self._told = revision
+            self._delivered = revision
             if revision < store.revision:
                 try:
                     self._catching_up = iter(store.changes(bucket, revision, early=self._early))
@@ -85,20 +85,20 @@ class Watch:
                     message = f"too old resource version: {error.asked} ({error.oldest})"
                     raise api_errors.expired(message) from None
             return
-        self._told = store.revision
+        self._delivered = store.revision
         if options.initial is not False:
-            admits = self._wanted.admits
+            matches = self._wanted.matches
             entries = store.list(bucket, self._namespace)
-            self._initial = [Seen("ADDED", entry) for entry in entries if admits(entry.tree)]
+            self._initial = [WatchEvent("ADDED", entry) for entry in entries if matches(entry.tree)]
 
-    def _tell(self, change: Change) -> None:
+    def _enqueue(self, change: Change) -> None:
         if self._namespace is not None and change.entry.namespace != self._namespace:
             return
         waiting = self._buffer
         # Changes older than the history are kept in memory only for this watch; a client this far behind is disconnected.
         if len(waiting) >= _BUFFER or (waiting and waiting[0].entry.revision <= self._store.oldest):
             self._lagging = True
-            self._stop()
+            self._unsubscribe()
         else:
             self._buffer.append(change)
         if self._waiter is not None and not self._waiter.done():
@@ -106,29 +106,29 @@ class Watch:
 
     def close(self) -> None:
         """Unsubscribe from the store."""
-        self._stop()
+        self._unsubscribe()
 
-    async def batches(self) -> AsyncGenerator[list[Seen], None]:
+    async def batches(self) -> AsyncGenerator[list[WatchEvent], None]:
         """Yield available events; ends at the timeout or when the client is too slow."""
         options = self._options
         loop = asyncio.get_running_loop()
-        seconds = options.timeout or _LEAST + random.uniform(0, _LEAST)
+        seconds = options.timeout or _MIN_TIMEOUT + random.uniform(0, _MIN_TIMEOUT)
         end = loop.time() + seconds
-        bookmarks = _BOOKMARKS if options.bookmarks else seconds + 1
-        if self._told <= self._store.revision:
-            await self._durable(self._told)
+        bookmarks = _BOOKMARK_INTERVAL if options.bookmarks else seconds + 1
+        if self._delivered <= self._store.revision:
+            await self._durable(self._delivered)
         if self._initial:
             yield self._initial
         self._initial = []
         if options.initial and options.bookmarks:
-            yield [Seen("BOOKMARK", _mark(self._told, _END))]
+            yield [WatchEvent("BOOKMARK", _bookmark_entry(self._delivered, _INITIAL_EVENTS_END))]
         while True:
             changes = list(self._catching_up) or self._buffer
             if changes is self._buffer:
                 self._buffer = []
             self._catching_up = iter(())
-            if seen := self._seen(changes):
-                yield seen
+            if events := self._events(changes):
+                yield events
                 continue
             if self._buffer:
                 continue
@@ -137,29 +137,29 @@ class Watch:
             left = end - loop.time()
             if left <= 0:
                 return
-            if not await self._something(min(left, bookmarks)) and options.bookmarks and loop.time() < end:
+            if not await self._wait_for_change(min(left, bookmarks)) and options.bookmarks and loop.time() < end:
                 yield await self._bookmark()
 
-    def _seen(self, changes: list[Change]) -> list[Seen]:
-        told, wanted = self._told, self._wanted
+    def _events(self, changes: list[Change]) -> list[WatchEvent]:
+        delivered, wanted = self._delivered, self._wanted
         namespace = self._namespace
-        seen: list[Seen] = []
+        events: list[WatchEvent] = []
         for change in changes:
-            if change.entry.revision <= told:
+            if change.entry.revision <= delivered:
                 continue
-            told = change.entry.revision
+            delivered = change.entry.revision
             if namespace is not None and change.entry.namespace != namespace:
                 continue
-            if wanted.everything:
-                seen.append(Seen(change.type, change.entry, change))
+            if wanted.matches_all:
+                events.append(WatchEvent(change.type, change.entry, change))
             else:
-                event = _selected(change, wanted)
+                event = _filtered(change, wanted)
                 if event is not None:
-                    seen.append(event)
-        self._told = told
-        return seen
+                    events.append(event)
+        self._delivered = delivered
+        return events
 
-    async def _something(self, seconds: float) -> bool:
+    async def _wait_for_change(self, seconds: float) -> bool:
         """Wait for changes; False on timeout."""
         loop = asyncio.get_running_loop()
         waiter = self._waiter = loop.create_future()
@@ -175,14 +175,14 @@ class Watch:
         if not self._early:
             await self._store.durable(revision)
 
-    async def _bookmark(self) -> list[Seen]:
+    async def _bookmark(self) -> list[WatchEvent]:
         """Remaining events and a bookmark at the current revision."""
         revision = self._store.revision
         await self._durable(revision)
         changes, self._buffer = self._buffer, []
-        seen = self._seen(changes)
-        self._told = max(self._told, revision)
-        return [*seen, Seen("BOOKMARK", _mark(self._told, None))]
+        events = self._events(changes)
+        self._delivered = max(self._delivered, revision)
+        return [*events, WatchEvent("BOOKMARK", _bookmark_entry(self._delivered, None))]
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:
@@ -190,108 +190,110 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _mark(revision: int, annotations: Tree | None) -> Entry:
+def _bookmark_entry(revision: int, annotations: Tree | None) -> Entry:
     meta: Tree = {"resourceVersion": str(revision)}
     if annotations:
         meta["annotations"] = annotations
     return Entry("", "", revision, {"metadata": meta}, b"")
 
 
-def _selected(change: Change, wanted: Selection) -> Seen | None:
+def _filtered(change: Change, wanted: ObjectSelection) -> WatchEvent | None:
     """The event for a change under a selector: ADDED or DELETED if the object starts or stops matching."""
     previous = change.previous
-    before = previous is not None and wanted.admits(previous.tree)
-    now = change.type != "DELETED" and wanted.admits(change.entry.tree)
+    before = previous is not None and wanted.matches(previous.tree)
+    now = change.type != "DELETED" and wanted.matches(change.entry.tree)
     if now:
-        return Seen("MODIFIED" if before else "ADDED", change.entry, change)
+        return WatchEvent("MODIFIED" if before else "ADDED", change.entry, change)
     if not before:
         return None
     if change.type == "DELETED":
-        return Seen("DELETED", change.entry, change)
+        return WatchEvent("DELETED", change.entry, change)
     assert previous is not None
     meta = {**previous.tree["metadata"], "resourceVersion": str(change.entry.revision)}
     tree = {**previous.tree, "metadata": meta}
-    return Seen("DELETED", Entry(previous.namespace, previous.name, change.entry.revision, tree, encode(tree)))
+    return WatchEvent("DELETED", Entry(previous.namespace, previous.name, change.entry.revision, tree, encode(tree)))
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-class Lines:
+class EventEncoder:
     """Encodes events as JSON lines or protobuf frames, with a cache shared by all watches."""
 
     def __init__(self, size: int = 512) -> None:
         self._lines: dict[tuple[int, str, str, str], bytes] = {}
         self._size = size
 
-    def of(self, kind: ServedKind, version: str, seen: Seen, media: str = JSON) -> bytes:
+    def encode_event(self, kind: ServedKind, version: str, event: WatchEvent, media: str = JSON) -> bytes:
         """The encoded event with the whole object."""
-        if seen.change is None:
-            return _line(kind, version, seen, media)
-        key = (seen.entry.revision, seen.type, f"{kind.bucket}/{version}", media)
+        if event.change is None:
+            return _line(kind, version, event, media)
+        key = (event.entry.revision, event.type, f"{kind.bucket}/{version}", media)
         line = self._lines.get(key)
         if line is None:
             if len(self._lines) >= self._size:
                 for old in list(self._lines)[: self._size // 2]:
                     del self._lines[old]
-            line = self._lines[key] = _line(kind, version, seen, media)
+            line = self._lines[key] = _line(kind, version, event, media)
         return line
 
 
-def _line(kind: ServedKind, version: str, seen: Seen, media: str) -> bytes:
+def _line(kind: ServedKind, version: str, event: WatchEvent, media: str) -> bytes:
     if media == PROTOBUF:
-        return protobuf.event_frame(seen.type, kind, version, seen.entry)
-    if seen.type == "BOOKMARK":
-        body = encode({"kind": kind.kind, "apiVersion": api_version(kind, version), **seen.entry.tree})
+        return protobuf.event_frame(event.type, kind, version, event.entry)
+    if event.type == "BOOKMARK":
+        body = encode({"kind": kind.kind, "apiVersion": api_version(kind, version), **event.entry.tree})
     else:
-        body = whole(kind, version, seen.entry)
-    return b"".join((b'{"type":"', seen.type.encode(), b'","object":', body, b"}\n"))
+        body = object_json(kind, version, event.entry)
+    return b"".join((b'{"type":"', event.type.encode(), b'","object":', body, b"}\n"))
 
 
-async def pieces(
-    watch: Watch, kind: ServedKind, version: str, form: Form, lines: Lines, now: Callable[[], str], store: Store
+async def chunks(
+    watch: Watch, kind: ServedKind, version: str, form: Form, lines: EventEncoder, now: Callable[[], str], store: Store
 ) -> AsyncIterator[bytes]:
     """The response body of a watch, in chunks of one or more events."""
-    headed = True
+    with_columns = True
     batches = watch.batches()
     try:
         async for batch in batches:
-            gathered: list[bytes] = []
+            chunk: list[bytes] = []
             size = 0
-            for seen in batch:
+            for event in batch:
                 if form.shown == "whole":
-                    line = lines.of(kind, version, seen, form.media)
+                    line = lines.encode_event(kind, version, event, form.media)
                 else:
-                    line = _formed(kind, version, seen, form, now(), store, headed)
-                    headed = False
-                gathered.append(line)
+                    line = _encoded_form(kind, version, event, form, now(), store, with_columns)
+                    with_columns = False
+                chunk.append(line)
                 size += len(line)
-                if size >= _PIECE:
-                    yield b"".join(gathered)
-                    gathered, size = [], 0
-            if gathered:
-                yield b"".join(gathered)
+                if size >= _CHUNK_BYTES:
+                    yield b"".join(chunk)
+                    chunk, size = [], 0
+            if chunk:
+                yield b"".join(chunk)
     finally:
         watch.close()
         await batches.aclose()
 
 
-def _formed(kind: ServedKind, version: str, seen: Seen, form: Form, now: str, store: Store, headed: bool) -> bytes:
-    entry = seen.entry
+def _encoded_form(
+    kind: ServedKind, version: str, event: WatchEvent, form: Form, now: str, store: Store, with_columns: bool
+) -> bytes:
+    entry = event.entry
     if form.media == PROTOBUF:
-        return protobuf.metadata_frame(seen.type, entry.tree, form.version)
+        return protobuf.metadata_frame(event.type, entry.tree, form.version)
     if form.shown == "metadata":
         shown = metadata_only(entry.tree, form.version)
     else:
         meta = {"resourceVersion": entry.tree["metadata"].get("resourceVersion", "")}
-        rows = () if seen.type == "BOOKMARK" else (entry,)
-        shown = table(kind, version, rows, meta, form, now, store, headed=headed)
-        if seen.type == "BOOKMARK":
+        rows = () if event.type == "BOOKMARK" else (entry,)
+        shown = table(kind, version, rows, meta, form, now, store, with_columns=with_columns)
+        if event.type == "BOOKMARK":
             shown["metadata"] = entry.tree["metadata"]
-    return encode({"type": seen.type, "object": shown}) + b"\n"
+    return encode({"type": event.type, "object": shown}) + b"\n"
 
 
-async def refused(status: Tree, form: Form) -> AsyncIterator[bytes]:
+async def error_stream(status: Tree, form: Form) -> AsyncIterator[bytes]:
     """The response body of a failed watch: one ERROR event."""
     if form.media == PROTOBUF:
         yield protobuf.error_frame(status)
@@ -299,12 +301,8 @@ async def refused(status: Tree, form: Form) -> AsyncIterator[bytes]:
     yield encode({"type": "ERROR", "object": status}) + b"\n"
 
 
-def event_type(seen: Seen) -> EventType:
-    return seen.type
-
-
-def seen_tree(kind: ServedKind, version: str, seen: Seen) -> Tree:
+def event_tree(kind: ServedKind, version: str, event: WatchEvent) -> Tree:
     """The object of an event in a version."""
-    if seen.type == "BOOKMARK":
-        return {"kind": kind.kind, "apiVersion": api_version(kind, version), **seen.entry.tree}
-    return in_version(kind, version, seen.entry.tree)
+    if event.type == "BOOKMARK":
+        return {"kind": kind.kind, "apiVersion": api_version(kind, version), **event.entry.tree}
+    return in_version(kind, version, event.entry.tree)

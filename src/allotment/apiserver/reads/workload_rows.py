@@ -9,13 +9,13 @@ from allotment.apiserver.kinds.kind import TableConverter
 from allotment.apiserver.reads.columns import (
     NONE,
     age,
+    age_of,
     between,
-    born,
     containers,
-    few,
     labels,
     name_of,
     selector,
+    shortened,
     table,
 )
 from allotment.model.trees import Tree
@@ -33,7 +33,7 @@ def _deployment(tree: Tree, now: str) -> list[Any]:
     spec, status, pod = _parts(tree)
     return [
         name_of(tree), f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}",
-        status.get("updatedReplicas") or 0, status.get("availableReplicas") or 0, born(tree, now), *containers(pod),
+        status.get("updatedReplicas") or 0, status.get("availableReplicas") or 0, age_of(tree, now), *containers(pod),
         selector(spec.get("selector")),
     ]  # fmt: skip
 
@@ -42,7 +42,7 @@ def _replica_set(tree: Tree, now: str) -> list[Any]:
     spec, status, pod = _parts(tree)
     return [
         name_of(tree), spec.get("replicas") or 0, status.get("replicas") or 0, status.get("readyReplicas") or 0,
-        born(tree, now), *containers(pod), selector(spec.get("selector")),
+        age_of(tree, now), *containers(pod), selector(spec.get("selector")),
     ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def _replication_controller(tree: Tree, now: str) -> list[Any]:
 def _stateful_set(tree: Tree, now: str) -> list[Any]:
     spec, status, pod = _parts(tree)
     ready = f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}"
-    return [name_of(tree), ready, born(tree, now), *containers(pod)]
+    return [name_of(tree), ready, age_of(tree, now), *containers(pod)]
 
 
 def _daemon_set(tree: Tree, now: str) -> list[Any]:
@@ -61,7 +61,7 @@ def _daemon_set(tree: Tree, now: str) -> list[Any]:
     counts = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled",
               "numberAvailable")  # fmt: skip
     return [
-        name_of(tree), *(status.get(name) or 0 for name in counts), labels(pod.get("nodeSelector")), born(tree, now),
+        name_of(tree), *(status.get(name) or 0 for name in counts), labels(pod.get("nodeSelector")), age_of(tree, now),
         *containers(pod), selector(spec.get("selector")),
     ]  # fmt: skip
 
@@ -86,7 +86,7 @@ def _job(tree: Tree, now: str) -> list[Any]:
     started, ended = status.get("startTime"), status.get("completionTime")
     took = between(started, ended or now) if started else ""
     return [
-        name_of(tree), state, completions, took, born(tree, now), *containers(pod), selector(spec.get("selector")),
+        name_of(tree), state, completions, took, age_of(tree, now), *containers(pod), selector(spec.get("selector")),
     ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _cron_job(tree: Tree, now: str) -> list[Any]:
     return [
         name_of(tree), spec.get("schedule") or "", spec.get("timeZone") or NONE,
         "<unset>" if suspended is None else str(bool(suspended)), len(status.get("active") or ()),
-        age(last, now) if last else NONE, born(tree, now), *containers((inner.get("template") or {}).get("spec") or {}),
+        age(last, now) if last else NONE, age_of(tree, now), *containers((inner.get("template") or {}).get("spec") or {}),
         selector(inner.get("selector")),
     ]  # fmt: skip
 
@@ -114,7 +114,7 @@ def _revision(tree: Tree, now: str) -> list[Any]:
     if owner is not None:
         group = owner["apiVersion"].rpartition("/")[0]
         controller = f"{owner['kind'].lower()}{'.' + group if group else ''}/{owner['name']}"
-    return [name_of(tree), controller, tree.get("revision") or 0, born(tree, now)]
+    return [name_of(tree), controller, tree.get("revision") or 0, age_of(tree, now)]
 
 
 def _autoscaler(tree: Tree, now: str) -> list[Any]:
@@ -130,9 +130,9 @@ def _autoscaler(tree: Tree, now: str) -> list[Any]:
         metrics = [_metric(metric, currents[i] if i < len(currents) else {}) for i, metric in pairs]
     least = spec.get("minReplicas")
     return [
-        name_of(tree), f"{target.get('kind') or ''}/{target.get('name') or ''}", few(metrics, 2).replace(",", ", "),
+        name_of(tree), f"{target.get('kind') or ''}/{target.get('name') or ''}", shortened(metrics, 2).replace(",", ", "),
         "<unset>" if least is None else str(least), spec.get("maxReplicas") or 0, status.get("currentReplicas") or 0,
-        born(tree, now),
+        age_of(tree, now),
     ]  # fmt: skip
 
 

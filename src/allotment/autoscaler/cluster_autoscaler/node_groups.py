@@ -52,8 +52,8 @@ class NodeGroupSpec(NamedTuple):
 def parse_nodes(text: str) -> NodeGroupSpec:
     """What a user writes. Raises BadNodes.
 
-    >>> wanted("0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")
-    Wanted(least=0, most=4, pattern='aws/p4d.24xlarge', mode='static-mig=1g.5gb:7')
+    >>> parse_nodes("0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")
+    NodeGroupSpec(least=0, most=4, pattern='aws/p4d.24xlarge', mode='static-mig=1g.5gb:7')
     """
     least, _, rest = text.partition(":")
     most, _, which = rest.partition(":")

@@ -46,7 +46,7 @@ def parse_faults(words: Iterable[str]) -> tuple[SimulatedFault, ...]:
     """Faults as a user gives them. Raises BadFault.
 
     >>> parse_faults(["aws/g4dn.*:us-east-1a=no-capacity", "*=slow:600", "*=fail:10%"])[0]
-    Fault(pattern='aws/g4dn.*', zone='us-east-1a', kind='no-capacity', amount=1.0)
+    SimulatedFault(pattern='aws/g4dn.*', zone='us-east-1a', kind='no-capacity', amount=1.0)
     """
     return tuple(_parsed(one) for one in words)
 

@@ -35,9 +35,9 @@ def build_report(bundle: Bundle, result: SuppressionResult, options: Options, fi
     )
 
 
-def _hardware(bundle: Bundle, judged: SuppressionResult) -> str:
+def _hardware(bundle: Bundle, result: SuppressionResult) -> str:
     """Return known hardware on which the objects fit; only for few documents, because many rarely share a cluster."""
-    if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in judged.findings):
+    if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in result.findings):
         return ""
     from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
 
@@ -66,6 +66,6 @@ def write(screen: Screen, report: CheckReport, output: str | None) -> None:
         print_report(screen, report)
 
 
-def exit_code(told: CheckReport, options: Options) -> int:
+def exit_code(report: CheckReport, options: Options) -> int:
     """Return 1 for findings at or above the ``--fail-on`` level, else 0."""
-    return EXIT_FINDINGS if any(f.level in options.failing for f in told.findings) else EXIT_FINE
+    return EXIT_FINDINGS if any(f.level in options.failing for f in report.findings) else EXIT_FINE

@@ -54,12 +54,12 @@ def _pascal(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("-"))
 
 
-def _results(told: CheckReport, places: dict[str, int]) -> list[dict[str, Any]]:
+def _results(report: CheckReport, places: dict[str, int]) -> list[dict[str, Any]]:
     seen: Counter[tuple[str, ...]] = Counter()
     results = []
-    for finding in told.findings:
+    for finding in report.findings:
         identity = (finding.code, finding.where.file, finding.subject, finding.path)
-        results.append(_result(finding, told, places, _fingerprint(identity, seen[identity])))
+        results.append(_result(finding, report, places, _fingerprint(identity, seen[identity])))
         seen[identity] += 1
     return results
 

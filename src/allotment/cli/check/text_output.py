@@ -153,28 +153,28 @@ def say(screen: Screen, text: str, indent: str = "") -> None:
 # --- the summary -----------------------------------------------------------------------------------------------------
 
 
-def summary(told: CheckReport) -> Iterator[str]:
+def summary(report: CheckReport) -> Iterator[str]:
     """Yield the number of findings, those with fixes, and what was skipped."""
-    if told.findings:
-        files = len({finding.where.file for finding in told.findings})
-        yield f"Found {by_level(told)} in {counted(files, 'file')}.{_fix_hint(told.safe, told.unsafe)}"
-    elif told.objects:
-        everything = "The object" if told.objects == 1 else f"All {told.objects} objects"
-        are, fit = ("is", "fits") if told.objects == 1 else ("are", "fit")
-        proven = f", and {fit} on {told.place}" if told.fitting else ""
-        yield f"{everything} in {counted(len(told.sources), 'file')} {are} fine{proven}."
+    if report.findings:
+        files = len({finding.where.file for finding in report.findings})
+        yield f"Found {by_level(report)} in {counted(files, 'file')}.{_fix_hint(report.safe, report.unsafe)}"
+    elif report.objects:
+        everything = "The object" if report.objects == 1 else f"All {report.objects} objects"
+        are, fit = ("is", "fits") if report.objects == 1 else ("are", "fit")
+        proven = f", and {fit} on {report.place}" if report.fitting else ""
+        yield f"{everything} in {counted(len(report.sources), 'file')} {are} fine{proven}."
     else:
         yield "Nothing to check: no Kubernetes objects found."
-    yield from left_out(told)
+    yield from left_out(report)
 
 
-def left_out(told: CheckReport) -> Iterator[str]:
+def left_out(report: CheckReport) -> Iterator[str]:
     """Yield known hardware that fits, suppressed findings, and skipped files."""
-    if told.hardware:
-        yield f"Fits on: {told.hardware} (--fleet SPEC tests your own)."
-    if told.silenced:
-        yield f"{counted(told.silenced, 'finding')} suppressed by comments."
-    yield from passed_over(told.templates, told.patches, "check")
+    if report.hardware:
+        yield f"Fits on: {report.hardware} (--fleet SPEC tests your own)."
+    if report.silenced:
+        yield f"{counted(report.silenced, 'finding')} suppressed by comments."
+    yield from passed_over(report.templates, report.patches, "check")
 
 
 def by_level(told: CheckReport) -> str:

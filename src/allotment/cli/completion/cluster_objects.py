@@ -66,11 +66,11 @@ def explained(line: Line) -> Iterable[Candidate]:
     if line.given.get("cluster") or line.given.get("fleet"):
         return ()
     kind, slash, _ = line.word.partition("/")
-    said = line.given.get("object", [])
-    if slash and not said:
+    arguments = line.given.get("object", [])
+    if slash and not arguments:
         return _named(line, [kind], f"{kind}/", everywhere=True)
-    if said:
-        return _named(line, said, everywhere=True) if len(said) == 1 and "/" not in said[0] else ()
+    if arguments:
+        return _named(line, arguments, everywhere=True) if len(arguments) == 1 and "/" not in arguments[0] else ()
     kinds = [Candidate(f"{word}/", plural) for word, plural in _EXPLAINED.items()]
     return [*kinds, *_named(line, ["pods", "resourceclaims"], everywhere=True)]
 

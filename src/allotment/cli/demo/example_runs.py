@@ -132,7 +132,7 @@ def gives(message: str, code: str) -> bool:
     return f"({code})" in message.partition("\n")[0]
 
 
-def _decided(lab: Lab, trial: Trial, patient: bool) -> list[tuple[Tree, str]]:
+def _decided(lab: Lab, trial: Trial, until_running: bool) -> list[tuple[Tree, str]]:
     """Return the pods when each has a node or reports the expected reason for having none; with their messages.
 
     Any other reason may be temporary: the claim is not created yet, or a cache is stale.
@@ -143,7 +143,7 @@ def _decided(lab: Lab, trial: Trial, patient: bool) -> list[tuple[Tree, str]]:
         pods = [pod for space in sorted(trial.spaces) for pod in lab.list("pods", namespace=space)]
         answers = [(pod, message_of(lab, pod)) for pod in pods]
         if len(pods) == count and all(
-            _runs(pod) if patient else _placed(pod) or gives(told, expected) for pod, told in answers
+            _runs(pod) if until_running else _placed(pod) or gives(told, expected) for pod, told in answers
         ):
             return answers
         if time.monotonic() > deadline:

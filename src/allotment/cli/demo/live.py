@@ -201,8 +201,8 @@ def _fixed_lines(screen: Screen, again: Sequence[tuple[FixedExample, Outcome]]) 
     yield from _table([outcome for _, outcome in again], width)
     yield ""
     yield "Problems found (allot rule CODE explains them):"
-    for mended, outcome in again:
-        rules = ", ".join(rule.replace(" ", _TIED) for rule in mended.rules)
+    for fixed, outcome in again:
+        rules = ", ".join(rule.replace(" ", _TIED) for rule in fixed.rules)
         yield from (line.replace(_TIED, " ") for line in folded(f"{outcome.number:>2}  {rules}", width))
         if not outcome.runs:
             yield from folded(f"does not run: {outcome.refused or next(_reason(outcome.message))}", width, "    ")

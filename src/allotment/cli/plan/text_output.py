@@ -58,12 +58,12 @@ def _name(seat: PodPlacement, plain: bool) -> str:
     return seat.pod.name if plain else str(seat.pod)
 
 
-def _devices(seats: Iterable[PodPlacement]) -> str:
+def _devices(placements: Iterable[PodPlacement]) -> str:
     """Return the devices of placements; a share has its amount, and its name if the amounts differ."""
     names: dict[str, None] = {}
     shares: dict[str, None] = {}
-    for seat in seats:
-        for claim in seat.claims:
+    for placement in placements:
+        for claim in placement.claims:
             for device in claim.devices:
                 names[device.device] = None
                 if text := _share(device.share):

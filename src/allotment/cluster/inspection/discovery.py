@@ -1,8 +1,8 @@
-"""What kinds a cluster serves, and by which words people call them.
+"""Discovery of the resources that a cluster serves, with their names and short names.
 
-One request each for the core group and for all others (aggregated discovery, 1.30 and newer); servers and proxies that
-do not know it are asked group by group. Order is meaning: of kinds that share a word the first that the server lists is
-meant, and of a kind's versions the first one.
+One request each for the core group and for all others (aggregated discovery, 1.30 and newer); for servers and proxies
+without it, one per group version. Order matters: of kinds with the same name, and of the versions of a kind, the first
+in the server's list is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AGGREGATED = ",".join(
 
 
 class ServedResource(NamedTuple):
-    """A resource that the cluster serves in one version; ``categories`` are words such as ``all``."""
+    """A resource in one version that the cluster serves; ``categories`` are names such as ``all``."""
 
     resource: Resource
     singular: str
@@ -35,26 +35,26 @@ class ServedResource(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How kubectl speaks of an object of it, before the slash: ``pod``, ``deployment.apps``."""
+        """The name in kubectl's output, before the slash: ``pod``, ``deployment.apps``."""
         return f"{self.singular}.{self.resource.group}" if self.resource.group else self.singular
 
     @property
     def plural_label(self) -> str:
-        """How a server speaks of it: ``pods``, ``deployments.apps``."""
+        """The name in server messages: ``pods``, ``deployments.apps``."""
         resource = self.resource
         return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 class Discovery:
-    """Everything that a cluster serves, the versions that it prefers first."""
+    """All resources that a cluster serves, preferred versions first."""
 
     def __init__(self, served: Iterable[ServedResource]) -> None:
         self.served = tuple(served)
 
     def by_word(self, word: str) -> ServedResource | None:
-        """What a word means: plural, singular, short name or kind, each with ``.group`` or ``.version.group``.
+        """Look up a plural, singular, short name or kind, optionally with ``.group`` or ``.version.group``.
 
-        >>> deployments = Served(Resource("apps", "v1", "deployments", "Deployment", True), "deployment", ("deploy",))
+        >>> deployments = ServedResource(Resource("apps", "v1", "deployments", "Deployment", True), "deployment", ("deploy",))
         >>> [
         ...     Discovery([deployments]).by_word(w) is deployments
         ...     for w in ("deploy", "Deployment", "deployments.v1.apps")
@@ -72,18 +72,18 @@ class Discovery:
         return None
 
     def by_type(self, api_version: str, kind: str) -> ServedResource | None:
-        """The resource of objects that say so of themselves."""
+        """The resource of an API version and kind."""
         for one in self.served:
             if one.resource.kind == kind and one.resource.api_version == api_version:
                 return one
         return None
 
     def versions_of(self, group: str, plural: str) -> tuple[ServedResource, ...]:
-        """A resource in all versions that are served."""
+        """A resource in all served versions."""
         return tuple(one for one in self.served if (one.resource.group, one.resource.plural) == (group, plural))
 
     def in_category(self, word: str) -> tuple[ServedResource, ...]:
-        """What a word such as ``all`` stands for; each resource once."""
+        """The listable resources of a category such as ``all``, each once."""
         found: dict[tuple[str, str], ServedResource] = {}
         for one in self.served:
             if word.lower() in one.categories and "list" in one.verbs:
@@ -91,7 +91,7 @@ class Discovery:
         return tuple(found.values())
 
     def words(self) -> Iterator[str]:
-        """Everything that a kind can be called, for suggestions."""
+        """All names of resources, for suggestions."""
         for one in self.served:
             yield one.resource.plural
             yield one.singular
@@ -117,7 +117,7 @@ def _shortened(one: ServedResource, name: str) -> bool:
 
 
 async def discover(client: Reader) -> Discovery:
-    """Ask a cluster what it serves. A group whose own server does not answer is left out, as kubectl does."""
+    """Discover the served resources. Groups whose API service is unavailable are left out, as in kubectl."""
     core, groups = await asyncio.gather(
         client.read("/api", (), _AGGREGATED), client.read("/apis", (), _AGGREGATED)
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What somebody may do, asked of the cluster itself: roles, webhooks and whatever else decides there are all heard."""
+"""Access reviews: the permissions of a user as the cluster's authorizers decide, including roles and webhooks."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from allotment.model.trees import Tree
 from allotment.tools.permissions.access_reviews import AccessRequest, review_attributes
 
 _GROUP: Final = "authorization.k8s.io"
-_MINE: Final = Resource(_GROUP, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
-_THEIRS: Final = Resource(_GROUP, "v1", "subjectaccessreviews", "SubjectAccessReview", False)
-_WHO: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
+_SELF_ACCESS_REVIEWS: Final = Resource(_GROUP, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
+_ACCESS_REVIEWS: Final = Resource(_GROUP, "v1", "subjectaccessreviews", "SubjectAccessReview", False)
+_SELF_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
 _ACCOUNT: Final = "system:serviceaccount:"
-#: Questions at a time.
-_AT_ONCE: Final = 16
+#: Concurrent reviews.
+_CONCURRENCY: Final = 16
 
 
 async def missing(client: Client, requests: Iterable[AccessRequest], user: str = "") -> list[AccessRequest]:
-    """What of it may not be done: by whoever the client is, or by ``user``, which only an administrator may ask.
+    """The requests that are denied to the client's user, or to ``user``, which requires an administrator.
 
-    Service accounts, and nobody else, are taken to be in the groups that Kubernetes puts them in. Raises StatusError.
+    Service accounts get the groups that Kubernetes assigns; other users get none. Raises StatusError.
     """
-    limit = asyncio.Semaphore(_AT_ONCE)
+    limit = asyncio.Semaphore(_CONCURRENCY)
     requests = tuple(requests)
     subject: Tree = {"user": user, "groups": groups_of(user)} if user else {}
 
     async def allowed(ask: AccessRequest) -> bool:
-        resource = _THEIRS if user else _MINE
+        resource = _ACCESS_REVIEWS if user else _SELF_ACCESS_REVIEWS
         review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {**subject, **review_attributes(ask)}}
         async with limit:
             answer = await client.create(resource, review)
@@ -45,7 +45,7 @@ async def missing(client: Client, requests: Iterable[AccessRequest], user: str =
 
 
 def groups_of(user: str) -> list[str]:
-    """The groups that a user has by name.
+    """The groups that follow from a user name.
 
     >>> groups_of("system:serviceaccount:shop:till")
     ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:shop']
@@ -58,14 +58,14 @@ def groups_of(user: str) -> list[str]:
 
 
 def served(discovery: Discovery, asked: Sequence[AccessRequest]) -> list[AccessRequest]:
-    """Without what is about kinds that the cluster does not serve: nobody needs a permission for them there."""
+    """The requests for kinds that the cluster serves; the others need no permission."""
     return [ask for ask in asked if ask.path or discovery.versions_of(ask.group, ask.resource)]
 
 
 async def current_user(client: Client) -> str:
-    """The name under which the cluster knows the client; empty where it does not say (before Kubernetes 1.28)."""
+    """The user name of the client; empty if the cluster does not report it (before Kubernetes 1.28)."""
     try:
-        answer = await client.create(_WHO, {"apiVersion": _WHO.api_version, "kind": _WHO.kind})
+        answer = await client.create(_SELF_REVIEWS, {"apiVersion": _SELF_REVIEWS.api_version, "kind": _SELF_REVIEWS.kind})
     except StatusError:
         return ""
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))

@@ -1,4 +1,4 @@
-"""Which Kubernetes a server is, as features: what it says of itself, and the gates that show in what it serves."""
+"""A server's Kubernetes release and feature gates, from its version and the resources that it serves."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from allotment.model.features import GATED_RESOURCES, Features, modelled_release
 
 
 class FeatureOverrides(NamedTuple):
-    """What somebody says of a cluster who knows it better: its release (empty: as it says), gates that differ."""
+    """User overrides of the detected features: the release (empty: as detected) and feature gates."""
 
     release: str = ""
     gates: Mapping[str, bool] = {}
 
 
 def release_of(version: Mapping[str, Any]) -> str:
-    """The release that a server says it is: newer ones are taken as the newest that is known, older as the oldest.
+    """The modelled release for a version: unknown newer ones map to the newest, older ones to the oldest.
 
     >>> release_of({"major": "1", "minor": "36+"}), release_of({"major": "1", "minor": "99"})
     ('1.36', '1.37')
@@ -37,7 +37,7 @@ async def features_of(client: Reader, overrides: FeatureOverrides) -> Features:
 
 
 async def _kinds(client: Reader) -> set[str]:
-    """The plurals of the device group, in whichever version."""
+    """The plurals of the device group in all versions."""
     group = await client.read("/apis/resource.k8s.io")
     found: set[str] = set()
     for version in group.get("versions") or ():

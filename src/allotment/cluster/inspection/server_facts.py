@@ -1,4 +1,4 @@
-"""What a server says of itself: its release, the versions that it serves, its gates."""
+"""Facts about a server: its release, served versions and feature gates."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _SAMPLE: Final = re.compile(rf'{_SERIES}{{name="([A-Za-z0-9]+)"[^}}]*}} ([01])')
 
 
 class Streamer(Protocol):
-    """A client that reads any path as it comes."""
+    """A client that can stream any path."""
 
     def stream(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> AsyncIterator[bytes]:
-        """The bytes at a path."""
+        """Yield the bytes at a path."""
         ...
 
 
 async def gates_of(client: Streamer) -> dict[str, bool]:
-    """Gates by name; empty where the server tells of none. Raises StatusError and Unreachable.
+    """The feature gates in the server's metrics; empty if there are none. Raises StatusError and Unreachable.
 
-    Metrics are many, and in alphabetical order: what comes behind the gates is not waited for.
+    Metrics are long and sorted by name: reading stops after the gates.
     """
     found: dict[str, bool] = {}
     rest = ""
@@ -51,11 +51,11 @@ async def gates_of(client: Streamer) -> dict[str, bool]:
 
 
 class Source(Reader, Streamer, Protocol):
-    """A client that reads any path, also as it comes."""
+    """A client that can read and stream any path."""
 
 
 async def facts_of(client: Source, discovery: Discovery, now: str) -> ServerFacts:
-    """The facts as they are ``now``."""
+    """Collect the facts at the time ``now``."""
     unread: dict[str, str] = {}
     gates: dict[str, bool] = {}
     try:
@@ -77,5 +77,5 @@ async def facts_of(client: Source, discovery: Discovery, now: str) -> ServerFact
 
 
 def with_unread(facts: ServerFacts, refused: Mapping[str, str]) -> ServerFacts:
-    """The facts beside objects of which some could not be read, by resource."""
+    """The facts with the resources that could not be read, and the reasons."""
     return replace(facts, unread={**refused, **facts.unread})

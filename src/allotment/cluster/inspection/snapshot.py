@@ -1,7 +1,7 @@
-"""What the tools need to know of a cluster, read and nothing else: no write, no Secret, no ConfigMap.
+"""A read-only snapshot of the cluster objects that the tools need: no Secrets, no ConfigMaps.
 
-A kind that the cluster does not serve is none of it; one that may not be read, or is served only in versions that are
-not known, is named in the result, so that nobody takes silence for absence.
+Kinds that the cluster does not serve are skipped; kinds that are forbidden, or served only in unknown versions, are
+listed in the result with the reason, so that they are not mistaken for empty.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from allotment.model.trees import Tree
 
 
 class SnapshotResource(NamedTuple):
-    """A kind to read, and of which of its objects."""
+    """A resource to read, with an optional field selector."""
 
     group: str
     plural: str
     fields: str = ""
 
 
-#: What says which devices there are and who has them.
+#: Devices and their allocations.
 DEVICES: Final = (
     SnapshotResource("", "nodes"),
     SnapshotResource("resource.k8s.io", "deviceclasses"),
@@ -33,9 +33,9 @@ DEVICES: Final = (
     SnapshotResource("resource.k8s.io", "devicetaintrules"),
     SnapshotResource("resource.k8s.io", "resourceclaims"),
 )
-#: What asks for devices.
+#: Pods and templates, which request devices.
 PODS: Final = (SnapshotResource("", "namespaces"), SnapshotResource("resource.k8s.io", "resourceclaimtemplates"), SnapshotResource("", "pods"))
-#: What makes pods.
+#: Workloads, which create pods.
 WORKLOADS: Final = (
     SnapshotResource("apps", "deployments"),
     SnapshotResource("apps", "replicasets"),
@@ -46,30 +46,30 @@ WORKLOADS: Final = (
     SnapshotResource("", "replicationcontrollers"),
     SnapshotResource("scheduling.k8s.io", "podgroups"),
 )
-#: What decides where pods with volumes can go.
+#: Volumes, which restrict the nodes of pods.
 VOLUMES: Final = (
     SnapshotResource("", "persistentvolumes"),
     SnapshotResource("", "persistentvolumeclaims"),
     SnapshotResource("storage.k8s.io", "storageclasses"),
 )
-#: What limits claims, and which programs are there to serve them. Nodes have Leases, too, which say nothing here.
+#: Quotas of claims, and the Leases of active components. The Leases of nodes are not needed.
 LIMITS: Final = (
     SnapshotResource("", "resourcequotas"),
     SnapshotResource("coordination.k8s.io", "leases", "metadata.namespace!=kube-node-lease"),
 )
-#: What was said about pods.
+#: Events about pods.
 EVENTS: Final = (SnapshotResource("", "events", "involvedObject.kind=Pod"),)
 
 
 class Snapshot(NamedTuple):
-    """Objects of nearly one moment. ``refused``: resources that could not be read, and why."""
+    """Objects read at nearly the same time. ``refused``: resources that could not be read, and the reasons."""
 
     objects: list[Tree]
     refused: Mapping[str, str]
 
 
 def served_resources(discovery: Discovery, wanted: Iterable[SnapshotResource]) -> list[tuple[Resource, str]]:
-    """What of it the cluster serves, in the newest version that is known, each with its field selector."""
+    """The served resources, in the newest known version, each with its field selector."""
     found = []
     for group, plural, fields in wanted:
         there = {one.resource.version: one.resource for one in discovery.versions_of(group, plural)}
@@ -81,7 +81,7 @@ def served_resources(discovery: Discovery, wanted: Iterable[SnapshotResource]) -
 
 
 def unreadable_resources(discovery: Discovery, wanted: Iterable[SnapshotResource]) -> dict[str, str]:
-    """What of it the cluster serves only in versions that are not known, by plural, and why it cannot be read."""
+    """The resources served only in unknown versions, by plural, with the reason."""
     found = {}
     for group, plural, _ in wanted:
         versions = [one.resource.version for one in discovery.versions_of(group, plural)]
@@ -91,7 +91,7 @@ def unreadable_resources(discovery: Discovery, wanted: Iterable[SnapshotResource
 
 
 async def take_snapshot(client: Client, discovery: Discovery, wanted: Sequence[SnapshotResource], namespace: str = "") -> Snapshot:
-    """Read all of it; ``namespace`` limits what is namespaced. Raises StatusError if nothing may be read."""
+    """Read the resources, namespaced ones in ``namespace`` only. Raises StatusError if none may be read."""
     places = served_resources(discovery, wanted)
     answers = await asyncio.gather(
         *(
@@ -119,13 +119,12 @@ async def take_snapshot(client: Client, discovery: Discovery, wanted: Sequence[S
 
 
 def failure_reason(error: StatusError) -> str:
-    """Why something could not be read, in few words: what a server says of a permission that is missing is long, and
-    the same for all."""
+    """A short reason: the server's message for a missing permission is long and the same for all."""
     return "forbidden" if error.code == 403 else str(error)
 
 
 def _of_type(tree: Tree, resource: Resource) -> Tree:
-    """The object with its type, which lists may leave out, and without its managed fields."""
+    """The object with its type, which lists may omit, and without managed fields."""
     metadata = tree.get("metadata") or {}
     kept = {key: value for key, value in metadata.items() if key != "managedFields"}
     return {**tree, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept}

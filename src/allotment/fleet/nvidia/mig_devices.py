@@ -72,11 +72,11 @@ def possible_mig_devices(gpu: Gpu, mig: Mig) -> tuple[Device, ...]:
 
     They have no UUID before they exist, and no memory-slice capacities: selectors must not depend on the placement.
     """
-    told = _attributes(gpu)  # the profile is a placeholder, which keeps the order
+    common = _attributes(gpu)  # the profile is a placeholder, which keeps the order
     return tuple(
         Device(
             name=f"gpu-{gpu.minor}-{form.suffix}",
-            attributes={**told, "profile": form.profile},
+            attributes={**common, "profile": form.profile},
             capacity=form.capacity,
             consumes_counters=(DeviceCounterConsumption(counter_set=_counter_set(gpu), counters=form.counters),),
         )
@@ -90,9 +90,9 @@ def common_attributes(gpu: Gpu) -> dict[str, DeviceAttribute]:
 
 
 def existing_mig_device(
-    gpu: Gpu, mig: Mig, made: ExistingMigDevice, told: Mapping[str, DeviceAttribute] | None = None
+    gpu: Gpu, mig: Mig, made: ExistingMigDevice, common: Mapping[str, DeviceAttribute] | None = None
 ) -> Device | None:  # fmt: skip
-    """Return an existing MIG device as published, or None if its profile is unknown. ``told``: `common_attributes`."""
+    """Return an existing MIG device as published, or None if its profile is unknown. ``common``: its `common_attributes`."""
     profile = next((profile for profile in mig.profiles if profile.gi_id == made.profile_id), None)
     if profile is None:
         return None
@@ -100,7 +100,7 @@ def existing_mig_device(
     return Device(
         name=piece_name(gpu, profile, made.start),
         attributes=known(
-            {**(told or common_attributes(gpu)), "profile": string(profile.name), "uuid": string(made.uuid)}
+            {**(common or common_attributes(gpu)), "profile": string(profile.name), "uuid": string(made.uuid)}
         ),
         capacity=_capacity(profile) | slices,
     )

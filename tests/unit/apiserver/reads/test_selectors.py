@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.reads.selectors import parse_labels, selection
+from allotment.apiserver.reads.selectors import parse_labels, parse_selection
 from allotment.cluster.errors import StatusError
 from tests.unit.apiserver.shelf import KINDS
 
@@ -16,7 +16,7 @@ LABELS = {"app": "web", "n": "4", "empty": ""}
 
 
 @pytest.mark.parametrize(
-    ("text", "admits"),
+    ("text", "matches"),
     [
         ("", True), ("app=web", True), ("app==web", True), ("app!=web", False), ("other!=web", True),
         ("app in (web, db)", True), ("app in (db)", False), ("app notin (db)", True), ("other notin (db)", True),
@@ -25,8 +25,8 @@ LABELS = {"app": "web", "n": "4", "empty": ""}
         ("in in (a)", False), ("example.com/x!=y", True),
     ],
 )  # fmt: skip
-def test_labels(text: str, admits: bool) -> None:
-    assert all(requirement.admits(LABELS) for requirement in parse_labels(text)) is admits
+def test_labels(text: str, matches: bool) -> None:
+    assert all(requirement.matches(LABELS) for requirement in parse_labels(text)) is matches
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ _POD = {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"nodeName": "n1
 
 
 @pytest.mark.parametrize(
-    ("text", "admits"),
+    ("text", "matches"),
     [
         ("metadata.name=p", True), ("metadata.name!=p", False), ("metadata.namespace==shop", True),
         ("spec.nodeName=n1,status.phase!=Failed", True), ("spec.nodeName=", False), ("status.phase=Running,", True),
     ],
 )  # fmt: skip
-def test_fields(text: str, admits: bool) -> None:
-    assert selection(KINDS["pods"], "v1", "", text).admits(_POD) is admits
+def test_fields(text: str, matches: bool) -> None:
+    assert parse_selection(KINDS["pods"], "v1", "", text).matches(_POD) is matches
 
 
 def test_a_value_may_hold_what_separates() -> None:
-    wanted = selection(KINDS["pods"], "v1", "", r"metadata.name=a\,b\=c")
+    wanted = parse_selection(KINDS["pods"], "v1", "", r"metadata.name=a\,b\=c")
     assert wanted.name == "a,b=c"
 
 
@@ -83,5 +83,5 @@ def test_a_value_may_hold_what_separates() -> None:
 )  # fmt: skip
 def test_fields_that_cannot_be_asked_for(bucket: str, text: str, message: str) -> None:
     with pytest.raises(StatusError) as refused:
-        selection(KINDS[bucket], "v1", "", text)
+        parse_selection(KINDS[bucket], "v1", "", text)
     assert (refused.value.code, str(refused.value)) == (400, message)

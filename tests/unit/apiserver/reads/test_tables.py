@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.reads.columns import age, columns, duration, few, selector
+from allotment.apiserver.reads.columns import age, columns, duration, selector, shortened
 from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import KINDS, NOW, Shelf, row
 
@@ -45,8 +45,8 @@ def test_columns_say_type_and_priority() -> None:
 
 
 def test_long_lists_are_cut_with_their_number() -> None:
-    assert few(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
-    assert few([]) == "<none>"
+    assert shortened(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
+    assert shortened([]) == "<none>"
 
 
 def test_selectors_read_as_on_the_command_line() -> None:

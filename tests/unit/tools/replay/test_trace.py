@@ -75,7 +75,8 @@ def test_an_invalid_row_is_reported_with_its_position(row: str, problem: str) ->
 
 def test_all_invalid_rows_are_reported_together() -> None:
     rows = "a,1,1,0,0\nb,x,1,0,0\na,1,1,0,0\nc,1,1,1,9999\n"
-    assert [problem.split(": ")[0] for problem in problems_of(f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{rows}")] == [
+    problems = problems_of(f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{rows}")
+    assert [problem.split(": ")[0] for problem in problems] == [
         "t.csv:3:3", "t.csv:4:1", "t.csv:5:9",
     ]  # fmt: skip
 

@@ -87,7 +87,9 @@ def test_a_claim_without_a_template_is_edited_itself() -> None:
 def test_limits_are_relaxed() -> None:
     values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
     (found,) = [
-        relaxation for relaxation in relaxations_of(values, TYPES, PlanLimits(providers=("cloud",))) if "elsewhere" in relaxation.what
+        relaxation
+        for relaxation in relaxations_of(values, TYPES, PlanLimits(providers=("cloud",)))
+        if "elsewhere" in relaxation.what
     ]
     assert (found.what, found.path, found.total) == (
         "provider elsewhere also allowed", "--catalog elsewhere", Decimal("0.9"),
